@@ -1,0 +1,73 @@
+# `make` prints what there is to make; every target sets up what it needs.
+PYTHON ?= python3
+MODE ?=
+MODELS ?=
+PROFILE ?= quick
+RUNS ?= runs
+
+BIN := .venv/bin
+ROOMS := core device microbench estimator analytics cli
+
+.PHONY: help bench report test check format doctor setup setup-dev browser peers constraints clean
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  settings: MODE=1c|2c|…|all  MODELS=\"a.onnx b.onnx\"  PROFILE=quick|full  RUNS=dir  PYTHON=python3.12"
+
+bench: setup ## measure this machine, score the networks, write the report
+	@$(BIN)/mansard bench --runs "$(RUNS)" --profile "$(PROFILE)" $(if $(MODE),--mode "$(MODE)") $(MODELS)
+
+report: setup ## write the report again from what RUNS holds
+	@$(BIN)/mansard report --runs "$(RUNS)"
+
+doctor: setup ## say what can be measured on this machine, and what is missing
+	@$(BIN)/mansard doctor
+
+test: check browser ## set up and run every test
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: setup-dev ## lint, types and the import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(addsuffix /src,$(ROOMS)) tests benchmarks
+	@$(BIN)/lint-imports --no-logo
+
+format: setup-dev ## format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+setup: .venv/.base ## make .venv with what a measurement needs
+
+setup-dev: .venv/.dev ## make .venv with what the tests need
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "Mansard needs Python 3.10 to 3.13; name one with PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+	  { rm -rf .venv; echo "no venv module: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+# A stamp is written last, so that an interrupted set-up is done again.
+.venv/.base: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . >&2
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv with the test tools (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' >&2
+	@touch .venv/.base $@
+
+browser: ## install Chromium for the report's test (Debian's package; root only)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null 2>&1; } || \
+	echo "no Chromium and no right to install it: the browser tests will skip" >&2
+
+peers: setup-dev ## install what the benchmarks compare with
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]' >&2
+
+constraints: ## renew constraints.txt for every supported Python
+	@tools/renew-constraints
+
+clean: ## remove .venv and caches; measurements stay
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,69 @@
+"""Every error Mansard raises on purpose.
+
+::
+
+    MansardError                 exit code 1
+     ├── UsageError              exit code 2: the command line asks for what cannot be
+     ├── InputError              a file handed to us is not what it should be
+     │    ├── SchemaError        a record of another version, or with an unknown field
+     │    └── ModelError         an ONNX model that is broken, unknown or underspecified
+     ├── StorageError            the disk is full, read-only, or used by another run
+     ├── DeviceError             a clock, meter or mode of this machine does not answer
+     └── MeasurementError        a measurement could not be made at all
+
+Libraries raise these and never print or exit; only ``cli`` catches them.
+"""
+
+from __future__ import annotations
+
+from mansard.core.text import printable
+
+
+class MansardError(Exception):
+    """One clear line: what happened, where, and what to do about it.
+
+    All three parts may quote hostile input (a node name, a path), so control
+    characters are escaped and each part is kept to a readable length.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:
+        self.what = printable(what)
+        self.where = printable(where) if where is not None else None
+        self.fix = printable(fix) if fix is not None else None
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}; {self.fix}" if self.fix else head
+
+
+class UsageError(MansardError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class InputError(MansardError):
+    """A file handed to us is not what it should be."""
+
+
+class SchemaError(InputError):
+    """A record of another version, or with a field this version does not know."""
+
+
+class ModelError(InputError):
+    """An ONNX model that is broken, has unknown operators, or unknown shapes."""
+
+
+class StorageError(MansardError):
+    """The disk is full, read-only, or in use by another run."""
+
+
+class DeviceError(MansardError):
+    """A clock, meter or power mode of this machine does not answer."""
+
+
+class MeasurementError(MansardError):
+    """A measurement could not be made at all."""

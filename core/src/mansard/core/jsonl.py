@@ -1,0 +1,183 @@
+"""Rows in JSON lines: appended one by one, so that a kill loses at most the last.
+
+The first line of a file names its schema and version; a file of another version,
+or a row with a field this version does not know, is refused by name. A last line
+without its newline is a row that was being written when the power went: reading
+puts it aside and says so, writing moves it into a file of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mansard.core.errors import SchemaError, StorageError
+from mansard.core.files import storage_error
+from mansard.core.records import Record
+from mansard.core.schemas import schema_of
+
+Row = TypeVar("Row", bound=Record)
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of every file of rows."""
+
+    schema: str
+    version: int
+
+
+class Rows(msgspec.Struct, Generic[Row], frozen=True):
+    """What a file held: its rows, and the torn last line where there was one."""
+
+    rows: tuple[Row, ...]
+    torn: bytes | None
+
+
+def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
+    """All rows of ``path``; raises SchemaError or StorageError, never skips a row."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise storage_error(error, path) from error
+    complete, torn = _split_torn(data)
+    lines = complete.split(b"\n")[:-1]
+    if not lines:
+        return Rows((), torn)
+    _check_header(lines[0], path, row_type)
+    decoder = msgspec.json.Decoder(row_type)
+    rows = tuple(
+        _decode(decoder, line, f"{path}, line {number}")
+        for number, line in enumerate(lines[1:], start=2)
+    )
+    return Rows(rows, torn)
+
+
+class RowWriter(Generic[Row]):
+    """Appends rows to a file, each with one write and one sync.
+
+    Holds a lock on the file: a second writer raises StorageError instead of
+    mixing its rows in. A torn last line found on opening is moved to
+    ``torn_path``; a row that only half fits on the disk is taken back.
+    """
+
+    def __init__(self, path: Path, row_type: type[Row]) -> None:
+        self.path = path
+        self.torn_path: Path | None = None
+        self._encoder = msgspec.json.Encoder()
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise storage_error(error, path) from error
+        try:
+            self._lock()
+            self._prepare(row_type)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, row: Row) -> None:
+        """Write one row; when this returns, the row survives a kill and a power cut."""
+        self._write(self._encoder.encode(row) + b"\n")
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> RowWriter[Row]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StorageError(
+                "another process is writing this file",
+                where=str(self.path),
+                fix="wait for it to end, or choose another folder",
+            ) from error
+
+    def _prepare(self, row_type: type[Row]) -> None:
+        data = self.path.read_bytes()
+        complete, torn = _split_torn(data)
+        if torn is not None:
+            self._set_aside(torn)
+            os.ftruncate(self._handle, len(complete))
+        if complete:
+            _check_header(complete.split(b"\n", 1)[0], self.path, row_type)
+        else:
+            schema = schema_of(row_type)
+            self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
+
+    def _set_aside(self, torn: bytes) -> None:
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.torn-{number}")).exists():
+            number += 1
+        try:
+            aside.write_bytes(torn)
+        except OSError as error:
+            raise storage_error(error, aside) from error
+        self.torn_path = aside
+
+    def _write(self, line: bytes) -> None:
+        length = os.fstat(self._handle).st_size
+        try:
+            # One write for the whole line; a short write means the disk is full,
+            # and the second call then raises with the system's own reason.
+            written = os.write(self._handle, line)
+            while written < len(line):
+                written += os.write(self._handle, line[written:])
+            os.fsync(self._handle)
+        except OSError as error:
+            os.ftruncate(self._handle, length)
+            raise storage_error(error, self.path) from error
+
+
+def _split_torn(data: bytes) -> tuple[bytes, bytes | None]:
+    end = data.rfind(b"\n") + 1
+    return data[:end], data[end:] or None
+
+
+def _check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
+    expected = schema_of(row_type)
+    header = _decode(msgspec.json.Decoder(Header), line, f"{path}, line 1")
+    if header.schema != expected.name:
+        raise SchemaError(
+            f"holds {header.schema!r} rows, not {expected.name!r}",
+            where=str(path),
+            fix="give the right file",
+        )
+    if header.version != expected.version:
+        raise SchemaError(
+            f"schema {header.schema!r} has version {header.version}, "
+            f"this Mansard reads version {expected.version}",
+            where=str(path),
+            fix="use the Mansard that wrote it, or measure again into another folder",
+        )
+
+
+Decoded = TypeVar("Decoded")
+
+
+def _decode(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(
+            f"cannot read this row: {error}",
+            where=where,
+            fix="it was changed by hand or written by another version; remove it or measure again",
+        ) from error

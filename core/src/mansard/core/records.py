@@ -1,0 +1,191 @@
+"""The rows everyone exchanges. Units stand in the names; ``None`` always has a reason.
+
+Every record is frozen, refuses fields it does not know, and keeps in ``unknown``
+one reason for each of its fields that is ``None``: a missing number never looks
+like a zero and never goes without an explanation.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Source = Literal["measured", "modelled", "published"]
+Phase = Literal["inference", "training"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all records: fields that are None and reasons must match one to one."""
+
+    unknown: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        missing = {name for name in self.__struct_fields__ if getattr(self, name) is None}
+        if missing != self.unknown.keys():
+            unexplained = sorted(missing - self.unknown.keys())
+            needless = sorted(self.unknown.keys() - missing)
+            raise ValueError(
+                f"{type(self).__name__}: every None needs its reason in 'unknown' "
+                f"(without reason: {unexplained}, reason without None: {needless})"
+            )
+
+
+class Cache(Record, frozen=True, kw_only=True):
+    """One level of data cache as the system reports it."""
+
+    level: int
+    size_bytes: int  # of one instance
+    line_bytes: int | None
+    shared_cpus: tuple[int, ...]  # the CPUs that share the first CPU's instance
+    n_instances: int  # over the CPUs we may use
+
+
+class MachineIdentity(Record, frozen=True, kw_only=True):
+    """Which machine this is; everything in it is read from the system."""
+
+    kind: Literal["cpu", "gpu", "jetson"]
+    name: str
+    architecture: str
+    cpus: tuple[int, ...]  # the CPUs this process may use
+    caches: tuple[Cache, ...]
+    memory_bytes: int | None
+    operating_system: str
+    kernel_release: str
+    machine_hash: str | None  # hash of the machine id: tells equal boards apart, names nobody
+    accelerators: tuple[str, ...]  # seen here, whether or not they are measured
+
+
+class PowerMode(Record, frozen=True, kw_only=True):
+    """The settings under which a measurement holds; clocks are caps, not readings."""
+
+    name: str
+    n_cpus: int
+    cpu_hz: float | None
+    gpu_hz: float | None
+    memory_hz: float | None
+
+
+class PowerSample(Record, frozen=True, kw_only=True):
+    """One reading of one rail, at a monotonic time."""
+
+    rail: str
+    monotonic_s: float
+    power_w: float | None
+    energy_j: float | None  # of meters that count energy: since the counter's start
+
+
+class RailEnergy(Record, frozen=True, kw_only=True):
+    """The energy of one rail over the repetitions of one trial."""
+
+    rail: str
+    energy_j: float
+    window_s: float
+    n_samples: int
+
+
+class Trial(Record, frozen=True, kw_only=True):
+    """One kernel at one size under one power mode. Raw repetitions, no medians.
+
+    Work and traffic are those of one repetition over all threads; how stores are
+    counted is said in ``traffic_counting``.
+    """
+
+    run_id: str
+    trial_id: str
+    source: Source
+    kernel: str
+    family: Literal["fma", "stream"]
+    backend: str
+    precision: str
+    fma_per_element: int | None
+    cpus: tuple[int, ...]  # one pinned thread on each
+    working_set_bytes: int  # over all threads
+    work_flop: int
+    traffic_bytes: int
+    traffic_counting: str
+    seconds_s: tuple[float, ...]  # accepted repetitions, in the order they ran
+    block: tuple[int, ...]  # the block each accepted repetition belongs to
+    rejected_s: tuple[float, ...]
+    rejected_reason: tuple[str, ...]  # one for each rejected repetition
+    stability: Literal["stable", "unstable"]
+    stability_interval: float | None  # half width of the interval of the block medians, relative
+    energy: tuple[RailEnergy, ...] | None
+    clock_before_hz: float | None
+    clock_after_hz: float | None
+    temperature_before_c: float | None
+    temperature_after_c: float | None
+    throttled: bool | None
+    source_hash: str  # of the kernel's source
+    started_utc: str
+    duration_s: float
+
+
+class LayerScore(Record, frozen=True, kw_only=True):
+    """Work and traffic of one node of a network; counted, not measured."""
+
+    index: int
+    name: str
+    op_type: str
+    domain: str
+    precision: str
+    macs: int | None
+    work_flop: int | None
+    parameters: int | None
+    weight_bytes: int | None
+    input_bytes: int | None
+    output_bytes: int | None
+    traffic_bytes: int | None
+
+
+class ModelScore(Record, frozen=True, kw_only=True):
+    """All layers of one network for one batch, precision and phase."""
+
+    model: str
+    model_hash: str  # SHA-256 of the file
+    source: Source
+    phase: Phase
+    batch: int | None
+    precision: str
+    dimensions: dict[str, int]
+    layers: tuple[LayerScore, ...]
+
+
+class Measurement(Record, frozen=True, kw_only=True):
+    """One real network, run and timed. Raw repetitions, no medians."""
+
+    run_id: str
+    model: str
+    model_hash: str
+    source: Source
+    engine: str
+    phase: Phase
+    batch: int
+    precision: str
+    seconds_s: tuple[float, ...]
+    energy: tuple[RailEnergy, ...] | None
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """What a run was: enough to repeat it, and to refuse mixing it with another."""
+
+    run_id: str
+    tool_version: str
+    commit: str | None
+    versions: dict[str, str]  # of everything that can change a timing
+    machine: MachineIdentity
+    mode_requested: PowerMode
+    mode_read_back: PowerMode
+    plan_hash: str
+    profile: str
+    n_trials: int
+    meters: tuple[str, ...]
+    meters_missing: dict[str, str]  # meter -> what is missing and what to do
+    total_rule: str | None  # how rails make the total
+    idle_power_w: float | None
+    image_digest: str | None
+    seed: int
+    started_utc: str
+    finished_utc: str | None
+    started_monotonic_s: float
+    finished_monotonic_s: float | None
