@@ -19,7 +19,6 @@ import msgspec
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.records import Record
-from mansard.core.schemas import schema_of
 
 Row = TypeVar("Row", bound=Record)
 
@@ -119,7 +118,7 @@ class RowWriter(Generic[Row]):
         if complete:
             _check_header(complete.split(b"\n", 1)[0], self.path, row_type)
         else:
-            schema = schema_of(row_type)
+            schema = row_type.schema
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
 
     def _set_aside(self, torn: bytes) -> None:
@@ -152,7 +151,7 @@ def _split_torn(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def _check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
-    expected = schema_of(row_type)
+    expected = row_type.schema
     header = _decode(msgspec.json.Decoder(Header), line, f"{path}, line 1")
     if header.schema != expected.name:
         raise SchemaError(
@@ -175,7 +174,7 @@ Decoded = TypeVar("Decoded")
 def _decode(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SchemaError(
             f"cannot read this row: {error}",
             where=where,

@@ -7,7 +7,8 @@ like a zero and never goes without an explanation.
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -15,9 +16,20 @@ Source = Literal["measured", "modelled", "published"]
 Phase = Literal["inference", "training"]
 
 
+class Schema(msgspec.Struct, frozen=True):
+    """What the records of a file are called, and which version of them it holds.
+
+    The version is raised whenever a field is added, removed or changes its meaning.
+    """
+
+    name: str
+    version: int
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all records: fields that are None and reasons must match one to one."""
 
+    schema: ClassVar[Schema]  # of the records that files may hold
     unknown: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -29,6 +41,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{type(self).__name__}: every None needs its reason in 'unknown' "
                 f"(without reason: {unexplained}, reason without None: {needless})"
             )
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            # JSON has no way to write these, so the row could never be read again.
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{type(self).__name__}: {name} is {value}")
 
 
 class Cache(Record, frozen=True, kw_only=True):
@@ -44,10 +61,12 @@ class Cache(Record, frozen=True, kw_only=True):
 class MachineIdentity(Record, frozen=True, kw_only=True):
     """Which machine this is; everything in it is read from the system."""
 
+    schema: ClassVar[Schema] = Schema("machine", 1)
+
     kind: Literal["cpu", "gpu", "jetson"]
     name: str
     architecture: str
-    cpus: tuple[int, ...]  # the CPUs this process may use
+    cpus: tuple[int, ...]  # one logical CPU for each physical core that we may use
     caches: tuple[Cache, ...]
     memory_bytes: int | None
     operating_system: str
@@ -68,6 +87,8 @@ class PowerMode(Record, frozen=True, kw_only=True):
 
 class PowerSample(Record, frozen=True, kw_only=True):
     """One reading of one rail, at a monotonic time."""
+
+    schema: ClassVar[Schema] = Schema("power-sample", 1)
 
     rail: str
     monotonic_s: float
@@ -91,6 +112,8 @@ class Trial(Record, frozen=True, kw_only=True):
     counted is said in ``traffic_counting``.
     """
 
+    schema: ClassVar[Schema] = Schema("trial", 1)
+
     run_id: str
     trial_id: str
     source: Source
@@ -104,10 +127,11 @@ class Trial(Record, frozen=True, kw_only=True):
     work_flop: int
     traffic_bytes: int
     traffic_counting: str
-    seconds_s: tuple[float, ...]  # accepted repetitions, in the order they ran
-    block: tuple[int, ...]  # the block each accepted repetition belongs to
+    repetitions_per_sample: int  # so many that a sample is long against the clock's resolution
+    seconds_s: tuple[float, ...]  # accepted samples: seconds of one repetition, as they ran
+    block: tuple[int, ...]  # the block each accepted sample belongs to
     rejected_s: tuple[float, ...]
-    rejected_reason: tuple[str, ...]  # one for each rejected repetition
+    rejected_reason: tuple[str, ...]  # one for each rejected sample
     stability: Literal["stable", "unstable"]
     stability_interval: float | None  # half width of the interval of the block medians, relative
     energy: tuple[RailEnergy, ...] | None
@@ -141,6 +165,8 @@ class LayerScore(Record, frozen=True, kw_only=True):
 class ModelScore(Record, frozen=True, kw_only=True):
     """All layers of one network for one batch, precision and phase."""
 
+    schema: ClassVar[Schema] = Schema("score", 1)
+
     model: str
     model_hash: str  # SHA-256 of the file
     source: Source
@@ -153,6 +179,8 @@ class ModelScore(Record, frozen=True, kw_only=True):
 
 class Measurement(Record, frozen=True, kw_only=True):
     """One real network, run and timed. Raw repetitions, no medians."""
+
+    schema: ClassVar[Schema] = Schema("measurement", 1)
 
     run_id: str
     model: str
@@ -168,6 +196,8 @@ class Measurement(Record, frozen=True, kw_only=True):
 
 class Manifest(Record, frozen=True, kw_only=True):
     """What a run was: enough to repeat it, and to refuse mixing it with another."""
+
+    schema: ClassVar[Schema] = Schema("manifest", 1)
 
     run_id: str
     tool_version: str

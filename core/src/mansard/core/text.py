@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 MAX_SHOWN_CHARACTERS = 2000
 
 
@@ -18,8 +16,9 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
 
 
 def _escape(character: str) -> str:
-    # Cc control, Cf format (bidirectional overrides), Cs lone surrogates, Zl/Zp separators.
-    if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
-        code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return character
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,52 @@
+"""Documents: one record in one readable JSON file, with its schema and version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from mansard.core.errors import SchemaError
+from mansard.core.files import storage_error, write_atomic
+from mansard.core.records import Record
+
+Document = TypeVar("Document", bound=Record)
+
+
+def write_document(path: Path, record: Record) -> None:
+    """Write one record as a readable JSON document, whole or not at all."""
+    schema = record.schema
+    document = {"schema": schema.name, "version": schema.version, "content": record}
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+
+
+def read_document(path: Path, record_type: type[Document]) -> Document:
+    """Read what ``write_document`` wrote; raises SchemaError or StorageError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise storage_error(error, path) from error
+    expected = record_type.schema
+    try:
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if (envelope.schema, envelope.version) != (expected.name, expected.version):
+            raise SchemaError(
+                f"is {envelope.schema!r} version {envelope.version}, "
+                f"this Mansard reads {expected.name!r} version {expected.version}",
+                where=str(path),
+                fix="use the Mansard that wrote it, or measure again into another folder",
+            )
+        return msgspec.json.decode(envelope.content, type=record_type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SchemaError(
+            f"cannot read this document: {error}",
+            where=str(path),
+            fix="it was changed by hand or written by another version; measure again",
+        ) from error
+
+
+class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: str
+    version: int
+    content: msgspec.Raw

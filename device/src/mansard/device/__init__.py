@@ -1,0 +1,1 @@
+"""Reads one machine: what it is, how it runs now, and what it draws."""

@@ -1,0 +1,1 @@
+"""Meters of power and energy, and the sampler that keeps their raw readings."""
