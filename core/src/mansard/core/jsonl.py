@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -17,7 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import storage_error
+from mansard.core.files import storage_error, write_atomic
 from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
@@ -54,6 +55,13 @@ def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
         for number, line in enumerate(lines[1:], start=2)
     )
     return Rows(rows, torn)
+
+
+def write_rows(path: Path, row_type: type[Row], rows: Iterable[Row]) -> None:
+    """Replace ``path`` by ``rows``, all of them or none; raises StorageError."""
+    header = Header(row_type.schema.name, row_type.schema.version)
+    lines = [msgspec.json.encode(line) for line in (header, *rows)]
+    write_atomic(path, b"\n".join(lines) + b"\n")
 
 
 class RowWriter(Generic[Row]):

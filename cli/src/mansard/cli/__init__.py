@@ -1,0 +1,1 @@
+"""One command per thing a person wants: parse, call one function, print."""

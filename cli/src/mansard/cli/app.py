@@ -1,0 +1,47 @@
+"""The Typer application and its global options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mansard.cli.bench import bench
+from mansard.cli.doctor import doctor
+from mansard.cli.report import report
+from mansard.cli.score import score
+from mansard.cli.zoo import zoo_app
+from mansard.core.version import VERSION
+
+app = typer.Typer(
+    name="mansard",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
+    rich_markup_mode=None,  # plain help starts twice as fast
+    help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mansard {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Rooflines of time and energy for deep networks: measure, score, predict, report."""
+    del version, debug  # both act before this runs
+
+
+app.command()(bench)
+app.command()(score)
+app.command()(report)
+app.command()(doctor)
+app.add_typer(zoo_app, name="zoo")

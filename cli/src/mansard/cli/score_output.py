@@ -1,0 +1,43 @@
+"""A score on the terminal, or in a file of the format that was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mansard.cli.console import print_table
+from mansard.cli.scoring import layer_rows, score_rows
+from mansard.core.files import write_atomic
+from mansard.core.records import ModelScore
+
+
+def write_score(scored: ModelScore, form: str, *, with_layers: bool, output: Path | None) -> None:
+    """Write ``scored`` to ``output``, or print it; raises StorageError."""
+    if form == "table" and output is None:
+        _print_tables(scored, with_layers)
+        return
+    content = _encode(scored, form)
+    if output is not None:
+        write_atomic(output, content)
+    else:
+        import sys
+
+        sys.stdout.buffer.write(content)
+
+
+def _print_tables(scored: ModelScore, with_layers: bool) -> None:
+    if with_layers:
+        print_table(f"Layers of {scored.model}", *layer_rows(scored.layers))
+    print_table(f"{scored.model} (modelled)", *score_rows([scored]))
+
+
+def _encode(scored: ModelScore, form: str) -> bytes:
+    import msgspec
+
+    from mansard.estimator import totals
+
+    if form == "json":
+        document = {"score": scored, "totals": totals(scored)}
+        return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+    from mansard.analytics.tables import encode_layers
+
+    return encode_layers(scored, form)

@@ -1,0 +1,110 @@
+"""Samples from real CPUs: pinned threads that run a compiled kernel in lock step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mansard.microbench.cpu_threads import PinnedThreads
+from mansard.microbench.kernels import driver
+from mansard.microbench.kernels.case import Case
+from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.operands import Operands, allocate
+from mansard.microbench.sampling import RawSample
+
+Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
+
+
+class CpuSource:
+    """A team of threads with the operands of one case; a context manager.
+
+    ``function`` is the address of another kernel with the same arguments, for
+    comparisons; by default the case's own kernel is compiled.
+    """
+
+    def __init__(self, case: Case, cpus: tuple[int, ...], function: int | None = None) -> None:
+        self._kernel = find_kernel(case.kernel)
+        self._kernel.check(case)
+        self._case = case
+        self._n_threads = len(cpus)
+        self._function = self._kernel.build(case) if function is None else function
+        self._threads = PinnedThreads(cpus)
+        self._shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
+        self._operands: list[Operands] = []
+
+    def __enter__(self) -> CpuSource:
+        self._threads.__enter__()
+        try:
+            self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
+        except BaseException:
+            self._threads.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.__exit__(kind, error, trace)
+        self._operands = []
+
+    @property
+    def operands(self) -> tuple[Operands, ...]:
+        """What each thread works on."""
+        return tuple(self._operands)
+
+    def take(
+        self,
+        n_samples: int,
+        repetitions: int,
+        should_stop: Callable[[], bool] = lambda: False,
+        function: int | None = None,
+    ) -> list[RawSample]:
+        """Take samples on all threads; fewer than asked for only when told to stop."""
+        self._shared[:] = 0
+        tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in self._operands]
+        address = self._function if function is None else function
+
+        def run(index: int) -> int:
+            scratch = np.zeros(driver.N_SCRATCH_WORDS, dtype=np.int64)
+            taken = driver.take_samples(
+                address,
+                self._operands[index].words.ctypes.data,
+                repetitions,
+                self._shared.ctypes.data,
+                self._n_threads,
+                scratch.ctypes.data,
+                tables[index],
+            )
+            return int(taken)
+
+        n_taken = self._threads.run(run, stop=self._stop, should_stop=should_stop)
+        return combine([table[: min(n_taken)] for table in tables])
+
+    def _stop(self) -> None:
+        self._shared[driver.STOP] = 1
+
+
+def combine(tables: list[Table]) -> list[RawSample]:
+    """Samples over all threads from the tables of each: nanoseconds in, seconds out."""
+    stacked: Any = np.stack(tables)  # threads × samples × columns
+    start, end = stacked[:, :, driver.START_NS], stacked[:, :, driver.END_NS]
+    duration_s = (end.max(axis=0) - start.min(axis=0)) * 1e-9
+    wall = np.maximum(end - start, 1)
+    share = (stacked[:, :, driver.CPU_NS] / wall).min(axis=0)
+    switches = stacked[:, :, driver.N_SWITCHES].sum(axis=0)
+    return [
+        RawSample(
+            duration_s=float(duration_s[k]),
+            cpu_share=float(share[k]),
+            n_switches=int(switches[k]),
+            started_s=float(start[:, k].min() * 1e-9),
+        )
+        for k in range(stacked.shape[1])
+    ]

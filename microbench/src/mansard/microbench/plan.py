@@ -1,0 +1,160 @@
+"""The plan of a run: which kernels, at which sizes, under which mode and protocol."""
+
+from __future__ import annotations
+
+import random
+from importlib.metadata import version
+from typing import ClassVar
+
+from mansard.core.errors import UsageError
+from mansard.core.hashing import content_hash
+from mansard.core.records import MachineIdentity, PowerMode, Record, Schema
+from mansard.core.version import VERSION
+from mansard.microbench.kernels.case import Case, Stores, choose_stores
+from mansard.microbench.kernels.catalog import CATALOG, FMA_PER_ELEMENT
+from mansard.microbench.protocol import PROTOCOLS, Profile, Protocol
+from mansard.microbench.working_sets import (
+    cache_capacity_bytes,
+    fma_working_set,
+    stream_working_sets,
+)
+
+STREAM_PRECISION = "fp32"  # a load moves bytes; the type of its elements does not matter
+POINTS_PER_OCTAVE = {"quick": 1, "full": 4}
+SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing
+
+
+class TrialSpec(Record, frozen=True, kw_only=True):
+    """One trial to be made. The working set is over all threads."""
+
+    kernel: str
+    precision: str
+    working_set_bytes: int
+    fma_per_element: int | None
+    stores: Stores | None
+
+    @property
+    def trial_id(self) -> str:
+        """The same trial of any run has the same id."""
+        return content_hash(self)
+
+    @property
+    def title(self) -> str:
+        """What a person reads while the trial runs."""
+        chain = f" × {self.fma_per_element}" if self.fma_per_element is not None else ""
+        return f"{self.kernel}{chain} {self.precision}, {self.working_set_bytes // 1024} KiB"
+
+    def case(self, n_threads: int) -> Case:
+        """What one of ``n_threads`` threads runs: its share of the working set."""
+        return Case(
+            kernel=self.kernel,
+            precision=self.precision,
+            working_set_bytes=self.working_set_bytes // n_threads,
+            fma_per_element=self.fma_per_element,
+            stores=self.stores,
+        )
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """Everything a run needs to know, and all that can change its result."""
+
+    schema: ClassVar[Schema] = Schema("plan", 1)
+
+    profile: Profile
+    machine: MachineIdentity
+    mode: PowerMode
+    cpus: tuple[int, ...]
+    trials: tuple[TrialSpec, ...]  # in the order they are made
+    protocol: Protocol
+    seed: int
+    versions: dict[str, str]
+
+    @property
+    def plan_hash(self) -> str:
+        """Hash of what is measured and how, without the machine and the mode."""
+        return content_hash([self.trials, self.protocol, self.seed])
+
+    @property
+    def run_id(self) -> str:
+        """Hash of machine, mode, plan and versions: equal exactly when a run would repeat."""
+        # The kernel reports a slightly different MemTotal after an update of its own.
+        machine = {
+            name: getattr(self.machine, name)
+            for name in self.machine.__struct_fields__
+            if name not in {"memory_bytes", "unknown"}
+        }
+        content = [machine, self.mode, self.cpus, self.profile, self.plan_hash, self.versions]
+        return content_hash(content)
+
+
+def make_plan(machine: MachineIdentity, mode: PowerMode, profile: str) -> Plan:
+    """The plan of one mode of a plain machine; raises UsageError for an unknown profile.
+
+    Trials come in a random but repeatable order, so that a machine that warms up
+    or slows down in the middle does not bend a curve.
+    """
+    if profile not in PROTOCOLS:
+        raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
+    cpus = machine.cpus[: mode.n_cpus]
+    trials = [*_fma_trials(machine, cpus), *_stream_trials(machine, cpus, profile)]
+    random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
+    return Plan(
+        profile=profile,  # type: ignore[arg-type]  # checked above
+        machine=machine,
+        mode=mode,
+        cpus=cpus,
+        trials=tuple(trials),
+        protocol=PROTOCOLS[profile],  # type: ignore[index]
+        seed=SEED,
+        versions=read_versions(),
+    )
+
+
+def _fma_trials(machine: MachineIdentity, cpus: tuple[int, ...]) -> list[TrialSpec]:
+    working_set_bytes = fma_working_set(machine, cpus)
+    return [
+        TrialSpec(
+            kernel="fma",
+            precision=precision,
+            working_set_bytes=working_set_bytes,
+            fma_per_element=n_fma,
+            stores=None,
+            unknown={"stores": "the fma kernel stores in one way only"},
+        )
+        for precision in ("fp32", "fp64")
+        for n_fma in FMA_PER_ELEMENT
+    ]
+
+
+def _stream_trials(
+    machine: MachineIdentity, cpus: tuple[int, ...], profile: str
+) -> list[TrialSpec]:
+    last_level = max((cache.level for cache in machine.caches), default=0)
+    last_cache_bytes = cache_capacity_bytes(machine, cpus, last_level)
+    trials = []
+    for size in stream_working_sets(machine, cpus, POINTS_PER_OCTAVE[profile]):
+        for kernel in CATALOG:
+            if kernel.family != "stream":
+                continue
+            stores = choose_stores(size, last_cache_bytes) if kernel.has_stores else None
+            unknown = {"fma_per_element": "a stream has no chain of FMA"}
+            if stores is None:
+                unknown["stores"] = f"the {kernel.name} kernel has no variants of stores"
+            trials.append(
+                TrialSpec(
+                    kernel=kernel.name,
+                    precision=STREAM_PRECISION,
+                    working_set_bytes=size,
+                    fma_per_element=None,
+                    stores=stores,
+                    unknown=unknown,
+                )
+            )
+    return trials
+
+
+def read_versions() -> dict[str, str]:
+    """Versions of everything that can change a timing, kernels by the hash of their source."""
+    libraries = {name: version(name) for name in ("numba", "llvmlite", "numpy")}
+    kernels = {f"kernel {kernel.name}": kernel.source_hash for kernel in CATALOG}
+    return {"mansard": VERSION, **libraries, **kernels}

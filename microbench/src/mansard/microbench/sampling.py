@@ -1,0 +1,216 @@
+"""One trial: samples in blocks, disturbed ones rejected, until their medians settle.
+
+A *repetition* is one pass of a kernel over its working set. A *sample* is so many
+repetitions in a row that it lasts about two milliseconds. A *block* is some samples in
+a row; blocks lie apart in time. A *trial* is one kernel at one size: its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal, Protocol as Seam
+
+from mansard.core.errors import MeasurementError
+from mansard.microbench.kernels.case import Case
+from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.protocol import Protocol
+from mansard.microbench.stability import block_medians, relative_half_width
+from mansard.microbench.timers import SYSTEM_CLOCK, Clock
+
+_MAX_REPETITIONS = 2**40
+_PAUSE_S = 0.02  # between blocks: long enough for another guest's burst to have passed
+_WARM_UP_MAX_S = 0.3
+_WARM_UP_SAMPLES = 5
+_WARM_UP_CHANGE = 0.01  # warm once two medians in a row agree to this
+
+
+@dataclass(frozen=True)
+class RawSample:
+    """What was read around one sample, over all its threads."""
+
+    duration_s: float  # from the first thread's start to the last thread's end
+    cpu_share: float  # least of all threads: CPU time over wall time
+    n_switches: int  # involuntary context switches of all threads
+    started_s: float  # monotonic clock
+
+
+class SampleSource(Seam):
+    """Where samples come from: threads on real CPUs, or a recording in a test."""
+
+    def take(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        """Up to ``n_samples``; fewer only when told to stop."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one trial. All seconds are of one repetition.
+
+    With ``stability`` "stable" there are at least the protocol's accepted samples and
+    blocks, and ``stability_interval`` is below its limit. Otherwise ``stability_reason``
+    says what is missing; ``seconds_s`` may then even be empty.
+    """
+
+    repetitions_per_sample: int
+    seconds_s: tuple[float, ...]
+    block: tuple[int, ...]
+    rejected_s: tuple[float, ...]
+    rejected_reason: tuple[str, ...]
+    stability: Literal["stable", "unstable"]
+    stability_interval: float | None  # relative half width of the interval of block medians
+    stability_reason: str | None  # None when stable
+    windows_s: tuple[tuple[float, float], ...]  # of each block, on the monotonic clock
+    interrupted: bool  # told to stop before the protocol was through
+
+
+@dataclass
+class _Collected:
+    seconds_s: list[float] = field(default_factory=list)
+    block: list[int] = field(default_factory=list)
+    rejected_s: list[float] = field(default_factory=list)
+    rejected_reason: list[str] = field(default_factory=list)
+    windows_s: list[tuple[float, float]] = field(default_factory=list)
+
+    def add(self, raw: list[RawSample], repetitions: int, cpu_share_min: float) -> None:
+        number = len(self.windows_s)
+        for sample in raw:
+            seconds_s = sample.duration_s / repetitions
+            reason = rejection(sample, cpu_share_min)
+            if reason is None:
+                self.seconds_s.append(seconds_s)
+                self.block.append(number)
+            else:
+                self.rejected_s.append(seconds_s)
+                self.rejected_reason.append(reason)
+        if raw:
+            self.windows_s.append((raw[0].started_s, raw[-1].started_s + raw[-1].duration_s))
+
+
+def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
+    """Why a sample does not count; None if it does."""
+    if sample.n_switches > 0:
+        return f"{sample.n_switches} involuntary context switches"
+    if sample.cpu_share <= cpu_share_min:
+        return f"CPU time is {sample.cpu_share:.3f} of wall time"
+    return None
+
+
+def sample_case(
+    case: Case,
+    cpus: tuple[int, ...],
+    protocol: Protocol,
+    should_stop: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Samples:
+    """Measure ``case`` with one pinned thread on each of ``cpus``.
+
+    The case's working set is that of one thread. Raises UsageError for a case its
+    kernel does not have, MeasurementError where it cannot be run at all.
+    """
+    from mansard.microbench.cpu_source import CpuSource
+
+    family = find_kernel(case.kernel).family
+    interval = protocol.fma_interval if family == "fma" else protocol.stream_interval
+    with CpuSource(case, cpus) as source:
+        return collect(source, protocol, interval, should_stop, clock)
+
+
+def collect(
+    source: SampleSource,
+    protocol: Protocol,
+    interval_max: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Samples:
+    """Calibrate, warm up, and take blocks until they agree or the time is up."""
+    deadline_s = clock.now_s() + protocol.time_cap_s
+    repetitions = calibrate(source, protocol.sample_s, should_stop)
+    _warm_up(source, repetitions, should_stop, clock)
+    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
+    collected = _Collected()
+    problem: str | None = "not begun"
+    interval = None
+    while problem is not None and not should_stop():
+        # The first sample of a block finds caches and clocks as the pause left them.
+        raw = source.take(per_block + 1, repetitions, should_stop)[1:]
+        collected.add(raw, repetitions, protocol.cpu_share_min)
+        medians = block_medians(collected.seconds_s, collected.block)
+        interval = relative_half_width(medians)
+        problem = _missing(len(collected.seconds_s), len(medians), interval, protocol, interval_max)
+        if clock.now_s() >= deadline_s:
+            break
+        if problem is not None:
+            clock.sleep(_PAUSE_S)
+    return Samples(
+        repetitions_per_sample=repetitions,
+        seconds_s=tuple(collected.seconds_s),
+        block=tuple(collected.block),
+        rejected_s=tuple(collected.rejected_s),
+        rejected_reason=tuple(collected.rejected_reason),
+        stability="stable" if problem is None else "unstable",
+        stability_interval=interval,
+        stability_reason=problem,
+        windows_s=tuple(collected.windows_s),
+        interrupted=problem is not None and should_stop(),
+    )
+
+
+def calibrate(source: SampleSource, sample_s: float, should_stop: Callable[[], bool]) -> int:
+    """How many repetitions make a sample last about ``sample_s``; at least one.
+
+    The shortest of a few samples decides, for disturbances only lengthen them.
+    Raises MeasurementError when no number of repetitions takes any time.
+    """
+    repetitions = 1
+    while repetitions <= _MAX_REPETITIONS:
+        raw = source.take(3, repetitions, should_stop)
+        if not raw:
+            return repetitions  # told to stop
+        shortest_s = min(sample.duration_s for sample in raw)
+        if shortest_s >= sample_s / 8:
+            return max(1, round(repetitions * sample_s / shortest_s))
+        # Short samples tell little about the long run: approach in steps.
+        repetitions = min(64 * repetitions, int(repetitions * sample_s / (shortest_s + 1e-9)) + 1)
+    raise MeasurementError(
+        "the kernel takes no time at all", fix="report this: it was optimised away"
+    )
+
+
+def _warm_up(
+    source: SampleSource, repetitions: int, should_stop: Callable[[], bool], clock: Clock
+) -> None:
+    end_s = clock.now_s() + _WARM_UP_MAX_S
+    before_s: float | None = None
+    while clock.now_s() < end_s and not should_stop():
+        raw = source.take(_WARM_UP_SAMPLES, repetitions, should_stop)
+        if not raw:
+            return
+        now_s = median(sample.duration_s for sample in raw)
+        if before_s is not None and abs(now_s - before_s) <= _WARM_UP_CHANGE * before_s:
+            return
+        before_s = now_s
+
+
+def _missing(
+    n_accepted: int,
+    n_blocks: int,
+    interval: float | None,
+    protocol: Protocol,
+    interval_max: float,
+) -> str | None:
+    """What the protocol still asks for; None when it is satisfied."""
+    if n_accepted == 0:
+        return "every sample was disturbed by other work on this machine"
+    if n_accepted < protocol.n_accepted_min or n_blocks < protocol.n_blocks_min:
+        return (
+            f"only {n_accepted} undisturbed samples in {n_blocks} blocks "
+            f"(needs {protocol.n_accepted_min} in {protocol.n_blocks_min})"
+        )
+    if interval is None:
+        return f"{n_blocks} blocks are too few for an interval"
+    if interval > interval_max:
+        return f"block medians differ: ±{interval:.1%} (limit ±{interval_max:.1%})"
+    return None

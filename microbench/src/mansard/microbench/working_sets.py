@@ -1,0 +1,62 @@
+"""Which working sets a sweep visits, from the caches of the machine it runs on."""
+
+from __future__ import annotations
+
+from mansard.core.records import MachineIdentity
+
+_KIB, _MIB = 1024, 1024**2
+# Only for a machine that does not describe its caches: from below any L1 we know of
+# (32 KiB and more) to beyond any last cache of an embedded processor.
+_UNKNOWN_FIRST_BYTES = 16 * _KIB
+_UNKNOWN_LAST_BYTES = 256 * _MIB
+# A stream needs its arrays twice at most; more than this share of memory risks swapping.
+_MEMORY_SHARE = 0.25
+
+
+def cache_capacity_bytes(machine: MachineIdentity, cpus: tuple[int, ...], level: int) -> int | None:
+    """Capacity of one cache level over the instances that ``cpus`` reach, in bytes.
+
+    A private cache counts once for each CPU, a shared one once for each group of
+    CPUs that share it. None where the machine does not describe that level.
+    """
+    cache = next((cache for cache in machine.caches if cache.level == level), None)
+    if cache is None:
+        return None
+    sharers = max(1, len(set(cache.shared_cpus) & set(machine.cpus)))
+    n_reached = min(cache.n_instances, -(-len(cpus) // sharers))
+    return cache.size_bytes * n_reached
+
+
+def stream_working_sets(
+    machine: MachineIdentity, cpus: tuple[int, ...], points_per_octave: int
+) -> tuple[int, ...]:
+    """Working sets over all threads in bytes, from half of L1 to four times the last cache.
+
+    Sizes grow by equal ratios and are whole multiples of 4 KiB per thread, so
+    that every array of every kernel stays aligned and none is empty.
+    """
+    first = cache_capacity_bytes(machine, cpus, 1)
+    last = cache_capacity_bytes(machine, cpus, max((c.level for c in machine.caches), default=0))
+    start = first / 2 if first else float(_UNKNOWN_FIRST_BYTES * len(cpus))
+    end = 4.0 * last if last else float(_UNKNOWN_LAST_BYTES)
+    if machine.memory_bytes is not None:
+        end = min(end, machine.memory_bytes * _MEMORY_SHARE)
+    step = 2 ** (1 / points_per_octave)
+    sizes = []
+    size = start
+    while size <= end * 1.001:  # rounding must not drop the last point
+        sizes.append(_round_to_pages(size, len(cpus)))
+        size *= step
+    return tuple(dict.fromkeys(sizes))
+
+
+def fma_working_set(machine: MachineIdentity, cpus: tuple[int, ...]) -> int:
+    """Half of L1 over all threads: the chains' operands must never wait for L2."""
+    first = cache_capacity_bytes(machine, cpus, 1)
+    half = first / 2 if first else float(_UNKNOWN_FIRST_BYTES * len(cpus))
+    return _round_to_pages(half, len(cpus))
+
+
+def _round_to_pages(size: float, n_threads: int) -> int:
+    unit = 4 * _KIB * n_threads
+    return max(1, round(size / unit)) * unit
