@@ -31,7 +31,7 @@ def run_checks() -> tuple[Check, ...]:
         _check_caches(machine),
         _check_pinning(machine),
         _check_load(machine),
-        _check_kernels(machine),
+        _check_kernels(),
         _check_clocks(machine),
         *_check_meters(),
         _check_accelerators(machine),
@@ -91,10 +91,14 @@ def _check_load(machine: MachineIdentity) -> Check:
     return _ok("other load", f"load average {load:.2f}")
 
 
-def _check_kernels(machine: MachineIdentity) -> Check:
+def _check_kernels() -> Check:
+    from mansard.core.errors import MeasurementError
     from mansard.microbench.selfcheck import check_kernels
 
-    return _ok("kernels", check_kernels(machine))
+    try:
+        return _ok("kernels", check_kernels())
+    except MeasurementError as error:
+        return Check(name="kernels", status="broken", detail=error.what, fix=error.fix)
 
 
 def _check_clocks(machine: MachineIdentity) -> Check:

@@ -37,8 +37,8 @@ def print_json(value: object) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout; every cell is shown as text, never as markup.
 
-    The first column is text, the others are numbers. Away from a terminal the
-    table is as wide as its content, so that nothing is cut off in a log.
+    Columns of numbers are set flush right. Away from a terminal the table is as
+    wide as its content, so that nothing is cut off in a log.
     """
     from rich.console import Console
     from rich.table import Table
@@ -46,11 +46,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
     table = Table(title=Text(printable(title)), title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if number == 0 else "right", overflow="fold")
+        numeric = all(_is_number(row[number]) for row in rows)
+        table.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell in {"–", "unknown"}
 
 
 class Progress(Protocol):

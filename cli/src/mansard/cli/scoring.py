@@ -58,11 +58,12 @@ def score_zoo(
     """Score a zoo network, with its usual dimensions where none are given."""
     from mansard.estimator import score, zoo
 
+    usual = dict(zoo.entry(name).dims)
     return score(
         zoo.read(name),
         name=name,
         batch=batch,
-        dims={**zoo.entry(name).default_dims, **dims, "batch": batch},
+        dims={dim: dims.get(dim, value) for dim, value in usual.items() if dim != "batch"},
         precision=precision,
         phase=phase,
     )

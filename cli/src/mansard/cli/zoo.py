@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from mansard.estimator.zoo import Entry
 
 zoo_app = typer.Typer(
     help="The networks that ship with Mansard, as ONNX files without weights.",
@@ -24,7 +27,7 @@ def list_networks(as_json: _Json = False) -> None:
 
     entries = [zoo.entry(name) for name in zoo.names()]
     if as_json:
-        print_json(entries)
+        print_json([_facts(entry) for entry in entries])
         return
     rows = [
         (
@@ -49,10 +52,10 @@ def show_network(name: _Name, as_json: _Json = False) -> None:
     entry = zoo.entry(name)
     score = score_zoo(name, batch=1, dims={}, precision="fp32", phase="inference")
     if as_json:
-        print_json({"entry": entry, "score": score})
+        print_json({"entry": _facts(entry), "score": score})
         return
-    facts = [(field, str(getattr(entry, field))) for field in entry.__struct_fields__]
-    print_table(entry.title, ("property", "value"), facts)
+    rows = [(field, str(value)) for field, value in _facts(entry).items()]
+    print_table(entry.title, ("property", "value"), rows)
     print_table(f"{name}, batch 1, fp32", *score_rows([score]))
 
 
@@ -74,3 +77,9 @@ def write_networks(
         print_json(paths)
     else:
         typer.echo("\n".join(paths))
+
+
+def _facts(entry: Entry) -> dict[str, object]:
+    """What is known about a network, without the function that draws it."""
+    facts = {field: getattr(entry, field) for field in entry.__struct_fields__ if field != "draw"}
+    return {**facts, "dims": dict(entry.dims)}

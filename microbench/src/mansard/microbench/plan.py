@@ -69,6 +69,11 @@ class Plan(Record, frozen=True, kw_only=True):
     seed: int
     versions: dict[str, str]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({spec.trial_id for spec in self.trials}) < len(self.trials):
+            raise ValueError("the plan has the same trial twice")
+
     @property
     def plan_hash(self) -> str:
         """Hash of what is measured and how, without the machine and the mode."""

@@ -48,7 +48,7 @@ def make_trial(spec: TrialSpec, plan: Plan, instruments: Instruments, sampling: 
         samples = sampling(spec, plan)
         end_s = time.monotonic()
     after = read_state(plan.cpus)
-    energy, why_no_energy = _energy(sampler, instruments, start_s, end_s)
+    energy, why_no_energy = _energy(sampler, instruments, samples)
     unknown = _reasons(spec, samples, before, after)
     if why_no_energy is not None:
         unknown["energy"] = why_no_energy
@@ -88,16 +88,19 @@ def make_trial(spec: TrialSpec, plan: Plan, instruments: Instruments, sampling: 
 
 
 def _energy(
-    sampler: Sampler, instruments: Instruments, start_s: float, end_s: float
+    sampler: Sampler, instruments: Instruments, taken: Samples
 ) -> tuple[tuple[RailEnergy, ...] | None, str | None]:
+    """Energy from the first block's start to the last block's end, or why there is none."""
     if not instruments.meters:
         return None, "no meter; the manifest says what is missing"
+    if not taken.windows_s:
+        return None, "no block was measured"
     try:
-        samples = sampler.samples
+        readings = sampler.samples
         if instruments.samples is not None:
-            for sample in samples:
-                instruments.samples.append(sample)
-        return window_energy(samples, start_s, end_s), None
+            for reading in readings:
+                instruments.samples.append(reading)
+        return window_energy(readings, taken.windows_s[0][0], taken.windows_s[-1][1]), None
     except (DeviceError, MeasurementError) as error:
         return None, str(error)
 

@@ -1,0 +1,58 @@
+"""Compiling a kernel with Numba once, and finding it on disk the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mansard.core.hashing import file_hash
+
+# void kernel(a, b, c, n_elements, fma_per_element, repetitions)
+_SIGNATURE = "void(int64, int64, int64, int64, int64, int64)"
+_SHARED_SOURCES = ("case.py", "compiling.py", "emit.py", "host.py", "sweeps.py")
+
+_compiled: dict[tuple[str, ...], Any] = {}
+
+
+def hash_source(path: str) -> str:
+    """Hash of the text a kernel is compiled from: its own file and what that uses."""
+    folder = Path(path).parent
+    files = [Path(path), *(folder / name for name in _SHARED_SOURCES)]
+    return file_hash(b"\0".join(file.read_bytes() for file in files))[:16]
+
+
+def compile_kernel(key: tuple[str, ...], make: Callable[[], Callable[..., None]]) -> int:
+    """Address of the C function compiled from ``make()``; compiled once per ``key``.
+
+    The function must hold the hash of its source in a closure variable: that is
+    part of the key of Numba's cache, which does not look into other files itself.
+    """
+    if key not in _compiled:
+        _compiled[key] = compile_cached(make())
+    return int(_compiled[key].address)
+
+
+def compile_cached(function: Callable[..., None]) -> Any:
+    """Numba's C function for ``function``, kept on disk where there is a place for it."""
+    from numba import cfunc
+
+    try:
+        return cfunc(_SIGNATURE, nopython=True, cache=True)(function)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        return cfunc(_SIGNATURE, nopython=True)(function)  # a read-only installation
+
+
+def jit_cached(function: Callable[..., Any], signature: str | None = None) -> Any:
+    """Numba's version of ``function`` that runs without the interpreter's lock."""
+    from numba import njit
+
+    arguments = () if signature is None else (signature,)
+    try:
+        return njit(*arguments, nogil=True, cache=True)(function)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        return njit(*arguments, nogil=True)(function)

@@ -1,0 +1,132 @@
+"""Writing LLVM IR by hand: what the intrinsics of the kernels are put together from.
+
+LLVM's own vectoriser neither keeps ten accumulators in flight nor emits
+non-temporal stores, so kernels say exactly which vectors they load, hold and store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+Builder = Any  # llvmlite ships no types
+Value = Any
+
+I64 = ir.IntType(64)
+_SCALARS = {"fp32": ir.FloatType(), "fp64": ir.DoubleType()}
+_OVERLOADS = {"fp32": "f32", "fp64": "f64"}
+
+
+def element_bytes(precision: str) -> int:
+    """Bytes of one element."""
+    return {"fp32": 4, "fp64": 8}[precision]
+
+
+def vector_type(precision: str, n_bytes: int) -> Any:
+    """LLVM's type of ``n_bytes`` of numbers; of one number, the number itself."""
+    return _lanes(_SCALARS[precision], n_bytes // element_bytes(precision))
+
+
+def integer_vector(n_lane_bytes: int, n_bytes: int) -> Any:
+    """LLVM's type of ``n_bytes`` of integers of a lane's width."""
+    return _lanes(ir.IntType(8 * n_lane_bytes), n_bytes // n_lane_bytes)
+
+
+def _lanes(scalar: Any, n_lanes: int) -> Any:
+    return scalar if n_lanes == 1 else ir.VectorType(scalar, n_lanes)
+
+
+def constant(element_type: Any, value: float) -> Value:
+    """``value`` in every lane."""
+    if isinstance(element_type, ir.VectorType):
+        return ir.Constant(element_type, [value] * element_type.count)
+    return ir.Constant(element_type, value)
+
+
+def load(builder: Builder, element_type: Any, address: Value, n_bytes: int) -> Value:
+    """Load from an address that is a multiple of ``n_bytes``."""
+    pointer = builder.inttoptr(address, element_type.as_pointer())
+    return builder.load(pointer, align=n_bytes)
+
+
+def store(
+    builder: Builder, value: Value, address: Value, n_bytes: int, *, nontemporal: bool = False
+) -> None:
+    """Store to an address that is a multiple of ``n_bytes``, past the caches if asked."""
+    pointer = builder.inttoptr(address, value.type.as_pointer())
+    instruction = builder.store(value, pointer, align=n_bytes)
+    if nontemporal:
+        one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        instruction.set_metadata("nontemporal", one)
+
+
+def fused_multiply_add(builder: Builder, precision: str, x: Value, y: Value, z: Value) -> Value:
+    """x·y + z with one rounding, in every lane."""
+    lanes = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
+    return _call(builder, f"llvm.fma.{lanes}{_OVERLOADS[precision]}", x.type, [x, y, z])
+
+
+def fold_lanes(builder: Builder, value: Value) -> Value:
+    """Exclusive or of all lanes of a vector of integers."""
+    if not isinstance(value.type, ir.VectorType):
+        return value
+    lane = value.type.element
+    name = f"llvm.vector.reduce.xor.v{value.type.count}i{lane.width}"
+    return _call(builder, name, lane, [value])
+
+
+def _call(builder: Builder, name: str, returned: Any, arguments: Sequence[Value]) -> Value:
+    function = builder.module.globals.get(name)
+    if function is None:
+        signature = ir.FunctionType(returned, [argument.type for argument in arguments])
+        function = ir.Function(builder.module, signature, name)
+    return builder.call(function, arguments)
+
+
+def counted_loop(
+    builder: Builder,
+    count: Value,
+    carried: Sequence[Value],
+    body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+) -> list[Value]:
+    """Run ``body(index, values)`` for index 0 … count-1; values stay in registers."""
+    function = builder.function
+    before = builder.block
+    head = function.append_basic_block("loop")
+    after = function.append_basic_block("after")
+    builder.cbranch(builder.icmp_signed(">", count, I64(0)), head, after)
+
+    builder.position_at_end(head)
+    index = builder.phi(I64)
+    phis = [builder.phi(value.type) for value in carried]
+    results = list(body(index, phis))
+    following = builder.add(index, I64(1))
+    tail = builder.block  # the body may have opened blocks of its own
+    builder.cbranch(builder.icmp_signed("<", following, count), head, after)
+
+    index.add_incoming(I64(0), before)
+    index.add_incoming(following, tail)
+    for phi, first, result in zip(phis, carried, results, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(result, tail)
+
+    builder.position_at_end(after)
+    finals = []
+    for first, result in zip(carried, results, strict=True):
+        final = builder.phi(first.type)
+        final.add_incoming(first, before)
+        final.add_incoming(result, tail)
+        finals.append(final)
+    return finals
+
+
+def memory_barrier(builder: Builder) -> None:
+    """Tell the compiler that memory may have changed; costs no instruction.
+
+    An empty assembly text is valid on every architecture. Without it LLVM may
+    merge the repetitions of a sweep, for all but the last would be overwritten.
+    """
+    assembly = ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", side_effect=True)
+    builder.call(assembly, [])

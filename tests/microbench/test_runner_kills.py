@@ -1,0 +1,116 @@
+"""A sweep that is killed 1,000 times at random moments loses no finished row.
+
+The sweep runs in a forked child with a stub in place of the kernel's sampling
+(the runner's own seam), so that a trial takes microseconds and kills hit the
+writing of rows often. The child acknowledges each trial on a pipe when the
+next one starts, which is after the row was synced: what was acknowledged must
+be on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.jsonl import read_rows
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import Trial
+from mansard.device.identity import identify
+from mansard.microbench.plan import Plan, TrialSpec, make_plan
+from mansard.microbench.runner import SweepState, run_plan
+from mansard.microbench.sampling import Samples
+
+N_KILLS = 1000
+
+
+def stub_sampling(spec: TrialSpec, plan: Plan) -> Samples:
+    # A long row, so that many kills fall into its writing.
+    n_samples = 400
+    return Samples(
+        seconds_s=(0.25,) * n_samples,
+        block=(0,) * n_samples,
+        rejected_s=(),
+        rejected_reason=(),
+        repetitions_per_sample=1,
+        stability="stable",
+        stability_interval=0.0,
+        stability_reason=None,
+        windows_s=((0.0, 1.0),),
+        interrupted=False,
+    )
+
+
+def make_sweep() -> Plan:
+    machine = identify()
+    plan = make_plan(machine, core_count_mode(1), "full")
+    # Several sweeps' worth of trials, told apart by their size.
+    trials = tuple(
+        msgspec.structs.replace(spec, working_set_bytes=spec.working_set_bytes + 8 * extra)
+        for extra in range(20)
+        for spec in plan.trials
+    )
+    return msgspec.structs.replace(plan, trials=trials)
+
+
+def start_child(plan: Plan, runs: Path) -> tuple[int, int]:
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+
+        def on_progress(state: SweepState) -> None:
+            os.write(write_end, f"{state.n_done}\n".encode())
+
+        code = 1
+        try:
+            run_plan(plan, runs, sampling=stub_sampling, on_progress=on_progress)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write_end)
+    return child, read_end
+
+
+def last_acknowledged(read_end: int) -> int:
+    with os.fdopen(read_end, "rb") as stream:
+        lines = stream.read().splitlines()
+    return int(lines[-1]) if lines else 0
+
+
+def test_a_thousand_kills_lose_no_finished_row(tmp_path: Path) -> None:
+    plan = make_sweep()
+    path = tmp_path / plan.run_id / "trials.jsonl"
+    rng = random.Random(4)
+    n_finished, n_kills, n_kills_at_work = 0, 0, 0
+    while n_kills < N_KILLS:
+        child, read_end = start_child(plan, tmp_path)
+        time.sleep(rng.uniform(0.002, 0.02))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):  # it finished first: begin a new sweep
+            assert os.waitstatus_to_exitcode(status) == 0
+            os.close(read_end)
+            assert len(read_rows(path, Trial).rows) == len(plan.trials)
+            path.unlink()
+            n_finished = 0
+            continue
+        n_kills += 1
+        acknowledged = last_acknowledged(read_end)
+        if not path.exists():
+            assert acknowledged == 0
+            continue
+        rows = read_rows(path, Trial)
+        ids = [row.trial_id for row in rows.rows]
+        n_kills_at_work += acknowledged > n_finished
+        assert len(ids) >= max(acknowledged, n_finished)
+        assert ids == [spec.trial_id for spec in plan.trials[: len(ids)]]
+        n_finished = len(ids)
+    run_plan(plan, tmp_path, sampling=stub_sampling)
+    rows = read_rows(path, Trial)
+    assert [row.trial_id for row in rows.rows] == [spec.trial_id for spec in plan.trials]
+    # Otherwise most children died before their first row, and the test showed nothing.
+    assert n_kills_at_work > N_KILLS / 2
