@@ -46,5 +46,5 @@ def bench(
     scores = score_workload(models or [], batch or [1, 8], parse_dimensions(dim or []))
     make_folder(runs)
     write_scores(runs, scores)
-    measure_modes(machine, modes, profile, runs)
-    report_runs(runs, runs / "report.html", as_json=as_json)
+    run_ids = measure_modes(machine, modes, profile, runs)
+    report_runs(runs, runs / "report.html", as_json=as_json, run_ids=run_ids)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from mansard.cli.console import note, print_json, print_table
+from mansard.cli.summary_tables import summary_tables
 
 
-def report_runs(runs: Path, report_path: Path, *, as_json: bool) -> None:
-    """Join what ``runs`` holds, write the report, and print its summary."""
+def report_runs(
+    runs: Path,
+    report_path: Path,
+    *,
+    as_json: bool,
+    run_ids: Collection[str] | None = None,
+) -> None:
+    """Join what ``runs`` holds, write the report, and print its summary.
+
+    The report and ``--json`` show every run; the tables only ``run_ids``, if given.
+    """
     from mansard.analytics.ingest import ingest
     from mansard.analytics.report import write_report
     from mansard.analytics.summary import summary
@@ -21,6 +32,6 @@ def report_runs(runs: Path, report_path: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"report": str(path), "summary": found})
         return
-    for table in found.tables():
-        print_table(table.title, table.columns, table.rows)
+    for title, columns, rows in summary_tables(found, run_ids):
+        print_table(title, columns, rows)
     print(f"report: {path}")  # noqa: T201 - this line is the command's data

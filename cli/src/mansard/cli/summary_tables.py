@@ -1,0 +1,81 @@
+"""The summary of a report as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mansard.analytics.roofline import Ceiling
+    from mansard.analytics.summary import Summary
+
+Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+
+
+def summary_tables(summary: Summary, run_ids: Collection[str] | None = None) -> list[Table]:
+    """Title, columns and rows of each table: the ceilings, then the networks.
+
+    ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
+    """
+    tables = [_ceilings(summary, run_ids)]
+    if summary.networks:
+        tables.append(_networks(summary, run_ids))
+    return [(title, columns, [_plain(row) for row in rows]) for title, columns, rows in tables]
+
+
+def _plain(row: tuple[str, ...]) -> tuple[str, ...]:
+    # The report keeps numbers and units together with no-break spaces; a terminal does not need it.
+    return tuple(cell.replace("\u00a0", " ") for cell in row)
+
+
+def _ceilings(summary: Summary, run_ids: Collection[str] | None) -> Table:
+    rows = []
+    for mode in summary.modes:
+        if run_ids is not None and mode.run_id not in run_ids:
+            continue
+        for ceiling in (*mode.peaks, *mode.bandwidths):
+            kernel = ceiling.kernel or "–"
+            rows.append((mode.label, ceiling.subject, kernel, _ceiling(ceiling), _remark(ceiling)))
+    return ("Ceilings (measured)", ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _ceiling(ceiling: Ceiling) -> str:
+    from mansard.analytics.quantities import quantity
+
+    return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+
+
+def _remark(ceiling: Ceiling) -> str:
+    if ceiling.value is None:
+        return ceiling.unknown["value"]
+    return "" if ceiling.stable else "some of its trials were disturbed"
+
+
+def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
+    from mansard.analytics.quantities import digits, seconds
+
+    rows = [
+        (
+            network.label,
+            network.model,
+            "–" if network.batch is None else str(network.batch),
+            network.precision,
+            "unknown" if network.work_flop is None else digits(network.work_flop / 1e9),
+            "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
+            seconds(network.time_s, network.low_s, network.high_s),
+            network.bound or network.unknown["bound"],
+        )
+        for network in summary.networks
+        if run_ids is None or network.run_id in run_ids
+    ]
+    columns = (
+        "mode",
+        "network",
+        "batch",
+        "precision",
+        "GFLOP",
+        "traffic (MB)",
+        "least time",
+        "bound by",
+    )
+    return ("Networks (modelled: no run of them is faster than the roofs allow)", columns, rows)

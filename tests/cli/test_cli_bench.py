@@ -1,0 +1,128 @@
+"""``mansard bench`` as a user runs it: interrupted three ways, resumed, finished, repeated.
+
+One sweep of the quick profile is measured in all: each interruption stops it in
+the middle and the next start goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Trial
+
+COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c"]
+FEW = 3  # finished trials before an interruption
+PATIENCE_S = 120
+
+
+def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "--runs", str(runs), *map(str, models)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finished_trials(runs: Path) -> list[str]:
+    rows = [read_rows(path, Trial).rows for path in runs.glob("*/trials.jsonl")]
+    return [trial.trial_id for run in rows for trial in run]
+
+
+def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while len(finished_trials(runs)) < n_trials:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "no trial was finished in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("models")
+    command = [sys.executable, "-m", "mansard.cli", "zoo", "write", str(folder), "resnet18"]
+    subprocess.run(command, check=True, capture_output=True)
+    hostile = folder / "<img src=x onerror=alert(1)>.onnx"
+    hostile.write_bytes((folder / "resnet18.onnx").read_bytes())
+    return [folder / "resnet18.onnx", hostile]
+
+
+@pytest.mark.slow
+def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[Path]) -> None:
+    runs = tmp_path / "runs"
+    kept: list[str] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+        process = start(runs, models)
+        wait_for_trials(runs, len(kept) + FEW, process)
+        os.kill(process.pid, number)
+        _, stderr = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == (-9 if number == signal.SIGKILL else 130)
+        if number != signal.SIGKILL:
+            assert stderr.splitlines()[-1] == (
+                "mansard: interrupted; what was finished is kept, the same command resumes"
+            )
+        assert "Traceback" not in stderr
+        now = finished_trials(runs)
+        assert now[: len(kept)] == kept
+        assert len(now) >= len(kept) + FEW
+        kept = now
+
+    process = start(runs, models)
+    stdout, stderr = process.communicate(timeout=600)
+    assert process.returncode == 0, stderr
+    assert "resumed" in stderr
+    assert "left" in stderr  # progress with the time left
+    report = runs / "report.html"
+    assert stdout.splitlines()[-1] == f"report: {report}"
+    trials = finished_trials(runs)
+    assert trials[: len(kept)] == kept
+    assert len(trials) == len(set(trials))
+    page = report.read_text(encoding="utf-8")
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+
+    (rows_file,) = runs.glob("*/trials.jsonl")
+    before = rows_file.read_bytes()
+    again = subprocess.run(
+        [*COMMAND, "--runs", str(runs), *map(str, models), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    assert "already measured" in again.stderr
+    assert rows_file.read_bytes() == before
+    assert json.loads(again.stdout)["report"] == str(report)
+
+
+def test_a_broken_model_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+    model = tmp_path / "broken.onnx"
+    model.write_bytes(b"broken")
+    runs = tmp_path / "runs"
+    process = start(runs, [model])
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert stdout == ""
+    assert stderr.splitlines()[-1].startswith("mansard: ")
+    assert "broken.onnx" in stderr
+    assert not runs.exists()
+
+
+def test_a_runs_folder_that_is_a_file(tmp_path: Path, models: list[Path]) -> None:
+    runs = tmp_path / "runs"
+    runs.write_text("mine")
+    process = start(runs, models[:1])
+    _, stderr = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert "a file stands where a folder is needed" in stderr.splitlines()[-1]
+    assert runs.read_text() == "mine"
