@@ -112,7 +112,7 @@ def test_scores_are_data_on_stdout(tmp_path: Path) -> None:
     assert "4.089" in table.stdout
     csv = mansard("score", path, "--batch", "1", "--format", "csv", "--layers")
     header = csv.stdout.splitlines()[0].split(",")
-    assert {"name", "op_type", "macs", "work_flop", "traffic_bytes"} <= set(header)
+    assert {"layer", "op_type", "macs", "work_flop", "traffic_bytes"} <= set(header)
     parquet = tmp_path / "scores.parquet"
     assert_one_line(mansard("score", path, "--format", "parquet"), 2, "--output")
     written = mansard("score", path, "--batch", "1", "--format", "parquet", "-o", str(parquet))

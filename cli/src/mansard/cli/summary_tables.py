@@ -29,7 +29,7 @@ def _plain(row: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ceilings(summary: Summary, run_ids: Collection[str] | None) -> Table:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for mode in summary.modes:
         if run_ids is not None and mode.run_id not in run_ids:
             continue
@@ -54,7 +54,7 @@ def _remark(ceiling: Ceiling) -> str:
 def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
     from mansard.analytics.quantities import digits, seconds
 
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             network.label,
             network.model,

@@ -54,7 +54,8 @@ def show_network(name: _Name, as_json: _Json = False) -> None:
     if as_json:
         print_json({"entry": _facts(entry), "score": score})
         return
-    rows = [(field, str(value)) for field, value in _facts(entry).items()]
+    facts = _facts(entry).items()
+    rows = [(name, _show_fact(entry, name, value)) for name, value in facts if name != "unknown"]
     print_table(entry.title, ("property", "value"), rows)
     print_table(f"{name}, batch 1, fp32", *score_rows([score]))
 
@@ -83,3 +84,11 @@ def _facts(entry: Entry) -> dict[str, object]:
     """What is known about a network, without the function that draws it."""
     facts = {field: getattr(entry, field) for field in entry.__struct_fields__ if field != "draw"}
     return {**facts, "dims": dict(entry.dims)}
+
+
+def _show_fact(entry: Entry, field: str, value: object) -> str:
+    if value is None:
+        return f"unknown: {entry.unknown[field]}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={size}" for name, size in value.items())
+    return str(value)
