@@ -1,0 +1,79 @@
+"""Networks that Jetson users run, as small ONNX files without weights.
+
+The files ship with the package (``models/``); ``python -m mansard.estimator.zoo.generate``
+writes them again. Importing this package does not import onnx, and neither does
+listing, reading or writing a file; only ``build`` does.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mansard.core import files
+from mansard.core.errors import InputError, UsageError
+from mansard.estimator.zoo.catalogue import CATALOG, Entry
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["CATALOG", "Entry", "build", "entry", "names", "read", "write"]
+
+_MODELS = Path(__file__).parent / "models"
+
+
+def names() -> tuple[str, ...]:
+    """The networks' names, in alphabetical order."""
+    return tuple(known.name for known in CATALOG)
+
+
+def entry(name: str) -> Entry:
+    """What is known about one network; raises UsageError for a name that is not there."""
+    found = _by_name().get(name)
+    if found is None:
+        close = difflib.get_close_matches(name.lower(), names(), n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"the zoo has no network {name!r}", fix=f"{hint}it has {', '.join(names())}"
+        )
+    return found
+
+
+def read(name: str) -> bytes:
+    """The content of the shipped ONNX file.
+
+    Raises UsageError for an unknown name, InputError where the file is missing from
+    the installation.
+    """
+    path = _MODELS / f"{entry(name).name}.onnx"
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            error.strerror or str(error), where=str(path), fix="install mansard again"
+        ) from error
+
+
+def build(name: str) -> onnx.ModelProto:
+    """The network drawn anew; raises UsageError for an unknown name."""
+    from mansard.estimator.zoo.serialise import to_model
+
+    return to_model(entry(name).draw())
+
+
+def write(name: str, folder: Path) -> Path:
+    """Write the shipped file into ``folder``, made where missing; returns its path.
+
+    Raises UsageError for an unknown name, StorageError where it cannot be written.
+    """
+    content = read(name)
+    path = files.make_folder(folder) / f"{name}.onnx"
+    files.write_atomic(path, content)
+    return path
+
+
+@cache
+def _by_name() -> dict[str, Entry]:
+    return {known.name: known for known in CATALOG}

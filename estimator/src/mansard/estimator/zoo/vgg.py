@@ -1,0 +1,27 @@
+"""VGG (Simonyan and Zisserman, arXiv:1409.1556), as torchvision defines it."""
+
+from __future__ import annotations
+
+from mansard.estimator.zoo.builder import Graph
+from mansard.estimator.zoo.layers import conv, flatten, linear, max_pool, relu
+
+_VGG16_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions
+
+
+def vgg16() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``; dropout is left out."""
+    g = Graph("vgg16")
+    x = g.input("image", ("batch", 3, 224, 224))
+    place = 0
+    for channels, n_convolutions in _VGG16_STAGES:
+        for _ in range(n_convolutions):
+            x = conv(g, x, f"features.{place}", channels, kernel=3, padding=1)
+            x = relu(g, x, f"features.{place + 1}")
+            place += 2
+        x = max_pool(g, x, f"features.{place}", kernel=2, stride=2)
+        place += 1
+    x = flatten(g, x, "flatten")
+    x = relu(g, linear(g, x, "classifier.0", 4096), "classifier.1")
+    x = relu(g, linear(g, x, "classifier.3", 4096), "classifier.4")
+    g.output(linear(g, x, "classifier.6", 1000), "scores")
+    return g
