@@ -14,7 +14,7 @@ from mansard.microbench.kernels import driver
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.operands import Operands, allocate
-from mansard.microbench.sampling import RawSample
+from mansard.microbench.raw_samples import RawSample
 
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
 
@@ -33,7 +33,6 @@ class CpuSource:
         self._n_threads = len(cpus)
         self._function = self._kernel.build(case) if function is None else function
         self._threads = PinnedThreads(cpus)
-        self._shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
         self._operands: list[Operands] = []
 
     def __enter__(self) -> CpuSource:
@@ -67,28 +66,30 @@ class CpuSource:
         function: int | None = None,
     ) -> list[RawSample]:
         """Take samples on all threads; fewer than asked for only when told to stop."""
-        self._shared[:] = 0
-        tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in self._operands]
+        # Fresh for every block: an interrupted one may still be on its way out.
+        shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
+        operands = self._operands
+        tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in operands]
         address = self._function if function is None else function
 
         def run(index: int) -> int:
             scratch = np.zeros(driver.N_SCRATCH_WORDS, dtype=np.int64)
             taken = driver.take_samples(
                 address,
-                self._operands[index].words.ctypes.data,
+                operands[index].words.ctypes.data,
                 repetitions,
-                self._shared.ctypes.data,
+                shared.ctypes.data,
                 self._n_threads,
                 scratch.ctypes.data,
                 tables[index],
             )
             return int(taken)
 
-        n_taken = self._threads.run(run, stop=self._stop, should_stop=should_stop)
-        return combine([table[: min(n_taken)] for table in tables])
+        def stop() -> None:
+            shared[driver.STOP] = 1
 
-    def _stop(self) -> None:
-        self._shared[driver.STOP] = 1
+        n_taken = self._threads.run(run, stop=stop, should_stop=should_stop)
+        return combine([table[: min(n_taken)] for table in tables])
 
 
 def combine(tables: list[Table]) -> list[RawSample]:

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mansard.core.errors import MeasurementError
 
@@ -20,6 +20,28 @@ def _no_stop() -> None:
     """Nothing to stop: the tasks end by themselves."""
 
 
+class _Run(Generic[Result]):
+    """One task on all threads, and what became of it on each."""
+
+    def __init__(self, task: Callable[[int], Result], n_threads: int) -> None:
+        self.task = task
+        self.results: dict[int, Result] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.changed = threading.Event()
+        self._n_threads = n_threads
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.results) + len(self.errors) == self._n_threads
+
+    def perform(self, index: int) -> None:
+        try:
+            self.results[index] = self.task(index)
+        except BaseException as error:
+            self.errors[index] = error
+        self.changed.set()
+
+
 class PinnedThreads:
     """One thread for each CPU named; a context manager that ends them.
 
@@ -29,22 +51,23 @@ class PinnedThreads:
     def __init__(self, cpus: tuple[int, ...]) -> None:
         if not cpus:
             raise MeasurementError("no CPU to run on", fix="name at least one CPU")
-        self._tasks: list[queue.SimpleQueue[Callable[[int], Any] | None]] = [
+        self._queues: list[queue.SimpleQueue[_Run[Any] | None]] = [
             queue.SimpleQueue() for _ in cpus
         ]
-        self._results: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = (
-            queue.SimpleQueue()
-        )
         self._threads = [
-            threading.Thread(
-                target=self._work, args=(index, cpu), name=f"mansard-cpu{cpu}", daemon=True
-            )
-            for index, cpu in enumerate(cpus)
+            threading.Thread(target=_work, args=(tasks, index), name=f"cpu{cpu}", daemon=True)
+            for index, (tasks, cpu) in enumerate(zip(self._queues, cpus, strict=True))
         ]
+        self._cpus = cpus
 
     def __enter__(self) -> PinnedThreads:
         for thread in self._threads:
             thread.start()
+        try:
+            self.run(lambda index: _pin(self._cpus[index]))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -53,7 +76,7 @@ class PinnedThreads:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for tasks in self._tasks:
+        for tasks in self._queues:
             tasks.put(None)
         for thread in self._threads:
             thread.join()
@@ -68,50 +91,37 @@ class PinnedThreads:
         """Run ``task(index)`` on every thread; the results by index.
 
         ``stop`` must make running tasks return soon. It is called when ``should_stop``
-        says so, when a task raises, and when this thread is interrupted; an error is
-        raised again here after all tasks have returned.
+        says so, and when a task raises: its error is raised again here once all tasks
+        have returned. An interrupt also calls it, but does not wait.
         """
-        for tasks in self._tasks:
-            tasks.put(task)
-        results: dict[int, Result] = {}
-        first_error: BaseException | None = None
-        n_returned = 0
-        while n_returned < len(self._threads):
-            try:
-                index, result, error = self._results.get(timeout=_POLL_S)
-            except queue.Empty:
-                if should_stop():
-                    stop()
-                continue
-            except BaseException as interrupt:
-                stop()
-                first_error = first_error or interrupt
-                continue
-            n_returned += 1
-            if error is not None:
-                stop()
-                first_error = first_error or error
-            results[index] = result
-        if first_error is not None:
-            raise first_error
-        return [results[index] for index in range(len(self._threads))]
-
-    def _work(self, index: int, cpu: int) -> None:
-        failure: BaseException | None = None
+        run = _Run(task, len(self._queues))
         try:
-            os.sched_setaffinity(0, {cpu})  # 0 is the calling thread, not the process
-        except OSError as error:
-            failure = MeasurementError(
-                f"cannot pin a thread to CPU {cpu}: {error.strerror}",
-                fix="name CPUs that this process may use (taskset -p shows them)",
-            )
-        while (task := self._tasks[index].get()) is not None:
-            result: Any = None
-            error_of_task = failure
-            if failure is None:
-                try:
-                    result = task(index)
-                except BaseException as error:
-                    error_of_task = error
-            self._results.put((index, result, error_of_task))
-            del task  # it may hold the arrays of a trial
+            for tasks in self._queues:
+                tasks.put(run)
+            while not run.is_done:
+                run.changed.wait(_POLL_S)
+                run.changed.clear()
+                if run.errors or should_stop():
+                    stop()
+        except BaseException:
+            stop()
+            raise
+        if run.errors:
+            raise run.errors[min(run.errors)]
+        return [run.results[index] for index in range(len(self._queues))]
+
+
+def _work(tasks: queue.SimpleQueue[_Run[Any] | None], index: int) -> None:
+    while (run := tasks.get()) is not None:
+        run.perform(index)
+        del run  # it may hold the arrays of a trial
+
+
+def _pin(cpu: int) -> None:
+    try:
+        os.sched_setaffinity(0, {cpu})  # 0 is the calling thread, not the process
+    except OSError as error:
+        raise MeasurementError(
+            f"cannot pin a thread to CPU {cpu}: {error.strerror}",
+            fix="name CPUs that this process may use (taskset -p shows them)",
+        ) from error

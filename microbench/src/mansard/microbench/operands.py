@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from dataclasses import dataclass
 
@@ -10,7 +11,9 @@ import numpy.typing as npt
 
 from mansard.core.errors import MeasurementError
 from mansard.microbench.kernels.case import ALIGNMENT_BYTES, Array, Case, Kernel
+from mansard.microbench.kernels.sweeps import LINE_BYTES, N_LOOPS
 
+RESULT_BYTES = N_LOOPS * LINE_BYTES
 _HUGE_PAGE_BYTES = 2 * 1024**2  # of x86-64 and of AArch64 with 4 KiB pages
 
 
@@ -19,7 +22,7 @@ class Operands:
     """Arrays of one thread, and the five words a kernel is called with."""
 
     arrays: tuple[Array, ...]
-    result: Array  # one line: where a kernel without an output array leaves its result
+    result: Array  # bytes: where a kernel without an output array leaves its result
     words: npt.NDArray[np.int64]  # three addresses, n_elements, fma_per_element
 
 
@@ -35,13 +38,13 @@ def allocate(kernel: Kernel, case: Case) -> Operands:
     n_elements = kernel.n_elements(case)
     n_bytes = n_elements * case.element_bytes
     stride = -(-n_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    memory = _map(stride * kernel.n_arrays + ALIGNMENT_BYTES)
+    memory = _map(stride * kernel.n_arrays + RESULT_BYTES)
     arrays = tuple(
         memory[k * stride : k * stride + n_bytes].view(case.dtype) for k in range(kernel.n_arrays)
     )
     kernel.fill(case, arrays)
     end = stride * kernel.n_arrays
-    result = memory[end : end + ALIGNMENT_BYTES]
+    result = memory[end : end + RESULT_BYTES]
     addresses = [array.ctypes.data for array in arrays]
     addresses += [result.ctypes.data] * (3 - len(arrays))
     words = np.array([*addresses, n_elements, case.fma_per_element or 0], dtype=np.int64)
@@ -57,10 +60,8 @@ def _map(n_bytes: int) -> Array:
             f"cannot map {n_bytes} bytes: {error}",
             fix="close other programs, or measure with fewer threads",
         ) from error
-    try:
+    with contextlib.suppress(OSError, AttributeError):  # a kernel without: small pages do
         region.madvise(mmap.MADV_HUGEPAGE)
-    except (OSError, AttributeError):  # a kernel without them: small pages work as well
-        pass
     raw = np.frombuffer(region, dtype=np.uint8)
     skipped = -raw.ctypes.data % _HUGE_PAGE_BYTES
     return raw[skipped : skipped + n_bytes]

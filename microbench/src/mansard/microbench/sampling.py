@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Literal, Protocol as Seam
+from typing import Literal
 
 from mansard.core.errors import MeasurementError
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.protocol import Protocol
+from mansard.microbench.raw_samples import RawSample, SampleSource, rejection
 from mansard.microbench.stability import block_medians, relative_half_width
 from mansard.microbench.timers import SYSTEM_CLOCK, Clock
 
@@ -24,25 +25,6 @@ _PAUSE_S = 0.02  # between blocks: long enough for another guest's burst to have
 _WARM_UP_MAX_S = 0.3
 _WARM_UP_SAMPLES = 5
 _WARM_UP_CHANGE = 0.01  # warm once two medians in a row agree to this
-
-
-@dataclass(frozen=True)
-class RawSample:
-    """What was read around one sample, over all its threads."""
-
-    duration_s: float  # from the first thread's start to the last thread's end
-    cpu_share: float  # least of all threads: CPU time over wall time
-    n_switches: int  # involuntary context switches of all threads
-    started_s: float  # monotonic clock
-
-
-class SampleSource(Seam):
-    """Where samples come from: threads on real CPUs, or a recording in a test."""
-
-    def take(
-        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
-    ) -> list[RawSample]:
-        """Up to ``n_samples``; fewer only when told to stop."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +69,6 @@ class _Collected:
                 self.rejected_reason.append(reason)
         if raw:
             self.windows_s.append((raw[0].started_s, raw[-1].started_s + raw[-1].duration_s))
-
-
-def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
-    """Why a sample does not count; None if it does."""
-    if sample.n_switches > 0:
-        return f"{sample.n_switches} involuntary context switches"
-    if sample.cpu_share <= cpu_share_min:
-        return f"CPU time is {sample.cpu_share:.3f} of wall time"
-    return None
 
 
 def sample_case(

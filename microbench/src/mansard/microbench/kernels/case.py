@@ -54,6 +54,7 @@ class Kernel:
     name: str
     family: Family
     n_arrays: int
+    granule_bytes: int  # arrays are whole multiples: no time goes into what blocks leave over
     precisions: tuple[str, ...]
     work_flop_per_element: Callable[[Case], int]
     accesses_per_element: int  # loads and stores of elements as the program sees them
@@ -65,8 +66,14 @@ class Kernel:
     source_hash: str
 
     def n_elements(self, case: Case) -> int:
-        """Elements in each array: the working set divided evenly, whole elements."""
-        return max(1, case.working_set_bytes // (self.n_arrays * case.element_bytes))
+        """Elements in each array: the working set divided evenly, in whole granules.
+
+        Arrays shorter than a granule keep all their elements.
+        """
+        n_bytes = case.working_set_bytes // self.n_arrays
+        if n_bytes >= self.granule_bytes:
+            n_bytes -= n_bytes % self.granule_bytes
+        return max(1, n_bytes // case.element_bytes)
 
     def work_flop(self, case: Case) -> int:
         """Floating-point operations of one repetition on one thread; one FMA is two."""

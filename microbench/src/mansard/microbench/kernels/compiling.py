@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.hashing import file_hash
+from mansard.microbench.kernels.numba_api import cfunc, njit
 
 # void kernel(a, b, c, n_elements, fma_per_element, repetitions)
-_SIGNATURE = "void(int64, int64, int64, int64, int64, int64)"
-_SHARED_SOURCES = ("case.py", "compiling.py", "emit.py", "host.py", "sweeps.py")
+SIGNATURE = "void(int64, int64, int64, int64, int64, int64)"
+_SHARED_SOURCES = ("case.py", "compiling.py", "emit.py", "host.py", "numba_api.py", "sweeps.py")
 
 _compiled: dict[tuple[str, ...], Any] = {}
 
@@ -35,20 +36,16 @@ def compile_kernel(key: tuple[str, ...], make: Callable[[], Callable[..., None]]
 
 def compile_cached(function: Callable[..., None]) -> Any:
     """Numba's C function for ``function``, kept on disk where there is a place for it."""
-    from numba import cfunc
-
     try:
-        return cfunc(_SIGNATURE, nopython=True, cache=True)(function)
+        return cfunc(SIGNATURE, nopython=True, cache=True)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        return cfunc(_SIGNATURE, nopython=True)(function)  # a read-only installation
+        return cfunc(SIGNATURE, nopython=True)(function)  # a read-only installation
 
 
 def jit_cached(function: Callable[..., Any], signature: str | None = None) -> Any:
     """Numba's version of ``function`` that runs without the interpreter's lock."""
-    from numba import njit
-
     arguments = () if signature is None else (signature,)
     try:
         return njit(*arguments, nogil=True, cache=True)(function)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from mansard.microbench.kernels.compiling import jit_cached
+from mansard.microbench.kernels.numba_api import intrinsic, types
 
 # Columns of a thread's table of samples.
 START_NS, END_NS, CPU_NS, N_SWITCHES = range(4)
@@ -42,7 +41,7 @@ def _word(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, ir.IntType(64).as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _call_kernel(_context: Any, address: Any, arguments: Any, repetitions: Any) -> Any:
     """Call the C function at ``address`` with five words at ``arguments``."""
 
@@ -56,7 +55,7 @@ def _call_kernel(_context: Any, address: Any, arguments: Any, repetitions: Any) 
     return types.void(address, arguments, repetitions), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _add_atomically(_context: Any, address: Any, amount: Any) -> Any:
     """Add to the word at ``address`` for all threads to see; returns what it was."""
 
@@ -66,7 +65,7 @@ def _add_atomically(_context: Any, address: Any, amount: Any) -> Any:
     return types.int64(address, amount), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _load_atomically(_context: Any, address: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.load_atomic(_word(builder, values[0]), "acquire", 8)
@@ -74,19 +73,19 @@ def _load_atomically(_context: Any, address: Any) -> Any:
     return types.int64(address), generate
 
 
-def _read_clock(clock: int, scratch: int) -> int:
+def _read_clock(clock: int, scratch: int) -> Any:
     """Nanoseconds of one of the system's clocks (struct timespec: seconds, nanoseconds)."""
     _clock_gettime(clock, scratch)
     return _load_atomically(scratch) * 1_000_000_000 + _load_atomically(scratch + 8)
 
 
-def _read_switches(scratch: int) -> int:
+def _read_switches(scratch: int) -> Any:
     """Involuntary context switches of this thread so far."""
     _getrusage(RUSAGE_THREAD, scratch)
     return _load_atomically(scratch + 8 * _INVOLUNTARY_SWITCHES)
 
 
-def _meet(shared: int, n_arrivals: int) -> bool:
+def _meet(shared: int, n_arrivals: int) -> Any:
     """Arrive, and wait until ``n_arrivals`` were counted; False where told to stop."""
     _add_atomically(shared + 8 * ARRIVED, 1)
     spins = 0
@@ -104,7 +103,7 @@ _switches = jit_cached(_read_switches)
 _barrier = jit_cached(_meet)
 
 
-def _take_samples(
+def _take_samples(  # noqa: PLR0917 -- compiled code takes arguments by position
     function: int,
     arguments: int,
     repetitions: int,

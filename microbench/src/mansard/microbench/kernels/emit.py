@@ -65,24 +65,11 @@ def store(
 def fused_multiply_add(builder: Builder, precision: str, x: Value, y: Value, z: Value) -> Value:
     """x·y + z with one rounding, in every lane."""
     lanes = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
-    return _call(builder, f"llvm.fma.{lanes}{_OVERLOADS[precision]}", x.type, [x, y, z])
-
-
-def fold_lanes(builder: Builder, value: Value) -> Value:
-    """Exclusive or of all lanes of a vector of integers."""
-    if not isinstance(value.type, ir.VectorType):
-        return value
-    lane = value.type.element
-    name = f"llvm.vector.reduce.xor.v{value.type.count}i{lane.width}"
-    return _call(builder, name, lane, [value])
-
-
-def _call(builder: Builder, name: str, returned: Any, arguments: Sequence[Value]) -> Value:
+    name = f"llvm.fma.{lanes}{_OVERLOADS[precision]}"
     function = builder.module.globals.get(name)
     if function is None:
-        signature = ir.FunctionType(returned, [argument.type for argument in arguments])
-        function = ir.Function(builder.module, signature, name)
-    return builder.call(function, arguments)
+        function = ir.Function(builder.module, ir.FunctionType(x.type, [x.type] * 3), name)
+    return builder.call(function, [x, y, z])
 
 
 def counted_loop(

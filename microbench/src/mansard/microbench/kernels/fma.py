@@ -9,16 +9,17 @@ of elements are in flight at any time; without them the roof falls as chains gro
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from mansard.microbench.kernels import emit
 from mansard.microbench.kernels.case import Array, Case, Kernel, fill_ramp
 from mansard.microbench.kernels.compiling import compile_kernel, hash_source
-from mansard.microbench.kernels.host import host_unit
+from mansard.microbench.kernels.host import N_ACCUMULATORS, host_unit
+from mansard.microbench.kernels.numba_api import intrinsic, types
 from mansard.microbench.kernels.sweeps import barrier
 
 # z ← z² + c maps [c, c² + c] into itself for c in [-2, 0]; near -2 it is chaotic, so
@@ -28,7 +29,7 @@ _UNROLLED_STEPS = 8  # keeps the exit branch of a chain of 64 within reach of th
 SOURCE_HASH = hash_source(__file__)
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+@intrinsic(prefer_literal=True)
 def _sweep(_context: Any, a: Any, n: Any, steps: Any, precision: Any, width: Any, k: Any) -> Any:
     """One pass over the array ``a`` of ``n`` elements; the last three are literals."""
     signature = types.void(a, n, steps, precision, width, k)
@@ -43,22 +44,26 @@ def _sweep(_context: Any, a: Any, n: Any, steps: Any, precision: Any, width: Any
             rest = builder.sub(n_elements, done)
             n_blocks = builder.sdiv(rest, emit.I64(per_block))
             start = builder.add(address, builder.mul(done, emit.I64(element_bytes)))
-            _emit_blocks(builder, start, n_blocks, n_steps, name, vector_bytes, block_vectors)
+            blocks = _Blocks(start, n_blocks, vector_bytes, block_vectors)
+            _emit_blocks(builder, blocks, n_steps, name)
             done = builder.add(done, builder.mul(n_blocks, emit.I64(per_block)))
         return None
 
     return signature, generate
 
 
-def _emit_blocks(
-    builder: Any,
-    start: Any,
-    n_blocks: Any,
-    n_steps: Any,
-    precision: str,
-    vector_bytes: int,
-    n_vectors: int,
-) -> None:
+@dataclass(frozen=True)
+class _Blocks:
+    """A run of blocks of so many vectors each, all chained at the same time."""
+
+    start: Any
+    n_blocks: Any
+    vector_bytes: int
+    n_vectors: int
+
+
+def _emit_blocks(builder: Any, blocks: _Blocks, n_steps: Any, precision: str) -> None:
+    vector_bytes, n_vectors = blocks.vector_bytes, blocks.n_vectors
     vector = emit.vector_type(precision, vector_bytes)
     c = emit.constant(vector, CHAOS_C)
 
@@ -71,7 +76,7 @@ def _emit_blocks(
         return list(values)
 
     def block(index: Any, _: Any) -> list[Any]:
-        base = builder.add(start, builder.mul(index, emit.I64(n_vectors * vector_bytes)))
+        base = builder.add(blocks.start, builder.mul(index, emit.I64(n_vectors * vector_bytes)))
         places = [builder.add(base, emit.I64(k * vector_bytes)) for k in range(n_vectors)]
         values = [emit.load(builder, vector, place, vector_bytes) for place in places]
         whole = builder.sdiv(n_steps, emit.I64(_UNROLLED_STEPS))
@@ -82,11 +87,11 @@ def _emit_blocks(
             emit.store(builder, value, place, vector_bytes)
         return []
 
-    emit.counted_loop(builder, n_blocks, [], block)
+    emit.counted_loop(builder, blocks.n_blocks, [], block)
 
 
 def _make(precision: str, width: int, n_vectors: int, source: str) -> Callable[..., None]:
-    def fma(a: int, b: int, c: int, n_elements: int, n_steps: int, repetitions: int) -> None:
+    def fma(a: int, _b: int, _c: int, n_elements: int, n_steps: int, repetitions: int) -> None:
         source  # noqa: B018 -- makes the hash part of the cache's key
         for _ in range(repetitions):
             _sweep(a, n_elements, n_steps, precision, width, n_vectors)
@@ -97,10 +102,9 @@ def _make(precision: str, width: int, n_vectors: int, source: str) -> Callable[.
 
 def build(case: Case) -> int:
     """Address of the compiled kernel for the case's precision."""
-    unit = host_unit()
     return compile_kernel(
         ("fma", case.precision),
-        lambda: _make(case.precision, unit.n_bytes, unit.n_accumulators, SOURCE_HASH),
+        lambda: _make(case.precision, host_unit().n_bytes, N_ACCUMULATORS, SOURCE_HASH),
     )
 
 
@@ -111,23 +115,31 @@ def _fill(_case: Case, arrays: tuple[Array, ...]) -> None:
 
 
 def _reference(case: Case, arrays: tuple[Array, ...], repetitions: int) -> tuple[Array, ...]:
-    """Chain in extended precision, rounded to the case's precision after every step.
-
-    For fp32 the product of two 24-bit significands is exact in float64; the sum with c
-    is rounded twice, which differs from the fused result only on ties of 2⁻²⁹.
-    """
+    """The chain with one rounding a step; slow for fp64, which takes exact fractions."""
     (z,) = arrays
-    wide: Any = np.float64 if case.precision == "fp32" else np.longdouble
-    c = wide(z.dtype.type(CHAOS_C))
+    step = _step_fp32 if case.precision == "fp32" else _step_fp64
     for _ in range(repetitions * (case.fma_per_element or 0)):
-        z = (z.astype(wide) ** 2 + c).astype(case.dtype)
+        z = step(z)
     return (z,)
+
+
+def _step_fp32(z: Array) -> Array:
+    # Two 24-bit significands multiply exactly in float64. The sum is rounded twice, which
+    # differs from once only where 29 further bits happen to make a tie.
+    exact: Array = z.astype(np.float64) ** 2 + np.float64(np.float32(CHAOS_C))
+    return exact.astype(np.float32)
+
+
+def _step_fp64(z: Array) -> Array:
+    c = Fraction(CHAOS_C)
+    return np.array([float(Fraction(float(x)) ** 2 + c) for x in z])
 
 
 FMA = Kernel(
     name="fma",
     family="fma",
     n_arrays=1,
+    granule_bytes=host_unit().n_bytes * N_ACCUMULATORS,
     precisions=("fp32", "fp64"),
     work_flop_per_element=lambda case: 2 * (case.fma_per_element or 0),
     accesses_per_element=2,

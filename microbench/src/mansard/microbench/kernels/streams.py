@@ -14,8 +14,9 @@ import numpy as np
 from mansard.microbench.kernels.case import Array, Case, Kernel, fill_ramp
 from mansard.microbench.kernels.compiling import compile_kernel, hash_source
 from mansard.microbench.kernels.host import host_unit
-from mansard.microbench.kernels.sweeps import SCALAR, barrier, drain, sweep
+from mansard.microbench.kernels.sweeps import SCALAR, barrier, drain, fold_result, sweep
 
+_GRANULE_BYTES = 1024  # a multiple of any block of ours, and of the C peers in benchmarks/
 SOURCE_HASH = hash_source(__file__)
 
 
@@ -29,6 +30,8 @@ def _make(
             barrier()
             if nontemporal:
                 drain()
+        if operation == "read":
+            fold_result(b, precision, width)
 
     return stream
 
@@ -37,11 +40,15 @@ def build(case: Case) -> int:
     """Address of the compiled kernel for the case's precision and kind of stores."""
     unit = host_unit()
     nontemporal = case.stores == "nontemporal"
-    n_vectors = unit.n_accumulators if case.kernel == "read" else 8
     return compile_kernel(
         (case.kernel, case.precision, str(case.stores)),
         lambda: _make(
-            case.kernel, case.precision, unit.n_bytes, n_vectors, nontemporal, SOURCE_HASH
+            case.kernel,
+            case.precision,
+            unit.n_path_bytes,
+            unit.n_unrolled,
+            nontemporal,
+            SOURCE_HASH,
         ),
     )
 
@@ -53,6 +60,7 @@ def _fill(_case: Case, arrays: tuple[Array, ...]) -> None:
 
 
 def _read(case: Case, arrays: tuple[Array, ...], _repetitions: int) -> tuple[Array, ...]:
+    """What was read, and the exclusive or of all its elements."""
     bits = arrays[0].view(f"u{case.element_bytes}")
     return arrays[0], np.bitwise_xor.reduce(bits, keepdims=True)
 
@@ -74,6 +82,7 @@ READ = Kernel(
     name="read",
     family="stream",
     n_arrays=1,
+    granule_bytes=_GRANULE_BYTES,
     precisions=("fp32", "fp64"),
     work_flop_per_element=lambda _: 0,  # exclusive or of the bits: no floating point
     accesses_per_element=1,
@@ -88,6 +97,7 @@ COPY = Kernel(
     name="copy",
     family="stream",
     n_arrays=2,
+    granule_bytes=_GRANULE_BYTES,
     precisions=("fp32", "fp64"),
     work_flop_per_element=lambda _: 0,
     accesses_per_element=2,
@@ -102,6 +112,7 @@ SCALE = Kernel(
     name="scale",
     family="stream",
     n_arrays=2,
+    granule_bytes=_GRANULE_BYTES,
     precisions=("fp32", "fp64"),
     work_flop_per_element=lambda _: 1,  # one multiplication
     accesses_per_element=2,
@@ -116,6 +127,7 @@ TRIAD = Kernel(
     name="triad",
     family="stream",
     n_arrays=3,
+    granule_bytes=_GRANULE_BYTES,
     precisions=("fp32", "fp64"),
     work_flop_per_element=lambda _: 2,  # one fused multiply-add
     accesses_per_element=3,

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from mansard.microbench.kernels import emit
+from mansard.microbench.kernels.numba_api import intrinsic, types
 
+LINE_BYTES = 64
+N_LOOPS = 3  # blocks of vectors, single vectors, single elements
 SCALAR = 0.5  # a power of two: s·x is exact, so fused and unfused triads agree bit by bit
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def sweep(
+@intrinsic(prefer_literal=True)
+def sweep(  # noqa: PLR0913, PLR0917 -- compiled code takes arguments by position
     _context: Any,
     a: Any,
     b: Any,
@@ -48,7 +49,23 @@ def sweep(
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic(prefer_literal=True)
+def fold_result(_context: Any, result: Any, precision: Any, width: Any) -> Any:
+    """Fold what a reading sweep left at ``result`` into one element at its beginning."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        element = emit.element_bytes(precision.literal_value)
+        total: Any = ir.IntType(8 * element)(0)
+        for line, n_bytes in enumerate((width.literal_value, width.literal_value, element)):
+            for lane in range(n_bytes // element):
+                place = builder.add(arguments[0], emit.I64(line * LINE_BYTES + lane * element))
+                total = builder.xor(total, emit.load(builder, total.type, place, element))
+        emit.store(builder, total, arguments[0], element)
+
+    return types.void(result, precision, width), generate
+
+
+@intrinsic
 def barrier(_context: Any) -> Any:
     """Keep the compiler from merging repetitions; no instruction."""
 
@@ -59,7 +76,7 @@ def barrier(_context: Any) -> Any:
     return types.void(), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def drain(_context: Any) -> Any:
     """Wait until non-temporal stores have left the core."""
 
@@ -95,17 +112,16 @@ class _SweepEmitter:
         element = self._element_bytes
         end = builder.mul(n_elements, emit.I64(element))
         start: Any = emit.I64(0)
-        total: Any = ir.IntType(8 * element)(0)
+        result = self._arrays[1]
         for vector_bytes, count in ((width, n_vectors), (width, 1), (element, 1)):
             block_bytes = emit.I64(vector_bytes * count)
             n_blocks = builder.sdiv(builder.sub(end, start), block_bytes)
             if self._operation == "read":
-                total = self._fold(start, n_blocks, vector_bytes, count, total)
+                self._fold(start, n_blocks, vector_bytes, count, result)
+                result = builder.add(result, emit.I64(LINE_BYTES))
             else:
                 self._map(start, n_blocks, vector_bytes, count)
             start = builder.add(start, builder.mul(n_blocks, block_bytes))
-        if self._operation == "read":
-            emit.store(builder, total, self._arrays[1], element)
 
     def _places(self, array: Any, start: Any, index: Any, vector_bytes: int, count: int) -> Any:
         builder = self._builder
@@ -113,8 +129,12 @@ class _SweepEmitter:
         base = builder.add(array, offset)
         return [builder.add(base, emit.I64(k * vector_bytes)) for k in range(count)]
 
-    def _fold(self, start: Any, n_blocks: Any, vector_bytes: int, count: int, total: Any) -> Any:
-        """Exclusive or of everything loaded: exact in any order, and never the bottleneck."""
+    def _fold(self, start: Any, n_blocks: Any, vector_bytes: int, count: int, to: Any) -> None:
+        """Exclusive or of everything loaded: exact in any order, and never the bottleneck.
+
+        Each loop leaves one vector on a line of its own; lanes and lines are folded into
+        one element after the last sweep, for that takes a tenth of a sweep through L1.
+        """
         builder = self._builder
         vector = emit.integer_vector(self._element_bytes, vector_bytes)
 
@@ -127,7 +147,7 @@ class _SweepEmitter:
         first, *others = emit.counted_loop(builder, n_blocks, zeros, block)
         for value in others:
             first = builder.xor(first, value)
-        return builder.xor(total, emit.fold_lanes(builder, first))
+        emit.store(builder, first, to, vector_bytes)
 
     def _map(self, start: Any, n_blocks: Any, vector_bytes: int, count: int) -> None:
         builder = self._builder
@@ -142,15 +162,10 @@ class _SweepEmitter:
                 self._places(array, start, index, vector_bytes, count)
                 for array in self._arrays[: n_inputs + 1]
             ]
-            loaded = [
-                [emit.load(builder, vector, place, vector_bytes) for place in column]
-                for column in columns[:n_inputs]
-            ]
-            for k, place in enumerate(columns[n_inputs]):
-                value = self._apply([column[k] for column in loaded], scalar)
-                emit.store(
-                    builder, value, place, vector_bytes, nontemporal=self._nontemporal
-                )
+            for *inputs, place in zip(*columns, strict=True):
+                loaded = [emit.load(builder, vector, x, vector_bytes) for x in inputs]
+                value = self._apply(loaded, scalar)
+                emit.store(builder, value, place, vector_bytes, nontemporal=self._nontemporal)
             return []
 
         emit.counted_loop(builder, n_blocks, [], block)

@@ -1,0 +1,1 @@
+"""From trials and scores to rooflines, predictions and one report. Importing this is cheap."""

@@ -1,0 +1,58 @@
+"""Everything a folder of runs holds, read once and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from mansard.core.hashing import content_hash
+from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore
+
+FRAME_NAMES = ("runs", "trials", "repetitions", "layers")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """All runs of one folder. Frames are described in ``frames``; seconds, bytes, FLOP.
+
+    ``runs`` has one row per run, ``trials`` one per trial, ``repetitions`` one per
+    repetition (accepted or not), ``layers`` one per layer of each score. ``notes``
+    says in one line each what was put aside or looks odd.
+    """
+
+    path: Path
+    runs: pl.DataFrame
+    trials: pl.DataFrame
+    repetitions: pl.DataFrame
+    layers: pl.DataFrame
+    manifests: tuple[Manifest, ...]
+    scores: tuple[ModelScore, ...]
+    measurements: tuple[Measurement, ...]
+    notes: tuple[str, ...]
+
+    def manifest(self, run_id: str) -> Manifest:
+        """The manifest of one run; raises KeyError for a run that is not here."""
+        for manifest in self.manifests:
+            if manifest.run_id == run_id:
+                return manifest
+        raise KeyError(run_id)
+
+
+def machine_id(machine: MachineIdentity) -> str:
+    """A short name for one machine: equal boards differ, an updated kernel does not.
+
+    Two runs belong to one machine only if the system's own machine id, the
+    processor, the usable CPUs and the caches are all the same.
+    """
+    return content_hash(
+        [machine.machine_hash, machine.name, machine.architecture, machine.cpus, machine.caches]
+    )
+
+
+def score_id(score: ModelScore) -> str:
+    """A short name for one score: the same model, phase, batch, precision and dimensions."""
+    return content_hash(
+        [score.model, score.model_hash, score.phase, score.batch, score.precision, score.dimensions]
+    )

@@ -1,0 +1,183 @@
+"""The report's figures: a chart, the table under it, and its drawing without scripts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import polars as pl
+import vl_convert
+from markupsafe import Markup
+
+from mansard.analytics import chart_data, charts, roof_chart, roof_geometry, sweep_data
+from mansard.analytics.label_layout import place_labels
+from mansard.analytics.names import in_order
+from mansard.analytics.page_parts import Table
+from mansard.analytics.results import Results
+from mansard.analytics.theme import LIGHT, vega_config
+
+MOST_LAYERS_DRAWN = 30
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart of the page. ``spec`` is JSON that is safe inside a script element."""
+
+    name: str
+    description: str
+    spec: Markup
+    picture: str  # data URI of a static drawing
+    table: Table
+    notes: tuple[str, ...]
+
+
+def roofline_figure(results: Results) -> Figure:
+    """The roofs of each mode and the networks under them."""
+    networks = chart_data.network_points(results.networks, results.names)
+    layers = chart_data.layer_points(_smallest(results), results.names, MOST_LAYERS_DRAWN)
+    seen = roof_geometry.window(results.roofs, networks.frame, layers.frame)
+    roof_names = roof_geometry.roof_labels(results.roofs, seen)
+    lines = roof_geometry.roof_lines(results.roofs, seen)
+    points = networks.frame.select("mode", "batch", text="network", x="intensity", y="rate")
+    labels = place_labels(points, roof_names, lines, seen)
+    frames = roof_chart.RoofFrames(
+        lines=lines,
+        area=roof_geometry.roof_area(results.roofs, seen),
+        labels=roof_names,
+        ridges=roof_geometry.ridge_points(results.roofs),
+        networks=networks.frame,
+        network_labels=labels,
+        layers=layers.frame,
+        all_named=len(labels) == len(points),
+        seen=seen,
+    )
+    drawn = in_order(networks.frame["network"].to_list())
+    chart = roof_chart.roofline_chart(frames, _modes(results), _batches(networks.frame), drawn)
+    notes = _dropped(networks.n_dropped, "networks", "their time or their work is unknown or zero")
+    return _figure("roofline", chart, _roofline_table(networks.frame), notes)
+
+
+def staircase_figure(results: Results) -> Figure:
+    """Bandwidth over the working set."""
+    drawn = sweep_data.staircase(results.rates, results.labels())
+    caches = sweep_data.cache_rules(results.roofs)
+    largest = max(drawn.frame["working_set_bytes"].to_list(), default=2.0**30)
+    smallest = min(drawn.frame["working_set_bytes"].to_list(), default=2.0**12)
+    rates = drawn.frame["rate"].to_list() or [1.0, 10.0]
+    window = (smallest / 1.3, largest * 1.3, min(rates) / 1.6, max(rates) * 1.7)
+    steps = sweep_data.ceiling_steps(results.roofs, window[0], window[1])
+    chart = charts.staircase_chart(drawn.frame, caches, steps, _modes(results), window)
+    notes = _dropped(drawn.n_dropped, "trials", "they have no positive rate")
+    return _figure("staircase", chart, _staircase_table(drawn.frame), notes)
+
+
+def chain_figure(results: Results) -> Figure:
+    """FLOP/s over the length of the FMA chain."""
+    drawn = sweep_data.chains(results.rates, results.labels())
+    precisions = in_order(drawn.frame["precision"].to_list())
+    highest = max(drawn.frame["rate"].to_list(), default=1.0) * 1.15
+    peaks = sweep_data.peak_rules(results.roofs)
+    chart = charts.chain_chart(drawn.frame, peaks, _modes(results), precisions, highest)
+    notes = _dropped(drawn.n_dropped, "trials", "they have no positive rate")
+    return _figure("chains", chart, _chain_table(drawn.frame), notes)
+
+
+def json_markup(value: Any) -> Markup:
+    """``safe_json`` for a template that escapes everything else."""
+    return Markup(safe_json(value))  # noqa: S704 - safe_json leaves no markup in it
+
+
+def safe_json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _figure(name: str, chart: alt.LayerChart, table: Table, notes: tuple[str, ...]) -> Figure:
+    spec = chart.to_dict()
+    description = str(spec["description"])
+    spec.pop("config", None)  # the page sets it, for light or for dark
+    svg = _renumbered(vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT)))
+    picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return Figure(name, description, json_markup(spec), picture, table, notes)
+
+
+def _renumbered(svg: str) -> str:
+    """The drawing with its clip paths counted from 0; Vega counts over the process's life."""
+    numbers: dict[str, int] = {}
+    return re.sub(
+        r'(url\(#clip|id="clip)(\d+)',
+        lambda match: f"{match[1]}{numbers.setdefault(match[2], len(numbers))}",
+        svg,
+    )
+
+
+def _modes(results: Results) -> list[str]:
+    return [roof.label for roof in results.roofs]
+
+
+def _batches(networks: pl.DataFrame) -> list[str]:
+    found = set(networks["batch"].to_list())
+    return sorted(found, key=lambda batch: (not batch.isdigit(), len(batch), batch))
+
+
+def _smallest(results: Results) -> pl.DataFrame:
+    """The layers of each network at its smallest batch: one set per network is enough to see."""
+    chosen = (
+        results.networks.sort("batch", "score_id", nulls_last=True)
+        .group_by("model", "model_hash", maintain_order=True)
+        .agg(pl.col("score_id").first())
+    )
+    return results.layers.join(chosen.select("score_id"), on="score_id", how="semi").sort(
+        "score_id", "run_id", "index"
+    )
+
+
+def _dropped(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
+    return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()
+
+
+def _roofline_table(frame: pl.DataFrame) -> Table:
+    rows = [
+        [
+            row["network"],
+            row["mode"],
+            row["batch"],
+            row["precision"],
+            f"{row['intensity']:,.4g}",
+            f"{row['rate']:,.4g}",
+            row["time"],
+            row["bound"],
+        ]
+        for row in frame.iter_rows(named=True)
+    ]
+    columns = ("Network", "Mode", "Batch", "Precision", "FLOP/byte", "GFLOP/s", "Time", "Bound by")
+    return Table("Networks as drawn", columns, rows, frozenset({4, 5, 6}))
+
+
+def _staircase_table(frame: pl.DataFrame) -> Table:
+    rows = [
+        [row["size"], row["mode"], row["kernel"], row["interval"], row["trial"]]
+        for row in frame.iter_rows(named=True)
+    ]
+    columns = ("Working set", "Mode", "Kernel", "Bandwidth", "Trial")
+    return Table("Bandwidth as drawn", columns, rows, frozenset({3}))
+
+
+def _chain_table(frame: pl.DataFrame) -> Table:
+    rows = [
+        [
+            f"{row['fma_per_element']:g}",
+            row["mode"],
+            row["precision"],
+            row["interval"],
+            row["trial"],
+        ]
+        for row in frame.iter_rows(named=True)
+    ]
+    columns = ("FMA per element", "Mode", "Precision", "Rate", "Trial")
+    return Table("FMA rates as drawn", columns, rows, frozenset({3}))

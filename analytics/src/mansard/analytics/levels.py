@@ -1,0 +1,78 @@
+"""Which working sets belong to which level of memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mansard.core.records import Cache, MachineIdentity, Record
+
+# A set that fills a level to the brim already misses (other data, the stack and the
+# page tables live there too); one just above the previous level still hits in it.
+UPPER_MARGIN = 0.75
+LOWER_MARGIN = 1.5
+# STREAM's rule is arrays of four times the last caches; three are enough for one
+# pass over a set that an LRU-like cache cannot keep, two are used where no larger
+# set was measured, and that is said.
+DRAM_MARGIN = 3.0
+DRAM_LEAST_MARGIN = 2.0
+DRAM = "DRAM"
+
+
+class Level(Record, frozen=True, kw_only=True):
+    """One level of memory as one mode sees it. Bytes over all instances in use.
+
+    Working sets w with low_bytes < w <= high_bytes run from this level; for DRAM
+    there is no upper end.
+    """
+
+    name: str
+    capacity_bytes: int | None
+    low_bytes: float
+    high_bytes: float | None
+
+
+def instances_used(cache: Cache, cpus: Sequence[int]) -> int:
+    """How many instances of ``cache`` threads pinned to ``cpus`` use.
+
+    The record names the CPUs of one instance; others are taken to hold as many of
+    our CPUs as that one does.
+    """
+    n_in_first = sum(cpu in cache.shared_cpus for cpu in cpus)
+    return min(cache.n_instances, math.ceil(len(cpus) / max(1, n_in_first)))
+
+
+def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level, ...]:
+    """The caches in use, from the nearest, and DRAM; capacities in bytes.
+
+    Empty where the system reports no caches: nothing then says which working set
+    runs from where.
+    """
+    if not machine.caches:
+        return ()
+    levels: list[Level] = []
+    below = 0.0
+    for cache in sorted(machine.caches, key=lambda cache: cache.level):
+        capacity = cache.size_bytes * instances_used(cache, cpus)
+        levels.append(
+            Level(
+                name=f"L{cache.level}",
+                capacity_bytes=capacity,
+                low_bytes=LOWER_MARGIN * below,
+                high_bytes=UPPER_MARGIN * capacity,
+            )
+        )
+        below = float(capacity)
+    levels.append(
+        Level(
+            name=DRAM,
+            capacity_bytes=None,
+            low_bytes=DRAM_MARGIN * below,
+            high_bytes=None,
+            unknown={
+                "capacity_bytes": "the roof does not need the size of main memory",
+                "high_bytes": "main memory is the last level",
+            },
+        )
+    )
+    return tuple(levels)

@@ -1,0 +1,33 @@
+"""What a network does: an ONNX graph goes in, work and traffic per layer come out.
+
+No GPU, no execution, no weights. ``score`` gives one row for each node, ``totals``
+their sums. docs/scoring.md says what each count means.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mansard.estimator.scoring import Loaded, Settings, load, score, score_loaded
+    from mansard.estimator.summary import Totals, totals
+
+__all__ = ["Loaded", "Settings", "Totals", "load", "score", "score_loaded", "totals"]
+
+_HOMES = {
+    "Loaded": "scoring",
+    "Settings": "scoring",
+    "Totals": "summary",
+    "load": "scoring",
+    "score": "scoring",
+    "score_loaded": "scoring",
+    "totals": "summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: a command line that scores nothing must start without numpy."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,100 @@
+"""Normalisations and softmax.
+
+https://onnx.ai/onnx/operators/onnx__BatchNormalization.html, …__LayerNormalization, …__Softmax
+"""
+
+from __future__ import annotations
+
+from mansard.estimator.cost import Cost
+from mansard.estimator.formulas.registry import register
+from mansard.estimator.tensors import Node
+
+
+@register("BatchNormalization", statistics=(3, 4))
+def batch_normalization(node: Node) -> Cost:
+    """Inference: the four vectors fold into one factor and one summand for each channel.
+
+    With ``training_mode`` mean and variance of the batch are taken first.
+    """
+    n = node.output.n_elements
+    if node.integer("training_mode", 0):
+        return Cost(simple=6 * n, functions=node.input(1).n_elements)
+    return Cost(simple=2 * n)
+
+
+@register("LayerNormalization", "InstanceNormalization", "GroupNormalization")
+def layer_normalization(node: Node) -> Cost:
+    """For each element: sum, deviation, square, sum, factor; 1 each for scale and bias.
+
+    For each group that is normalised: two divisions, an addition and a root.
+    """
+    n, n_groups = node.output.n_elements, _groups(node)
+    affine = sum(node.has(position) for position in (1, 2))
+    return Cost(simple=(5 + affine) * n + 3 * n_groups, functions=n_groups)
+
+
+@register("RMSNormalization")
+def rms_normalization(node: Node) -> Cost:
+    """For each element: square, sum, factor, scale; for each group a division, sum and root."""
+    n, n_groups = node.output.n_elements, _groups(node)
+    return Cost(simple=(3 + node.has(1)) * n + 2 * n_groups, functions=n_groups)
+
+
+@register("SkipLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(node: Node) -> Cost:
+    """An addition, then layer normalisation with scale and bias."""
+    n, width = node.output.n_elements, max(node.output.shape[-1], 1)
+    biases = sum(node.has(position) for position in (3, 4))
+    return Cost(simple=(7 + biases) * n + 3 * (n // width), functions=n // width)
+
+
+@register("MeanVarianceNormalization")
+def mean_variance_normalization(node: Node) -> Cost:
+    """For each element: sum, deviation, square, sum, factor."""
+    return Cost(simple=5 * node.output.n_elements)
+
+
+@register("LpNormalization")
+def lp_normalization(node: Node) -> Cost:
+    """Power, sum and factor of each element."""
+    return Cost(simple=3 * node.output.n_elements)
+
+
+@register("Softmax")
+def softmax(node: Node) -> Cost:
+    """Maximum, difference, sum and quotient of each element, and an exp."""
+    n = node.output.n_elements
+    return Cost(simple=4 * n, functions=n)
+
+
+@register("LogSoftmax")
+def log_softmax(node: Node) -> Cost:
+    """As Softmax, with a difference in place of the quotient and a logarithm for each row."""
+    n, width = node.output.n_elements, max(node.output.shape[-1:] or (1,))
+    return Cost(simple=4 * n, functions=n + n // max(width, 1))
+
+
+@register("Hardmax")
+def hardmax(node: Node) -> Cost:
+    """A comparison for each element."""
+    return Cost(simple=node.output.n_elements)
+
+
+@register("LRN")
+def local_response_normalization(node: Node) -> Cost:
+    """Square, sum over ``size`` channels, factor, summand, power, quotient of each element."""
+    n = node.output.n_elements
+    return Cost(simple=(node.integer("size", 1) + 3) * n, functions=n)
+
+
+def _groups(node: Node) -> int:
+    """How many sets of elements have a mean of their own."""
+    data = node.input(0)
+    if node.op_type == "InstanceNormalization":
+        return data.shape[0] * data.shape[1]
+    if node.op_type == "GroupNormalization":
+        return data.shape[0] * node.integer("num_groups", 1)
+    groups = 1
+    for size in data.shape[: data.axis(node.integer("axis", -1))]:
+        groups *= size
+    return groups

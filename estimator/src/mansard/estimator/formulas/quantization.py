@@ -1,0 +1,25 @@
+"""Quantisation. https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html and kin"""
+
+from __future__ import annotations
+
+from mansard.estimator.cost import Cost
+from mansard.estimator.formulas.registry import register
+from mansard.estimator.tensors import Node
+
+
+@register("QuantizeLinear", not_weights=(1, 2))
+def quantize(node: Node) -> Cost:
+    """Divide, round, add the zero point, clamp twice."""
+    return Cost(simple=5 * node.output.n_elements)
+
+
+@register("DequantizeLinear", not_weights=(1, 2))
+def dequantize(node: Node) -> Cost:
+    """Subtract the zero point, multiply."""
+    return Cost(simple=2 * node.output.n_elements)
+
+
+@register("DynamicQuantizeLinear")
+def dynamic_quantize(node: Node) -> Cost:
+    """Minimum and maximum of all elements, then as QuantizeLinear."""
+    return Cost(simple=7 * node.output.n_elements)

@@ -1,0 +1,98 @@
+"""Operators that make tensors: Constant, ConstantOfShape, Shape, Size, Range, EyeLike, random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT64, ElementType
+from mansard.estimator.model import StoredTensor
+from mansard.estimator.shapes.elementwise import element_type
+from mansard.estimator.shapes.registry import Spec, rule
+from mansard.estimator.tensors import Node, Shape
+
+
+@rule("ConstantOfShape")
+def _constant_of_shape(node: Node) -> Sequence[Spec]:
+    shape = node.value_ints(0)
+    if any(size < 0 for size in shape):
+        raise node.error(f"shape {list(shape)} has a negative dimension")
+    fill = node.attributes.get("value")
+    return [(fill.dtype if isinstance(fill, StoredTensor) else FLOAT32, shape)]
+
+
+@rule("Shape")
+def _shape(node: Node) -> Sequence[Spec]:
+    return [(INT64, (len(shape_slice(node)),))]
+
+
+def shape_slice(node: Node) -> Shape:
+    """The part of the input's shape that a Shape node gives (``start`` and ``end``)."""
+    shape = node.input(0).shape
+    return shape[node.integer("start", 0) : node.integer("end", len(shape))]
+
+
+@rule("Size")
+def _size(node: Node) -> Sequence[Spec]:
+    node.input(0)
+    return [(INT64, ())]
+
+
+@rule("Range")
+def _range(node: Node) -> Sequence[Spec]:
+    start, limit, step = (node.value(position).reshape(-1)[0] for position in range(3))
+    if not step:
+        raise node.error("has a step of zero")
+    # n = max(ceil((limit - start) / step), 0), exact for integers.
+    if not node.input(0).dtype.is_float:
+        start, limit, step = int(start), int(limit), int(step)
+    n = -int((start - limit) // step)
+    return [(node.input(0).dtype, (max(n, 0),))]
+
+
+@rule("EyeLike")
+def _eye_like(node: Node) -> Sequence[Spec]:
+    dtype = element_type(node, "dtype") if "dtype" in node.attributes else node.input(0).dtype
+    return [(dtype, node.input(0).shape)]
+
+
+@rule("RandomNormal", "RandomUniform")
+def _random(node: Node) -> Sequence[Spec]:
+    dtype = element_type(node, "dtype") if "dtype" in node.attributes else FLOAT32
+    return [(dtype, node.integers("shape") or ())]
+
+
+@rule("Bernoulli", "RandomNormalLike", "RandomUniformLike")
+def _random_like(node: Node) -> Sequence[Spec]:
+    dtype = element_type(node, "dtype") if "dtype" in node.attributes else node.input(0).dtype
+    return [(dtype, node.input(0).shape)]
+
+
+def constant_tensor(node: Node) -> StoredTensor:
+    """What a Constant node holds, in whichever of its attributes."""
+    for name in ("value", "sparse_value"):
+        held = node.attributes.get(name)
+        if isinstance(held, StoredTensor):
+            return held
+    for name, dtype in _LITERALS.items():
+        if name in node.attributes:
+            return _literal(node, node.attributes[name], dtype)
+    raise node.error("holds no value")
+
+
+_LITERALS = {
+    "value_int": INT64,
+    "value_ints": INT64,
+    "value_float": FLOAT32,
+    "value_floats": FLOAT32,
+    "value_string": ELEMENT_TYPES["string"],
+    "value_strings": ELEMENT_TYPES["string"],
+}
+
+
+def _literal(node: Node, value: object, dtype: ElementType) -> StoredTensor:
+    shape = (len(value),) if isinstance(value, tuple) else ()
+    if dtype.name == "string":
+        return StoredTensor(node.name, dtype, shape, None)
+    return StoredTensor(node.name, dtype, shape, np.asarray(value, dtype=dtype.name))

@@ -1,0 +1,36 @@
+"""The registry of shape rules: what an operator's outputs look like, given its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mansard.estimator.element_types import ElementType
+from mansard.estimator.tensors import Node, Shape
+
+Spec = tuple[ElementType, Shape]
+Rule = Callable[[Node], Sequence[Spec]]  # one spec for each output, trailing ones may be missing
+
+_RULES: dict[tuple[str, str], Rule] = {}
+
+
+def rule(*op_types: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """A decorator that makes a function the shape rule of ``op_types``; twice is an error."""
+
+    def decorate(function: Rule) -> Rule:
+        for op_type in op_types:
+            if (domain, op_type) in _RULES:
+                raise ValueError(f"shape rule of {op_type!r}, domain {domain!r}, registered twice")
+            _RULES[domain, op_type] = function
+        return function
+
+    return decorate
+
+
+def find_rule(domain: str, op_type: str) -> Rule | None:
+    """The rule of an operator, or None: ONNX's own inference is asked then."""
+    return _RULES.get((domain, op_type))
+
+
+def rules() -> dict[tuple[str, str], Rule]:
+    """All rules by (domain, operator)."""
+    return dict(_RULES)

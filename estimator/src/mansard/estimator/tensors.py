@@ -1,0 +1,199 @@
+"""Tensors and nodes with known shapes: what rules and formulas see of a network.
+
+Nothing here knows ONNX's file format; ``graph`` translates it into these values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import ModelError
+from mansard.core.precision import Precision
+from mansard.estimator.element_types import ElementType
+
+MAX_RANK = 64  # NumPy's own limit
+MAX_ELEMENTS = 2**60  # beyond this a file is damaged or hostile
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+class Origin(IntEnum):
+    """What a tensor depends on. The larger wins where a node mixes them."""
+
+    FILE = 0  # stored in the file, or computed from such tensors alone
+    SHAPES = 1  # computed from the shapes of other tensors: the same for all input data
+    DATA = 2  # depends on the data given to the network
+
+
+class Weight(msgspec.Struct, frozen=True):
+    """A tensor stored in the file. ``is_literal``: written into the graph as a Constant node."""
+
+    name: str
+    dtype: ElementType
+    shape: Shape
+    is_literal: bool = False
+
+    @property
+    def n_elements(self) -> int:
+        return math.prod(self.shape)
+
+
+class Tensor(msgspec.Struct, frozen=True, eq=False):
+    """One tensor of the network, every dimension a number.
+
+    ``unknown`` holds the reason where the shape cannot be known; ``shape`` means
+    nothing then. ``value`` is kept for small tensors that shapes are computed from.
+    ``weights`` are the stored tensors that this one was made of.
+    """
+
+    name: str
+    dtype: ElementType
+    shape: Shape
+    origin: Origin = Origin.DATA
+    value: Array | None = None
+    weights: tuple[Weight, ...] = ()
+    unknown: str | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def n_elements(self) -> int:
+        return math.prod(self.shape)
+
+    def n_bytes(self, precision: Precision | None) -> int:
+        """Size in memory; ``precision`` replaces the width of floating elements only."""
+        return self.dtype.size_bytes(self.n_elements, precision)
+
+    def axis(self, axis: int) -> int:
+        """``axis`` counted from the front; raises ModelError outside the rank."""
+        if not -self.rank <= axis < self.rank:
+            raise ModelError(
+                f"axis {axis} of a tensor with {self.rank} dimensions", where=self.name
+            )
+        return axis % self.rank
+
+
+_NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
+
+
+class Node(msgspec.Struct, frozen=True, eq=False):
+    """One operator with its tensors. Inputs that are left out are None.
+
+    ``outputs`` is empty while the shapes of the outputs are being worked out.
+    """
+
+    index: int
+    name: str
+    op_type: str
+    domain: str = ""
+    opset: int = 21
+    attributes: Mapping[str, object] = msgspec.field(default_factory=lambda: _NO_ATTRIBUTES)
+    inputs: tuple[Tensor | None, ...] = ()
+    output_names: tuple[str, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages call this node."""
+        return f"node {self.name!r} ({self.op_type})"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it can be computed before any data is there: it then costs nothing."""
+        return all(output.origin is not Origin.DATA for output in self.outputs)
+
+    def error(self, what: str, fix: str | None = None) -> ModelError:
+        return ModelError(what, where=self.label, fix=fix)
+
+    def has(self, position: int) -> bool:
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def input(self, position: int) -> Tensor:
+        """The input at ``position``; raises ModelError where it is left out."""
+        tensor = self.inputs[position] if position < len(self.inputs) else None
+        if tensor is None:
+            raise self.error(f"input {position} is missing")
+        return tensor
+
+    def optional(self, position: int) -> Tensor | None:
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    @property
+    def present(self) -> tuple[Tensor, ...]:
+        """All inputs that are given."""
+        return tuple(tensor for tensor in self.inputs if tensor is not None)
+
+    @property
+    def distinct(self) -> tuple[Tensor, ...]:
+        """All inputs that are given, a tensor that is given twice once."""
+        return tuple({tensor.name: tensor for tensor in self.present}.values())
+
+    @property
+    def output(self) -> Tensor:
+        return self.outputs[0]
+
+    def value(self, position: int) -> Array:
+        """The known value of an input; raises ModelError where it depends on data."""
+        tensor = self.input(position)
+        if tensor.value is None:
+            raise self.error(
+                f"input {tensor.name!r} must be known to tell the shape of the output, "
+                "but it depends on data or is too large",
+            )
+        return tensor.value
+
+    def value_ints(self, position: int) -> tuple[int, ...]:
+        """The known value of an input as integers."""
+        value = self.value(position)
+        if value.dtype.kind not in "iub":
+            raise self.error(f"input {position} must hold integers, not {value.dtype}")
+        return tuple(int(element) for element in value.reshape(-1))
+
+    def integer(self, name: str, default: int) -> int:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise self.error(f"attribute {name!r} must be an integer")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise self.error(f"attribute {name!r} must be a number")
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, str):
+            raise self.error(f"attribute {name!r} must be a string")
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
+            raise self.error(f"attribute {name!r} must be a list of integers")
+        return value
+
+
+def is_sane(shape: Shape) -> bool:
+    """Whether a tensor could have this shape at all."""
+    return (
+        len(shape) <= MAX_RANK and min(shape, default=0) >= 0 and (math.prod(shape) <= MAX_ELEMENTS)
+    )
+
+
+def as_array(values: object) -> Array:
+    """Integers as ONNX's shape arithmetic holds them."""
+    return np.asarray(values, dtype=np.int64)

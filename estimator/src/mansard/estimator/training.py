@@ -1,0 +1,210 @@
+"""What a training step adds to an inference pass: gradients, and the optimizer.
+
+For every operator: the gradient of each input that needs one. An input needs one if
+it is a weight, or computed from a weight; so the first layer has no data gradient.
+A convolution or matrix product costs as much again for each such operand. The
+optimizer is plain SGD, w := w - rate·g, for each learned element one multiplication,
+one subtraction, two reads and one write. Not counted: the loss itself, adding up the
+gradients of a tensor that several nodes read, and recomputation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+
+from mansard.core.precision import Precision
+from mansard.estimator.cost import NOTHING, Cost, Formula
+from mansard.estimator.formulas.movement import MOVING, PICKING
+from mansard.estimator.formulas.recurrent import recurrent_macs
+from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
+from mansard.estimator.tensors import Node, Tensor
+from mansard.estimator.weights import LayerWeights, is_weight, slots
+
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum"})
+
+# The gradient goes on as it is: no work, and no bytes where shapes are equal.
+PASSING = frozenset({"Add", "Sub", "Sum", "Identity"})
+
+# operator -> (simple operations, functions) for each output element and each operand
+# that needs a gradient, from the derivative written with the saved output y.
+_PER_OPERAND = MappingProxyType(
+    {
+        "Div": (2, 0),  # dy / b, and -dy·y / b: two on average
+        "Mul": (1, 0),
+        "Relu": (1, 0),  # mask
+        "Clip": (1, 0),
+        "LeakyRelu": (1, 0),
+        "HardSigmoid": (1, 0),
+        "HardSwish": (3, 0),
+        "Where": (1, 0),
+        "Sigmoid": (3, 0),  # dy·y·(1 - y)
+        "Tanh": (3, 0),  # dy·(1 - y²)
+        "Exp": (1, 0),  # dy·y
+        "Log": (1, 0),
+        "Sqrt": (2, 0),  # dy / (2·y)
+        "Reciprocal": (3, 0),  # -dy·y²
+        "Pow": (2, 1),  # dy·p·x^(p - 1)
+        "Erf": (3, 1),  # dy·2/√π·exp(-x²)
+        "Gelu": (8, 2),  # dy·(cdf(x) + x·pdf(x))
+        "Softmax": (4, 0),  # y·(dy - Σ dy·y)
+        "LogSoftmax": (3, 1),  # dy - exp(y)·Σ dy
+        "MaxPool": (1, 0),  # added where the maximum was
+        "Gather": (1, 0),  # added into the table
+        "Cast": (0, 0),
+        "ReduceSum": (0, 0),
+        "ReduceMean": (1, 0),
+    }
+)
+
+# Normalisations give all their gradients in one go: two sums over dy and dy·x̂, the
+# data gradient, and the normalised x̂ again; 11 operations an element.
+_NORMALIZATIONS = frozenset(
+    {"BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"}
+    | {"RMSNormalization"}
+)
+_NORMALIZATION_SIMPLE = 11
+
+
+def differentiable_tensors(
+    nodes: Iterable[Node], find: Callable[[Node], Formula | None]
+) -> set[str]:
+    """Names of the tensors that need a gradient: those computed from a learned weight."""
+    names: set[str] = set()
+    for node in nodes:
+        if node.is_constant:
+            continue
+        if _operands(node, find(node), names):
+            names.update(o.name for o in node.outputs if o.name and o.dtype.is_float)
+    return names
+
+
+def training_cost(
+    node: Node,
+    formula: Formula,
+    weights: LayerWeights,
+    differentiable: set[str],
+    precision: Precision | None,
+) -> Cost:
+    """Backward pass and update of ``node``, and what its forward pass does more in training."""
+    if node.is_constant:
+        return NOTHING
+    operands = _operands(node, formula, differentiable)
+    backward = _backward(node, formula, operands)
+    moved = _backward_traffic(node, formula, operands, precision)
+    return _forward_extra(node, precision) + backward + moved + _update(weights, precision)
+
+
+def _operands(node: Node, formula: Formula | None, differentiable: set[str]) -> tuple[Tensor, ...]:
+    """The distinct inputs that need a gradient."""
+    learned = {
+        tensor.name
+        for tensor, is_statistic in slots(node, formula)
+        if not is_statistic and tensor.dtype.is_float and any(map(is_weight, tensor.weights))
+    }
+    if not any(output.dtype.is_float for output in node.outputs):
+        return ()
+    return tuple(
+        tensor
+        for tensor in node.distinct
+        if tensor.name in learned or (tensor.name in differentiable and tensor.dtype.is_float)
+    )
+
+
+def _forward_extra(node: Node, precision: Precision | None) -> Cost:
+    n = node.output.n_elements
+    if node.op_type == "BatchNormalization" and not node.integer("training_mode", 0):
+        # Mean and variance of the batch, four more operations an element than inference.
+        return Cost(simple=4 * n, functions=node.input(1).n_elements)
+    if node.op_type == "Dropout":
+        size = node.output.n_bytes(precision)
+        return Cost(simple=n, read_bytes=size, write_bytes=size)
+    return NOTHING
+
+
+def _backward(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cost:
+    if not operands:
+        return NOTHING
+    forward = formula.function(node)
+    names = {tensor.name for tensor in operands}
+    if node.op_type in PRODUCTS:
+        factors = [t for t in node.inputs[:2] if t is not None and t.name in names]
+        has_bias = any(t is not None and t.name in names for t in node.inputs[2:])
+        bias = Cost(simple=node.output.n_elements if has_bias else 0)
+        return Cost(macs=forward.macs) * len(factors) + bias
+    if node.op_type in GATES:
+        return _recurrent_backward(node, forward, names)
+    if forward.macs:
+        # Attention: both of its products have two operands.
+        return Cost(2 * forward.macs, forward.simple, forward.functions)
+    if node.op_type in _NORMALIZATIONS:
+        return Cost(simple=_NORMALIZATION_SIMPLE * node.output.n_elements)
+    return _elementwise_backward(node, formula, forward, operands)
+
+
+def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
+    of_input, of_recurrence = recurrent_macs(node)
+    macs = of_input * sum(node.input(position).name in names for position in (0, 1))
+    if node.input(2).name in names:
+        macs += of_recurrence
+    # The gradient runs back from step to step, whether or not the data needs one; the
+    # initial state needs none.
+    n_steps = recurrent_sizes(node).n_steps
+    macs += of_recurrence // max(n_steps, 1) * max(n_steps - 1, 0)
+    return Cost(macs, forward.simple, forward.functions)
+
+
+def _elementwise_backward(
+    node: Node, formula: Formula, forward: Cost, operands: tuple[Tensor, ...]
+) -> Cost:
+    n = node.output.n_elements
+    # A broadcast operand's gradient is summed over what it was repeated for.
+    sums = (
+        sum(max(n - operand.n_elements, 0) for operand in operands) if len(node.present) > 1 else 0
+    )
+    if formula.is_view or node.op_type in MOVING:
+        if node.op_type == "Dropout":
+            return Cost(simple=n)
+        return Cost(simple=sums if node.op_type == "Expand" else 0)
+    if node.op_type in PASSING:
+        return Cost(simple=sums)
+    counts = _PER_OPERAND.get(node.op_type)
+    if counts is None:
+        return Cost(simple=forward.simple, functions=forward.functions) * len(operands)
+    if node.op_type in PICKING:
+        sums = 0
+    size = max(n, operands[0].n_elements) if node.op_type.startswith("Reduce") else n
+    return Cost(simple=counts[0] * size, functions=counts[1] * size) * len(operands) + Cost(
+        simple=sums
+    )
+
+
+def _backward_traffic(
+    node: Node, formula: Formula, operands: tuple[Tensor, ...], precision: Precision | None
+) -> Cost:
+    """Reads the output's gradient and what was saved, writes the operands' gradients."""
+    if not operands or (formula.is_view and node.op_type != "Dropout"):
+        return NOTHING
+    gradient = node.output.n_bytes(precision)
+    results = sum(operand.n_bytes(precision) for operand in operands)
+    inputs = sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.dtype.is_float)
+    if node.op_type in PASSING:
+        summed = [o for o in operands if o.shape != node.output.shape]
+        written = sum(operand.n_bytes(precision) for operand in summed)
+        return Cost(read_bytes=gradient * len(summed), write_bytes=written)
+    if node.op_type in PRODUCTS:
+        # One kernel for each gradient: it reads the other operand, not its own.
+        others = sum(inputs - operand.n_bytes(precision) for operand in operands)
+        return Cost(read_bytes=gradient * len(operands) + others, write_bytes=results)
+    if node.op_type in PICKING:
+        return Cost(read_bytes=gradient, write_bytes=min(gradient, results))
+    if node.op_type in MOVING:
+        return Cost(read_bytes=gradient, write_bytes=results)
+    return Cost(read_bytes=gradient + inputs, write_bytes=results)
+
+
+def _update(weights: LayerWeights, precision: Precision | None) -> Cost:
+    floats = [weight for weight in weights.learned if weight.dtype.is_float]
+    size = sum(weight.dtype.size_bytes(weight.n_elements, precision) for weight in floats)
+    n = sum(weight.n_elements for weight in floats)
+    return Cost(simple=2 * n, read_bytes=2 * size, write_bytes=size)

@@ -1,0 +1,83 @@
+"""Which stored tensors are weights, and to which layer each belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mansard.core.precision import Precision
+from mansard.estimator.cost import Formula
+from mansard.estimator.tensors import Node, Origin, Tensor, Weight
+
+_QUANTIZED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
+
+
+class LayerWeights(msgspec.Struct, frozen=True):
+    """The stored tensors that a layer is the first to use.
+
+    ``learned`` are its parameters; ``statistics`` are stored with them but not
+    learned (a batch normalisation's running mean and variance).
+    """
+
+    learned: tuple[Weight, ...] = ()
+    statistics: tuple[Weight, ...] = ()
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.n_elements for weight in self.learned)
+
+    def size_bytes(self, precision: Precision | None) -> int:
+        """Stored size of both; ``precision`` replaces the width of floats."""
+        return sum(
+            weight.dtype.size_bytes(weight.n_elements, precision)
+            for weight in (*self.learned, *self.statistics)
+        )
+
+
+NO_WEIGHTS = LayerWeights()
+
+
+def is_weight(weight: Weight) -> bool:
+    """Whether a stored tensor holds numbers that were learned.
+
+    Scalars are constants of formulas (a 0.5, an epsilon), and so are single elements
+    written into the graph; integers are indices, except narrow matrices, which are
+    quantised weights (their zero points are scalars or vectors).
+    """
+    if weight.dtype.is_float:
+        return len(weight.shape) > 0 and not (weight.is_literal and weight.n_elements == 1)
+    return weight.dtype.name in _QUANTIZED and len(weight.shape) > 1
+
+
+def slots(node: Node, formula: Formula | None) -> Iterable[tuple[Tensor, bool]]:
+    """The node's constant inputs that hold weights, and whether these are statistics."""
+    for position, tensor in enumerate(node.inputs):
+        if tensor is None or tensor.origin is Origin.DATA or not tensor.weights:
+            continue
+        if formula is not None and position in formula.not_weights:
+            continue
+        yield tensor, formula is not None and position in formula.statistics
+
+
+def assign_weights(
+    nodes: Iterable[Node], formulas: Mapping[int, Formula | None]
+) -> dict[int, LayerWeights]:
+    """Each stored weight at the first node that uses it, by the node's index.
+
+    A weight that several nodes share is thus counted once in the sum over layers.
+    """
+    seen: set[str] = set()
+    assigned: dict[int, LayerWeights] = {}
+    for node in nodes:
+        if node.is_constant:
+            continue
+        found: tuple[list[Weight], list[Weight]] = ([], [])
+        for tensor, is_statistic in slots(node, formulas[node.index]):
+            for weight in tensor.weights:
+                if weight.name not in seen and is_weight(weight):
+                    seen.add(weight.name)
+                    found[is_statistic].append(weight)
+        if any(found):
+            assigned[node.index] = LayerWeights(tuple(found[False]), tuple(found[True]))
+    return assigned

@@ -1,0 +1,276 @@
+"""Made-up but plausible runs, built from ceilings chosen by hand.
+
+Imported as ``tests.analytics.factory``: ``conftest.py`` puts the repository on the path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mansard.core.documents import write_document
+from mansard.core.jsonl import RowWriter
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import (
+    Cache,
+    LayerScore,
+    MachineIdentity,
+    Manifest,
+    ModelScore,
+    RailEnergy,
+    Trial,
+)
+
+KIB, MIB = 1024, 1024**2
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+# Symmetric about 1, so that the median of the blocks is exactly the ceiling.
+SPREAD = (1.0, 0.998, 1.002, 0.996, 1.004, 0.999, 1.001, 0.997, 1.003)
+STREAM_FACTOR = {"read": 1.0, "copy": 0.8, "scale": 0.85, "triad": 0.9}
+FMA_LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """FLOP/s per precision and byte/s per level; the read kernel reaches the latter."""
+
+    peaks: dict[str, float] = field(default_factory=lambda: {"fp32": 128e9, "fp64": 64e9})
+    levels: dict[str, float] = field(
+        default_factory=lambda: {"L1": 256e9, "L2": 128e9, "L3": 64e9, "DRAM": 16e9}
+    )
+
+
+ONE_CORE = Ceilings(
+    {"fp32": 64e9, "fp64": 32e9}, {"L1": 128e9, "L2": 64e9, "L3": 32e9, "DRAM": 12.8e9}
+)
+TWO_CORES = Ceilings()
+
+
+def machine(name: str = "Example CPU", machine_hash: str = "a" * 16) -> MachineIdentity:
+    return MachineIdentity(
+        kind="cpu",
+        name=name,
+        architecture="x86_64",
+        cpus=(0, 1),
+        caches=(
+            Cache(level=1, size_bytes=32 * KIB, line_bytes=64, shared_cpus=(0,), n_instances=2),
+            Cache(level=2, size_bytes=MIB, line_bytes=64, shared_cpus=(0,), n_instances=2),
+            Cache(level=3, size_bytes=32 * MIB, line_bytes=64, shared_cpus=(0, 1), n_instances=1),
+        ),
+        memory_bytes=24 * 1024**3,
+        operating_system="Debian GNU/Linux 12",
+        kernel_release="6.1.0",
+        machine_hash=machine_hash,
+        accelerators=(),
+    )
+
+
+def manifest(
+    run_id: str,
+    n_cpus: int = 2,
+    n_trials: int = 0,
+    on: MachineIdentity | None = None,
+    meters_missing: dict[str, str] | None = None,
+) -> Manifest:
+    missing = {"rapl": "/sys/class/powercap/intel-rapl:0/energy_uj is missing: no meter here"}
+    return Manifest(
+        run_id=run_id,
+        tool_version="0.1.0",
+        commit=None,
+        versions={"python": "3.11.7", "numba": "0.68.1", "numpy": "2.4.6"},
+        machine=on or machine(),
+        mode_requested=core_count_mode(n_cpus),
+        mode_read_back=core_count_mode(n_cpus),
+        plan_hash="f" * 16,
+        profile="quick",
+        n_trials=n_trials,
+        meters=(),
+        meters_missing=missing if meters_missing is None else meters_missing,
+        total_rule=None,
+        idle_power_w=None,
+        image_digest=None,
+        seed=1,
+        started_utc="2026-01-02T03:04:05Z",
+        finished_utc="2026-01-02T03:06:05Z",
+        started_monotonic_s=100.0,
+        finished_monotonic_s=220.0,
+        unknown={
+            "commit": "not installed from a clone",
+            "total_rule": "no meter, no rails",
+            "idle_power_w": "no meter was read",
+            "image_digest": "not run in a container",
+        },
+    )
+
+
+def trial(
+    run_id: str,
+    kernel: str,
+    rate: float,
+    *,
+    precision: str = "fp32",
+    fma_per_element: int | None = None,
+    working_set_bytes: int = 16 * KIB,
+    cpus: Sequence[int] = (0, 1),
+    spread: Sequence[float] = SPREAD,
+    n_per_block: int = 3,
+    stability: str = "stable",
+    energy: tuple[RailEnergy, ...] | None = None,
+) -> Trial:
+    """One trial whose blocks ran at ``rate`` (FLOP/s or byte/s) times each of ``spread``."""
+    is_fma = kernel == "fma"
+    work = 2_000_000 * (fma_per_element or 1) if kernel != "read" else 1_000_000
+    traffic = 64_000 if is_fma else working_set_bytes * 10
+    amount = work if is_fma else traffic
+    key = f"{run_id}|{kernel}|{precision}|{fma_per_element}|{working_set_bytes}"
+    unknown = dict.fromkeys(
+        ("clock_before_hz", "clock_after_hz", "temperature_before_c", "temperature_after_c"),
+        "this machine does not report it",
+    )
+    unknown["throttled"] = "this machine does not report it"
+    if energy is None:
+        unknown["energy"] = "no meter was read"
+    if fma_per_element is None:
+        unknown["fma_per_element"] = "this kernel has no chain"
+    return Trial(
+        run_id=run_id,
+        trial_id=hashlib.sha256(key.encode()).hexdigest()[:16],
+        source="measured",
+        kernel=kernel,
+        family="fma" if is_fma else "stream",
+        backend="numba",
+        precision=precision,
+        fma_per_element=fma_per_element,
+        cpus=tuple(cpus),
+        working_set_bytes=working_set_bytes,
+        work_flop=work,
+        traffic_bytes=traffic,
+        traffic_counting="each load and each store once; stores bypass the caches",
+        repetitions_per_sample=4,
+        seconds_s=tuple(amount / (rate * part) for part in spread for _ in range(n_per_block)),
+        block=tuple(at for at, _ in enumerate(spread) for _ in range(n_per_block)),
+        rejected_s=(0.5,),
+        rejected_reason=("1 involuntary context switch",),
+        stability="unstable" if stability == "unstable" else "stable",
+        stability_interval=0.002,
+        energy=energy,
+        clock_before_hz=None,
+        clock_after_hz=None,
+        temperature_before_c=None,
+        temperature_after_c=None,
+        throttled=None,
+        source_hash="c" * 16,
+        started_utc="2026-01-02T03:04:06Z",
+        duration_s=0.5,
+        unknown=unknown,
+    )
+
+
+def fma_trials(
+    run_id: str, ceilings: Ceilings = TWO_CORES, cpus: Sequence[int] = (0, 1)
+) -> list[Trial]:
+    return [
+        trial(
+            run_id,
+            "fma",
+            # short chains wait for their loads and stores
+            min(peak, ceilings.levels.get("L1", 1e12) * length / 8),
+            precision=precision,
+            fma_per_element=length,
+            cpus=cpus,
+        )
+        for precision, peak in ceilings.peaks.items()
+        for length in FMA_LENGTHS
+    ]
+
+
+def stream_trials(
+    run_id: str, ceilings: Ceilings = TWO_CORES, cpus: Sequence[int] = (0, 1)
+) -> list[Trial]:
+    """A staircase over total working sets, steps at the capacities that ``cpus`` use."""
+    edges = {"L1": 32 * KIB * len(cpus), "L2": MIB * len(cpus), "L3": 32 * MIB}
+    sizes = [int(8 * KIB * 2 ** (step / 2)) for step in range(29)]
+    found = []
+    for size in sizes:
+        level = next((name for name, edge in edges.items() if size <= edge), "DRAM")
+        if level not in ceilings.levels:
+            continue
+        for kernel, factor in STREAM_FACTOR.items():
+            rate = ceilings.levels[level] * factor
+            found.append(trial(run_id, kernel, rate, working_set_bytes=size, cpus=cpus))
+    return found
+
+
+def layer(
+    index: int,
+    work_flop: int | None,
+    traffic_bytes: int | None,
+    *,
+    name: str = "",
+    op_type: str = "Conv",
+    precision: str = "fp32",
+) -> LayerScore:
+    values = {
+        "macs": None if work_flop is None else work_flop // 2,
+        "work_flop": work_flop,
+        "parameters": 10,
+        "weight_bytes": 40,
+        "input_bytes": 40,
+        "output_bytes": 40,
+        "traffic_bytes": traffic_bytes,
+    }
+    return LayerScore(
+        index=index,
+        name=name or f"layer {index}",
+        op_type=op_type,
+        domain="",
+        precision=precision,
+        unknown={
+            key: f"{op_type} has no formula" for key, value in values.items() if value is None
+        },
+        **values,
+    )
+
+
+def score(
+    model: str,
+    layers: Sequence[LayerScore],
+    *,
+    batch: int | None = 1,
+    precision: str = "fp32",
+) -> ModelScore:
+    return ModelScore(
+        model=model,
+        model_hash=hashlib.sha256(model.encode()).hexdigest(),
+        source="modelled",
+        phase="inference",
+        batch=batch,
+        precision=precision,
+        dimensions={},
+        layers=tuple(layers),
+        unknown={} if batch is not None else {"batch": "the model has no batch dimension"},
+    )
+
+
+def write_run(folder: Path, run: Manifest, trials: Sequence[Trial]) -> Path:
+    folder.mkdir(parents=True)
+    write_document(folder / "manifest.json", run)
+    with RowWriter(folder / "trials.jsonl", Trial) as writer:
+        for row in trials:
+            writer.append(row)
+    return folder
+
+
+def write_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
+    with RowWriter(runs / "scores.jsonl", ModelScore) as writer:
+        for row in scores:
+            writer.append(row)
+
+
+def write_two_modes(runs: Path) -> Path:
+    """One machine measured at one and two cores, nothing missing."""
+    for name, ceilings, cpus in (("run-1c", ONE_CORE, (0,)), ("run-2c", TWO_CORES, (0, 1))):
+        trials = [*fma_trials(name, ceilings, cpus), *stream_trials(name, ceilings, cpus)]
+        write_run(runs / name, manifest(name, len(cpus), len(trials)), trials)
+    return runs

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+
+from mansard.analytics.ingest import ingest
+from mansard.core.errors import InputError, SchemaError, StorageError
+from tests.analytics.factory import (
+    fma_trials,
+    layer,
+    manifest,
+    score,
+    trial,
+    write_run,
+    write_scores,
+)
+
+
+def test_frames_hold_every_row_and_are_written_as_parquet(tmp_path: Path) -> None:
+    rows = [trial("r", "fma", 1e9, fma_per_element=64), trial("r", "read", 1e9)]
+    write_run(tmp_path / "r", manifest("r", n_trials=2), rows)
+    write_scores(tmp_path, [score("net", [layer(0, 1, 2), layer(1, 3, 4)])])
+    dataset = ingest(tmp_path)
+    # 9 blocks of 3 accepted repetitions and 1 rejected, twice
+    assert (len(dataset.trials), len(dataset.repetitions)) == (2, 56)
+    assert dataset.repetitions.filter(~pl.col("accepted"))["rejected_reason"].to_list() == [
+        "1 involuntary context switch",
+        "1 involuntary context switch",
+    ]
+    assert dataset.layers["work_flop"].to_list() == [1, 3]
+    for name in ("runs", "trials", "repetitions", "layers"):
+        stored = pl.read_parquet(tmp_path / "dataset" / f"{name}.parquet")
+        assert stored.equals(getattr(dataset, name))
+    assert sorted(path.name for path in (tmp_path / "dataset").iterdir()) == [
+        "layers.parquet",
+        "repetitions.parquet",
+        "runs.parquet",
+        "trials.parquet",
+    ]
+    assert dataset.notes == ()
+
+
+def test_reading_again_gives_the_same(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), fma_trials("r"))
+    first, second = ingest(tmp_path), ingest(tmp_path)
+    assert first.trials.equals(second.trials)
+    assert first.notes == second.notes == ()
+
+
+def test_no_folder_and_no_run_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="measure first, with 'mansard bench'"):
+        ingest(tmp_path / "nowhere")
+    (tmp_path / "models").mkdir()
+    with pytest.raises(InputError, match="no run was found here"):
+        ingest(tmp_path)
+
+
+def test_folders_that_are_no_runs_are_noted(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    (tmp_path / "models").mkdir()
+    (tmp_path / ".cache").mkdir()
+    assert ingest(tmp_path).notes == ("models: ignored, it has no manifest.json and is no run",)
+
+
+def test_a_torn_last_line_is_put_aside_and_noted(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "r", manifest("r"), [trial("r", "read", 1e9)])
+    with (folder / "trials.jsonl").open("ab") as stream:
+        stream.write(b'{"run_id":"r","tri')
+    dataset = ingest(tmp_path)
+    assert len(dataset.trials) == 1
+    assert dataset.notes == (
+        "r/trials.jsonl: the last line was being written when the run was killed; "
+        "18 bytes were put aside",
+    )
+
+
+def test_an_unfinished_run_is_used_and_noted(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r", n_trials=5), [trial("r", "read", 1e9)])
+    dataset = ingest(tmp_path)
+    assert len(dataset.trials) == 1
+    assert dataset.notes == (
+        "r: 1 of 5 trials were measured; run 'mansard bench' again to finish it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("trials.jsonl", b'"version":1', b'"version":99'),
+        ("manifest.json", b'"version": 1', b'"version": 99'),
+    ],
+)
+def test_another_version_is_refused_by_name(
+    tmp_path: Path, name: str, old: bytes, new: bytes
+) -> None:
+    folder = write_run(tmp_path / "r", manifest("r"), [trial("r", "read", 1e9)])
+    content = (folder / name).read_bytes()
+    assert content.count(old) == 1
+    (folder / name).write_bytes(content.replace(old, new))
+    with pytest.raises(SchemaError, match=name):
+        ingest(tmp_path)
+
+
+def test_an_unknown_field_is_refused_by_name(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "r", manifest("r"), [trial("r", "read", 1e9)])
+    path = folder / "trials.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"kernel":', b'"colour":"red","kernel":'))
+    with pytest.raises(SchemaError, match=r"trials\.jsonl, line 2.*colour"):
+        ingest(tmp_path)
+
+
+def test_rows_of_another_run_are_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [trial("other", "read", 1e9)])
+    with pytest.raises(InputError, match="belongs to run other, the manifest to r"):
+        ingest(tmp_path)
+
+
+def test_the_same_run_twice_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    write_run(tmp_path / "copy", manifest("r"), [])
+    with pytest.raises(InputError, match="run r is here twice"):
+        ingest(tmp_path)
+
+
+def test_the_same_trial_twice_is_refused(tmp_path: Path) -> None:
+    row = trial("r", "read", 1e9)
+    write_run(tmp_path / "r", manifest("r"), [row, row])
+    with pytest.raises(InputError, match="is here twice"):
+        ingest(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_times_that_cannot_be_are_refused(tmp_path: Path, seconds: float) -> None:
+    row = msgspec.structs.replace(trial("r", "read", 1e9), seconds_s=(seconds,), block=(0,))
+    write_run(tmp_path / "r", manifest("r"), [row])
+    with pytest.raises(InputError, match="not positive"):
+        ingest(tmp_path)
+
+
+def test_the_last_score_of_a_model_counts(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    write_scores(tmp_path, [score("net", [layer(0, 1, 2)]), score("net", [layer(0, 7, 8)])])
+    dataset = ingest(tmp_path)
+    assert len(dataset.scores) == 1
+    assert dataset.layers["work_flop"].to_list() == [7]
+
+
+def test_a_file_where_the_dataset_belongs(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    (tmp_path / "dataset").write_text("in the way")
+    with pytest.raises(StorageError, match="dataset"):
+        ingest(tmp_path)

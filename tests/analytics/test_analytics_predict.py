@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mansard.analytics.frames import layer_frame
+from mansard.analytics.ingest import ingest
+from mansard.analytics.predict import predict_layers, predict_networks
+from mansard.analytics.roofline import Roofline, rooflines
+from mansard.core.records import LayerScore, ModelScore
+from tests.analytics.factory import (
+    Ceilings,
+    fma_trials,
+    layer,
+    manifest,
+    score,
+    stream_trials,
+    write_run,
+    write_two_modes,
+)
+
+# The made-up machine at two cores: 128 GFLOP/s in fp32, 16 GB/s, so the ridge is at 8.
+P, B = 128e9, 16e9
+works = st.integers(min_value=0, max_value=10**13)
+traffics = st.integers(min_value=0, max_value=10**11)
+
+
+@pytest.fixture(scope="module")
+def roofs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Roofline, ...]:
+    return rooflines(ingest(write_two_modes(tmp_path_factory.mktemp("runs"))))
+
+
+def networks(roofs: tuple[Roofline, ...], *scores: ModelScore) -> pl.DataFrame:
+    layers = predict_layers(layer_frame(scores).lazy(), roofs)
+    return predict_networks(layers).collect()
+
+
+def in_two_cores(
+    roofs: tuple[Roofline, ...], *layers: LayerScore, precision: str = "fp32"
+) -> dict[str, object]:
+    found = networks(roofs, score("net", layers, precision=precision))
+    return found.filter(pl.col("label") == "2c").row(0, named=True)
+
+
+def seconds(roofs: tuple[Roofline, ...], work: int, traffic: int) -> float:
+    found = in_two_cores(roofs, layer(0, work, traffic))["time_s"]
+    assert isinstance(found, float)
+    return found
+
+
+def test_a_compute_bound_layer_takes_work_over_peak(roofs: tuple[Roofline, ...]) -> None:
+    # 12.8 GFLOP / 128 GFLOP/s = 0.1 s; 0.16 GB / 16 GB/s = 0.01 s
+    found = in_two_cores(roofs, layer(0, 12_800_000_000, 160_000_000))
+    assert found["time_s"] == pytest.approx(0.1)
+    assert found["bound"] == "compute"
+    assert found["memory_share"] == 0.0
+
+
+def test_layers_add_and_are_bound_one_by_one(roofs: tuple[Roofline, ...]) -> None:
+    # 0.1 s of arithmetic, then 3.2 GB / 16 GB/s = 0.2 s of memory; the sum is 0.3 s, while
+    # the whole network's max(0.1, 0.21) would hide a third of it
+    found = in_two_cores(roofs, layer(0, 12_800_000_000, 160_000_000), layer(1, 0, 3_200_000_000))
+    assert found["time_s"] == pytest.approx(0.3)
+    assert found["bound"] == "memory"
+    assert found["memory_share"] == pytest.approx(2 / 3)
+    assert found["intensity"] == pytest.approx(12.8 / 3.36)
+    assert found["attainable_flop_per_s"] == pytest.approx(12.8e9 / 0.3)
+
+
+def test_each_mode_has_its_own_time(roofs: tuple[Roofline, ...]) -> None:
+    found = networks(roofs, score("net", [layer(0, 64_000_000_000, 8)]))
+    times = dict(found.select("label", "time_s").rows())
+    # 64 GFLOP at 64 and at 128 GFLOP/s
+    assert times == {"1c": pytest.approx(1.0), "2c": pytest.approx(0.5)}
+
+
+def test_the_interval_is_that_of_the_ceiling(roofs: tuple[Roofline, ...]) -> None:
+    found = in_two_cores(roofs, layer(0, 12_800_000_000, 0))
+    (peak,) = [roof.peak("fp32") for roof in roofs if roof.label == "2c"]
+    assert peak.high
+    assert peak.low
+    assert found["low_s"] == pytest.approx(12.8e9 / peak.high)
+    assert found["high_s"] == pytest.approx(12.8e9 / peak.low)
+
+
+def test_no_peak_no_guess(roofs: tuple[Roofline, ...]) -> None:
+    found = in_two_cores(roofs, layer(0, 10**9, 16_000_000, precision="fp16"), precision="fp16")
+    assert found["time_s"] is None
+    assert found["reason"] == "no fp16 peak was measured in this mode"
+    assert found["least_s"] == pytest.approx(0.001)  # its traffic alone: 16 MB / 16 GB/s
+
+
+def test_a_layer_without_work_needs_no_peak(roofs: tuple[Roofline, ...]) -> None:
+    found = in_two_cores(roofs, layer(0, 0, 16_000_000, precision="int64"))
+    assert found["time_s"] == pytest.approx(0.001)
+
+
+def test_an_unknown_layer_makes_the_time_unknown(roofs: tuple[Roofline, ...]) -> None:
+    odd = layer(1, None, 16_000_000, op_type="NonMaxSuppression")
+    found = in_two_cores(roofs, layer(0, 12_800_000_000, 0), odd)
+    assert found["time_s"] is None
+    assert found["work_flop"] is None
+    assert found["n_layers_unknown"] == 1
+    assert found["reason"] == "the work of NonMaxSuppression is unknown"
+    assert found["least_s"] == pytest.approx(0.101)  # 0.1 s and the odd layer's 1 ms of traffic
+
+
+def test_no_main_memory_no_time(tmp_path: Path) -> None:
+    trials = [*fma_trials("r"), *stream_trials("r", Ceilings(levels={"L1": 256e9}))]
+    write_run(tmp_path / "r", manifest("r"), trials)
+    bare = rooflines(ingest(tmp_path))
+    found = networks(bare, score("net", [layer(0, 10**9, 10**6)])).row(0, named=True)
+    assert found["time_s"] is None
+    assert str(found["reason"]).startswith("no DRAM bandwidth: no read working set above")
+
+
+def test_a_network_of_nothing_takes_no_time(roofs: tuple[Roofline, ...]) -> None:
+    found = in_two_cores(roofs, layer(0, 0, 0, op_type="Reshape"))
+    assert found["time_s"] == 0.0
+    assert found["bound"] is None
+    assert found["intensity"] is None
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(work=works, more_work=works, traffic=traffics, more_traffic=traffics)
+def test_time_grows_with_work_and_with_traffic(
+    roofs: tuple[Roofline, ...], work: int, more_work: int, traffic: int, more_traffic: int
+) -> None:
+    base = seconds(roofs, work, traffic)
+    assert seconds(roofs, work + more_work, traffic) >= base
+    assert seconds(roofs, work, traffic + more_traffic) >= base
+
+
+@settings(max_examples=60)
+@given(work=works, traffic=traffics)
+def test_time_is_the_larger_of_the_two_and_inside_its_interval(
+    roofs: tuple[Roofline, ...], work: int, traffic: int
+) -> None:
+    found = in_two_cores(roofs, layer(0, work, traffic))
+    time, low, high = found["time_s"], found["low_s"], found["high_s"]
+    assert isinstance(time, float)
+    assert isinstance(low, float)
+    assert isinstance(high, float)
+    assert time == pytest.approx(max(work / P, traffic / B))
+    assert low <= time <= high
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(works, traffics), min_size=1, max_size=6), st.randoms())
+def test_order_of_layers_does_not_matter(
+    roofs: tuple[Roofline, ...], pairs: list[tuple[int, int]], random: object
+) -> None:
+    shuffled = list(pairs)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = (
+        in_two_cores(roofs, *[layer(at, *pair) for at, pair in enumerate(order)])
+        for order in (pairs, shuffled)
+    )
+    assert one["time_s"] == pytest.approx(other["time_s"])
+    assert one["bound"] == other["bound"]
+
+
+def test_batches_of_one_model_stay_apart(roofs: tuple[Roofline, ...]) -> None:
+    found = networks(
+        roofs,
+        score("net", [layer(0, 128_000_000, 8)], batch=1),
+        score("net", [layer(0, 1_024_000_000, 8)], batch=8),
+    ).filter(pl.col("label") == "2c")
+    # 0.128 and 1.024 GFLOP at 128 GFLOP/s
+    assert dict(found.select("batch", "time_s").rows()) == {
+        1: pytest.approx(0.001),
+        8: pytest.approx(0.008),
+    }

@@ -1,0 +1,270 @@
+"""The report in a real browser without a network: it draws, switches, and runs nothing foreign."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.analytics.ingest import ingest
+from mansard.analytics.report import write_report
+from tests.analytics.factory import HOSTILE, layer, score, write_scores, write_two_modes
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None or DRIVER is None,
+        reason="chromium and chromedriver are not installed ('make browser' installs them)",
+    ),
+]
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--window-size=1280,900",
+)
+CHARTS = ("roofline", "staircase", "chains")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = write_two_modes(tmp_path_factory.mktemp("runs"))
+    # 60 layers each, from memory bound to compute bound; one network and its layers are hostile
+    plain = [layer(at, 10**7 * (at + 1), 10**6, name=f"conv {at}") for at in range(60)]
+    hostile = [
+        layer(at, int(10**6 * 1.2**at), 10**7, name=HOSTILE, op_type=HOSTILE) for at in range(60)
+    ]
+    names = [f"net-{number}" for number in range(9)]
+    scores = [score(name, plain[number:]) for number, name in enumerate(names)]
+    write_scores(runs, [*scores, score(HOSTILE, hostile)])
+    return write_report(ingest(runs), runs / "report.html")
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = str(CHROMIUM)
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # An explicit driver: Selenium then looks for none and downloads none.
+    browser = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    yield browser
+    browser.quit()
+
+
+def load(chromium: Any, report: Path, scheme: str = "light") -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)  # empties it
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    chromium.get(report.as_uri())
+    WebDriverWait(chromium, 30).until(
+        lambda page: page.execute_script("return document.documentElement.dataset.drawn") == "3"
+    )
+
+
+def drawing(chromium: Any, chart: str) -> str:
+    """The paths and texts of one chart as they are drawn now."""
+    drawn = str(
+        chromium.execute_script(
+            "return document.querySelector(`[data-spec='${arguments[0]}'] svg`).outerHTML", chart
+        )
+    )
+    # Vega counts clip paths over the page's life and leaves those no longer used behind.
+    return re.sub(r"<defs>.*?</defs>|clip\d+", "", drawn, flags=re.DOTALL)
+
+
+def choose(chromium: Any, chart: str, name: str, value: str) -> None:
+    chromium.execute_async_script(
+        """
+        const [chart, name, value, done] = arguments;
+        for (const input of document.querySelectorAll(`[data-spec='${chart}'] [name='${name}']`)) {
+          if (input.tagName === 'SELECT') { input.value = value; }
+          else if (input.value === value) { input.checked = true; }
+          else { continue; }
+          for (const kind of ['input', 'change']) {
+            input.dispatchEvent(new Event(kind, {bubbles: true}));
+          }
+        }
+        setTimeout(done, 400);
+        """,
+        chart,
+        name,
+        value,
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_chart_is_drawn_without_an_error(chromium: Any, report: Path, scheme: str) -> None:
+    load(chromium, report, scheme)
+    assert chromium.get_log("browser") == []
+    assert chromium.execute_script("return document.documentElement.dataset.theme") == scheme
+    for chart in CHARTS:
+        marks = chromium.execute_script(
+            "return Array.from(document.querySelectorAll("
+            "`[data-spec='${arguments[0]}'] svg .mark-symbol.role-mark path,"
+            " [data-spec='${arguments[0]}'] svg .mark-line path`))"
+            ".filter((path) => path.getBoundingClientRect().width > 1).length",
+            chart,
+        )
+        assert marks >= 10, chart
+        assert "NaN" not in drawing(chromium, chart)
+
+
+def test_dark_and_light_differ_in_colour_and_follow_the_system(chromium: Any, report: Path) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    load(chromium, report, "light")
+    light = drawing(chromium, "chains")
+    feature = {"name": "prefers-color-scheme", "value": "dark"}
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    WebDriverWait(chromium, 30).until(
+        lambda page: page.execute_script("return document.documentElement.dataset.theme") == "dark"
+    )
+    assert drawing(chromium, "chains") != light
+    assert "#0a6fb0" in light  # the light palette's first colour, for fp32
+    assert "#0a6fb0" not in drawing(chromium, "chains")
+    assert chromium.get_log("browser") == []
+
+
+def test_nothing_is_asked_of_the_network(chromium: Any, report: Path) -> None:
+    load(chromium, report)
+    asked = [
+        message["params"]["request"]["url"]
+        for message in (
+            json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")
+        )
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert report.as_uri() in asked
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_mode_selector_changes_every_chart(chromium: Any, report: Path) -> None:
+    load(chromium, report)
+    two = {chart: drawing(chromium, chart) for chart in CHARTS}
+    assert "128.0" in two["roofline"]  # the peak at two cores
+    choose(chromium, "roofline", "mode", "1c")
+    for chart in CHARTS:  # the others follow
+        assert drawing(chromium, chart) != two[chart], chart
+        checked = chromium.execute_script(
+            "return document.querySelector(`[data-spec='${arguments[0]}'] [name=mode]:checked`)"
+            ".value",
+            chart,
+        )
+        assert checked == "1c", chart
+    choose(chromium, "staircase", "mode", "2c")
+    assert {chart: drawing(chromium, chart) for chart in CHARTS} == two
+    assert chromium.get_log("browser") == []
+
+
+def test_choosing_a_network_shows_its_layers(chromium: Any, report: Path) -> None:
+    load(chromium, report)
+    count = (
+        "return document.querySelectorAll(\"[data-spec='roofline'] svg .mark-symbol path\").length"
+    )
+    before = chromium.execute_script(count)
+    choose(chromium, "roofline", "network", HOSTILE)
+    assert chromium.execute_script(count) == before + 30  # the 30 slowest of its 60 layers
+    choose(chromium, "roofline", "network", "")
+    assert chromium.execute_script(count) == before
+
+
+def test_hostile_names_are_text_and_run_nothing(chromium: Any, report: Path) -> None:
+    from selenium.common.exceptions import NoAlertPresentException
+
+    load(chromium, report)
+    choose(chromium, "roofline", "network", HOSTILE)
+    with pytest.raises(NoAlertPresentException):
+        _ = chromium.switch_to.alert.text
+    assert chromium.execute_script("return document.querySelectorAll('img').length") == 0
+    headers = chromium.execute_script(
+        "return Array.from(document.querySelectorAll('#networks th[scope=row]'), e => e.innerText)"
+    )
+    assert HOSTILE in headers
+    options = chromium.execute_script(
+        "return Array.from(document.querySelectorAll('select[name=network] option'), e => e.text)"
+    )
+    assert HOSTILE in options
+    assert chromium.get_log("browser") == []
+
+
+def test_hostile_names_in_tooltips_are_text(chromium: Any, report: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+
+    load(chromium, report)
+    choose(chromium, "roofline", "network", HOSTILE)
+    point = chromium.execute_script(
+        """
+        const svg = document.querySelector("[data-spec='roofline'] svg");
+        svg.scrollIntoView({block: 'center', behavior: 'instant'});
+        return Array.from(svg.querySelectorAll(".mark-symbol path[aria-label*='layer:']")).find(
+          (path) => {
+            const box = path.getBoundingClientRect();
+            const x = box.left + box.width / 2, y = box.top + box.height / 2;
+            return document.elementFromPoint(x, y) === path;
+          });
+        """
+    )
+    assert point is not None
+    ActionChains(chromium).move_to_element(point).perform()
+    tooltip = chromium.find_element(By.ID, "vg-tooltip-element")
+    assert "visible" in str(tooltip.get_attribute("class"))
+    assert HOSTILE in tooltip.text
+    assert tooltip.find_elements(By.TAG_NAME, "img") == []
+
+
+def test_without_scripts_the_still_pictures_stand_in(chromium: Any, report: Path) -> None:
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        chromium.get(report.as_uri())
+        root = chromium.execute_cdp_cmd("DOM.getDocument", {})["root"]["nodeId"]
+        found = chromium.execute_cdp_cmd(
+            "DOM.querySelectorAll", {"nodeId": root, "selector": "img.still"}
+        )
+        boxes = [
+            chromium.execute_cdp_cmd("DOM.getBoxModel", {"nodeId": node})["model"]
+            for node in found["nodeIds"]
+        ]
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert len(boxes) == 3
+    # a picture that cannot be read is shown as an icon of a few pixels
+    assert all(box["width"] > 500 and box["height"] > 150 for box in boxes)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+def test_it_draws_in_a_namespace_without_any_network(report: Path, tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make a network namespace")
+    flags = [*FLAGS, f"--user-data-dir={tmp_path}", "--virtual-time-budget=15000"]
+    dumped = subprocess.run(
+        ["unshare", "-n", str(CHROMIUM), *flags, "--dump-dom", report.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert 'data-drawn="3"' in dumped.stdout
