@@ -75,7 +75,11 @@ def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
         "precision",
         "GFLOP",
         "traffic (MB)",
-        "least time",
+        "modelled time",
         "bound by",
     )
-    return ("Networks (modelled: no run of them is faster than the roofs allow)", columns, rows)
+    return (
+        "Networks (modelled: each layer at the roof, its tensors through main memory)",
+        columns,
+        rows,
+    )

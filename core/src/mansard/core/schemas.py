@@ -1,3 +1,0 @@
-from mansard.core.documents import read_document, write_document  # transitional
-
-__all__ = ["read_document", "write_document"]
