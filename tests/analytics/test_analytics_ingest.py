@@ -153,3 +153,22 @@ def test_a_file_where_the_dataset_belongs(tmp_path: Path) -> None:
     (tmp_path / "dataset").write_text("in the way")
     with pytest.raises(StorageError, match="dataset"):
         ingest(tmp_path)
+
+
+@pytest.mark.parametrize("count", [-1, 2**63])
+def test_counts_that_cannot_be_are_refused(tmp_path: Path, count: int) -> None:
+    row = msgspec.structs.replace(trial("r", "read", 1e9), traffic_bytes=count)
+    write_run(tmp_path / "a" / "r", manifest("r"), [row])
+    with pytest.raises(InputError, match="negative or beyond 63 bits"):
+        ingest(tmp_path / "a")
+    write_run(tmp_path / "b" / "r", manifest("r"), [])
+    write_scores(tmp_path / "b", [score("net", [layer(0, count, 1)])])
+    with pytest.raises(InputError, match="work_flop of model 'net'"):
+        ingest(tmp_path / "b")
+
+
+def test_sums_that_overflow_are_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    write_scores(tmp_path, [score("net", [layer(at, 2**62, 1) for at in range(2)])])
+    with pytest.raises(InputError, match="beyond 63 bits"):
+        ingest(tmp_path)

@@ -132,7 +132,7 @@ def test_counts_beyond_63_bits() -> None:
     model = parse(
         "y = MatMul(x, w)", "float[1099511627776,1099511627776] x, float[1099511627776,9] w"
     )
-    assert "do not fit 63 bits" in refused(model.SerializeToString())
+    assert "does not fit 63 bits" in refused(model.SerializeToString())
 
 
 @pytest.mark.parametrize("dims", [[-4, 3], [2**62, 2**62]])
@@ -270,3 +270,38 @@ def test_external_weights_are_never_opened(tmp_path: Path) -> None:
     found = score(path)
     assert found.model == "net"
     assert totals(found).parameters == 50_000
+
+
+def test_two_inputs_of_one_name() -> None:
+    model = parse("y = Relu(x)")
+    model.graph.input.add().CopyFrom(model.graph.input[0])
+    assert "two inputs of the graph have the same name" in refused(model.SerializeToString())
+
+
+def test_an_output_that_nobody_writes() -> None:
+    model = parse("y = Relu(x)")
+    model.graph.output[0].name = "z"
+    assert "no node writes the graph's output 'z'" in refused(model.SerializeToString())
+
+
+def test_tensors_that_grow_without_end() -> None:
+    names = "abcdefghijklm"
+    body = " ".join(
+        f"{new} = Tile({old}, n)" for old, new in zip("x" + names, names + "y", strict=True)
+    )
+    model = parse(body)
+    repeats = helper.make_tensor("n", TensorProto.INT64, [2], [2**31, 2**31])
+    model.graph.initializer.append(repeats)
+    assert "absurd size" in refused(model.SerializeToString())
+
+
+def test_a_constant_with_two_outputs() -> None:
+    model = parse("c = Constant<value = float {1.0}>() y = Add(x, d)")
+    model.graph.node[0].output.append("d")
+    assert "a constant has one output" in refused(model.SerializeToString())
+
+
+def test_tensors_of_endless_rank() -> None:
+    model = parse("y = Add(x, w)")
+    model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2**40] * 100_000)
+    assert "is absurd" in refused(model.SerializeToString())

@@ -160,3 +160,15 @@ def test_one_load_serves_many_batches() -> None:
     assert [macs(item) for item in found] == [12, 24, 768]
     assert {item.model for item in found} == {"net"}
     assert len({item.model_hash for item in found}) == 1
+
+
+@pytest.mark.parametrize("name", ["batch", "N", "batch_size", "BatchSize", "input_batch", "bs"])
+def test_names_that_mean_the_batch(name: str) -> None:
+    data = model("y = MatMul(x, w)", f"float[seq,{name},4] x, float[4,3] w")
+    assert macs(score(data, batch=5, dims={"seq": 7})) == 7 * 5 * 12
+
+
+def test_a_letter_is_no_batch_where_one_is_spelled_out() -> None:
+    data = model("y = MatMul(x, w)", "float[n,batch,4] x, float[4,3] w")
+    with pytest.raises(ModelError, match=r"1 dimension\(s\) must be given: 'n'"):
+        score(data, batch=5)

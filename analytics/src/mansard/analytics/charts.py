@@ -46,15 +46,7 @@ def staircase_chart(
         tooltip=tooltips(kernel="kernel", size="working set", interval="bandwidth", trial="trial"),
     )
     layers = [
-        alt.Chart(inline(steps))
-        .mark_rule(style="m-ceiling", strokeCap="butt")
-        .encode(x=alt.X("from_bytes:Q", scale=x_scale), x2="to_bytes:Q", y=y, tooltip="text:N"),
-        alt.Chart(inline(caches))
-        .mark_rule(style="m-cache")
-        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale)),
-        alt.Chart(inline(caches))
-        .mark_text(style="m-rule-label", align="left", dx=5, baseline="top", y=2)
-        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale), text="text:N"),
+        *_level_marks(steps, caches, x_scale, y),
         base.mark_line(strokeWidth=2, opacity=0.85).encode(
             strokeDash=alt.StrokeDash("kernel:N", scale=alt.Scale(domain=kernels), title=None)
         ),
@@ -68,6 +60,22 @@ def staircase_chart(
         mode,
         "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
     )
+
+
+def _level_marks(
+    steps: pl.DataFrame, caches: pl.DataFrame, x_scale: alt.Scale, y: alt.Y
+) -> list[alt.Chart]:
+    return [
+        alt.Chart(inline(steps))
+        .mark_rule(style="m-ceiling", strokeCap="butt")
+        .encode(x=alt.X("from_bytes:Q", scale=x_scale), x2="to_bytes:Q", y=y, tooltip="text:N"),
+        alt.Chart(inline(caches))
+        .mark_rule(style="m-cache")
+        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale)),
+        alt.Chart(inline(caches))
+        .mark_text(style="m-rule-label", align="left", dx=5, baseline="top", y=2)
+        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale), text="text:N"),
+    ]
 
 
 def chain_chart(
@@ -86,13 +94,11 @@ def chain_chart(
             title="FMA per element", values=[4**power for power in range(6)], format="~g"
         ),
     )
-    scale = alt.Scale(domain=[0, highest], nice=False)
-    y = alt.Y("rate:Q", scale=scale, axis=rate_axis("GFLOP/s"))
-    colour = alt.Color("precision:N", scale=alt.Scale(domain=list(precisions)), title=None)
+    y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis("GFLOP/s"))
     base = alt.Chart(inline(points)).encode(
         x=x,
         y=y,
-        color=colour,
+        color=alt.Color("precision:N", scale=alt.Scale(domain=list(precisions)), title=None),
         tooltip=tooltips(
             precision="precision",
             fma_per_element="FMA per element",
@@ -110,9 +116,7 @@ def chain_chart(
             shape=alt.Shape("precision:N", scale=shape_scale(precisions), title=None)
         ),
     ]
-    return _sweep(
-        layers, mode, "GFLOP/s of the FMA chains over the number of FMA done on each element"
-    )
+    return _sweep(layers, mode, "GFLOP/s of the FMA chains over the FMA done on each element")
 
 
 def tooltips(**titles: str) -> list[alt.Tooltip]:

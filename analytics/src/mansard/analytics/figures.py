@@ -20,7 +20,8 @@ from mansard.analytics.page_parts import Table
 from mansard.analytics.results import Results
 from mansard.analytics.theme import LIGHT, vega_config
 
-MOST_LAYERS_DRAWN = 30
+MOST_LAYERS_DRAWN = 30  # of one network in one mode
+MOST_LAYER_ROWS = 900  # in all: each is some 200 bytes of a page that stays under 2 MB
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,11 @@ class Figure:
 def roofline_figure(results: Results) -> Figure:
     """The roofs of each mode and the networks under them."""
     networks = chart_data.network_points(results.networks, results.names)
-    layers = chart_data.layer_points(_smallest(results), results.names, MOST_LAYERS_DRAWN)
+    layers = chart_data.layer_points(_smallest(results), results.names, _n_layers(results))
     seen = roof_geometry.window(results.roofs, networks.frame, layers.frame)
     roof_names = roof_geometry.roof_labels(results.roofs, seen)
     lines = roof_geometry.roof_lines(results.roofs, seen)
-    points = networks.frame.select("mode", "batch", text="network", x="intensity", y="rate")
+    points = networks.frame.select("mode", "batch", text=_point_name(), x="intensity", y="rate")
     labels = place_labels(points, roof_names, lines, seen)
     frames = roof_chart.RoofFrames(
         lines=lines,
@@ -118,6 +119,17 @@ def _renumbered(svg: str) -> str:
 
 def _modes(results: Results) -> list[str]:
     return [roof.label for roof in results.roofs]
+
+
+def _point_name() -> pl.Expr:
+    several = pl.col("precision").n_unique().over("network", "batch", "mode") > 1
+    both = pl.format("{} {}", pl.col("network"), pl.col("precision"))
+    return pl.when(several).then(both).otherwise(pl.col("network"))
+
+
+def _n_layers(results: Results) -> int:
+    n_sets = max(1, len(results.names) * len(results.roofs))
+    return max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
 
 
 def _batches(networks: pl.DataFrame) -> list[str]:

@@ -18,6 +18,7 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Measurement, ModelScore, PowerSample, Record, Trial
 
 DATASET_FOLDER = "dataset"
+LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 Row = TypeVar("Row", bound=Record)
 
 
@@ -45,6 +46,8 @@ def ingest(runs: Path) -> Dataset:
             "no run was found here", where=str(runs), fix="measure first, with 'mansard bench'"
         )
     scores = _last_of_each(_read(runs / "scores.jsonl", ModelScore, gathered.notes))
+    for score in scores:
+        _check_score(score, runs / "scores.jsonl")
     measurements = _read(runs / "measurements.jsonl", Measurement, gathered.notes)
     run_rows = run_frame(gathered.manifests, gathered.n_power_samples)
     dataset = Dataset(
@@ -126,10 +129,25 @@ def _check_numbers(trial: Trial, path: Path) -> None:
     fix = "the file was changed by hand; measure again into another folder"
     if any(not (math.isfinite(s) and s > 0) for s in trial.seconds_s):
         raise InputError("a repetition has a time that is not positive", where=where, fix=fix)
+    counts = (trial.work_flop, trial.traffic_bytes, trial.working_set_bytes)
+    if min(counts) < 0 or max(counts) >= LARGEST_COUNT:
+        raise InputError("a count is negative or beyond 63 bits", where=where, fix=fix)
     if len(trial.block) != len(trial.seconds_s):
         raise InputError("repetitions and blocks differ in number", where=where, fix=fix)
     if len(trial.rejected_s) != len(trial.rejected_reason):
         raise InputError("rejected times and reasons differ in number", where=where, fix=fix)
+
+
+def _check_score(score: ModelScore, path: Path) -> None:
+    """Counts must be countable: a negative one, or a sum beyond 63 bits, is a broken file."""
+    for name in ("work_flop", "traffic_bytes"):
+        counts = [getattr(layer, name) or 0 for layer in score.layers]
+        if min(counts, default=0) < 0 or sum(counts) >= LARGEST_COUNT:
+            raise InputError(
+                f"{name} of model {score.model!r} is negative or beyond 63 bits",
+                where=str(path),
+                fix="score the model again",
+            )
 
 
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:

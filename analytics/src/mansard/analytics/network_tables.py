@@ -15,7 +15,8 @@ from mansard.analytics.plateau import estimate
 from mansard.analytics.quantities import UNKNOWN, digits, percent, seconds
 from mansard.analytics.results import Results
 
-MOST_LAYERS = 40
+MOST_LAYERS = 40  # of one network
+MOST_LAYER_CELLS = 2400  # in all, over networks, layers and modes: the page stays under 2 MB
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,18 @@ def network_details(results: Results) -> list[NetworkDetail]:
         .agg(pl.col("score_id").first(), pl.col("batch").first())
         .sort("model", "precision", "phase")
     )
-    return [_detail(results, row) for row in smallest.iter_rows(named=True)]
+    n_sets = max(1, len(smallest) * len(results.roofs))
+    n_most = max(10, min(MOST_LAYERS, MOST_LAYER_CELLS // n_sets))
+    return [_detail(results, row, n_most) for row in smallest.iter_rows(named=True)]
 
 
-def _detail(results: Results, network: dict[str, object]) -> NetworkDetail:
+def _detail(results: Results, network: dict[str, object], n_most: int) -> NetworkDetail:
     modes = [roof.label for roof in results.roofs]
     inside = results.layers.filter(pl.col("score_id") == network["score_id"])
     last = inside.filter(pl.col("label") == modes[-1])
     n_layers = len(last)
     slowest = last.sort("time_s", "index", descending=[True, False], nulls_last=False)
-    kept = sorted(slowest.head(MOST_LAYERS)["index"].to_list())
+    kept = sorted(slowest.head(n_most)["index"].to_list())
     totals = {mode: float(inside.filter(pl.col("label") == mode)["time_s"].sum()) for mode in modes}
     cells: dict[int, dict[str, dict[str, object]]] = {}
     for row in inside.filter(pl.col("index").is_in(kept)).iter_rows(named=True):

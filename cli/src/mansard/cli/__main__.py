@@ -13,6 +13,7 @@ from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
 
 EXIT_FAILURE, EXIT_INTERRUPTED = 1, 130
+_INTERRUPTED = "interrupted; what was finished is kept, the same command resumes"
 
 
 def main() -> None:
@@ -27,9 +28,12 @@ def run(arguments: list[str]) -> int:
     try:
         app(arguments)
     except SystemExit as leaving:
-        return _exit_code(leaving)
+        code = _exit_code(leaving)
+        if code == EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
+            print_error(_INTERRUPTED)
+        return code
     except KeyboardInterrupt:
-        print_error("interrupted; what was finished is kept, the same command resumes")
+        print_error(_INTERRUPTED)
         return EXIT_INTERRUPTED
     except MansardError as error:
         if debug:

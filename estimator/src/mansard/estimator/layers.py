@@ -10,7 +10,7 @@ import msgspec
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import LayerScore, Phase
-from mansard.estimator.cost import Cost, Formula
+from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.formulas import FORMULAS
 from mansard.estimator.propagation import MALFORMED, Network
 from mansard.estimator.tensors import Node, Origin, Tensor
@@ -18,7 +18,7 @@ from mansard.estimator.traffic import traffic, write_bytes
 from mansard.estimator.training import differentiable_tensors, training_cost
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, assign_weights, is_weight
 
-_LARGEST = 2**63 - 1  # what an integer of a record holds
+_LARGEST = 2**63 - 1  # what an integer in a file holds
 _COUNTS = (
     *("macs", "work_flop", "parameters", "weight_bytes", "input_bytes", "output_bytes"),
     "traffic_bytes",
@@ -51,7 +51,15 @@ def score_layers(
     if phase == "training":
         differentiable = differentiable_tensors(nodes, lambda node: formulas[node.index])
     context = _Context(precision, phase, formulas, weights, differentiable)
-    return tuple(_row(node, context) for node in sorted(nodes, key=lambda node: node.index))
+    rows = tuple(_row(node, context) for node in sorted(nodes, key=lambda node: node.index))
+    for name in _COUNTS:
+        # Sums are records too, so it is them that must fit.
+        if sum(getattr(row, name) or 0 for row in rows) > _LARGEST:
+            raise ModelError(
+                f"the sum of {name} does not fit 63 bits",
+                fix="check the dimensions that were given",
+            )
+    return rows
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
@@ -111,12 +119,12 @@ def _row(node: Node, context: _Context) -> LayerScore:
 def _known_row(node: Node, formula: Formula | None, context: _Context) -> LayerScore:
     precision = context.precision
     weights = context.weights.get(node.index, NO_WEIGHTS)
-    cost = Cost()
-    if formula is not None and not node.is_constant:
+    cost, is_constant = NOTHING, node.is_constant
+    if formula is not None and not is_constant:
         cost = formula.function(node) + traffic(node, formula, precision)
         if context.phase == "training":
             cost += training_cost(node, formula, weights, context.differentiable, precision)
-    row = LayerScore(
+    return LayerScore(
         index=node.index,
         name=node.name,
         op_type=node.op_type,
@@ -126,13 +134,10 @@ def _known_row(node: Node, formula: Formula | None, context: _Context) -> LayerS
         work_flop=cost.work_flop,
         parameters=weights.parameters,
         weight_bytes=weights.size_bytes(precision),
-        input_bytes=0 if node.is_constant else _input_bytes(node, precision),
-        output_bytes=0 if node.is_constant else write_bytes(node, precision),
+        input_bytes=0 if is_constant else _input_bytes(node, precision),
+        output_bytes=0 if is_constant else write_bytes(node, precision),
         traffic_bytes=cost.traffic_bytes,
     )
-    if max(getattr(row, name) for name in _COUNTS) > _LARGEST:
-        raise node.error("its counts do not fit 63 bits", "check the dimensions that were given")
-    return row
 
 
 def _unknown_row(node: Node, context: _Context, reason: str) -> LayerScore:

@@ -76,6 +76,8 @@ def _place(written: ModelNode, model: Model, tensors: dict[str, Tensor]) -> Node
 
 def _outputs(node: Node, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
     if node.op_type == "Constant" and not node.domain:
+        if len(node.output_names) != 1:
+            raise node.error("a constant has one output")
         held = constant_tensor(node)
         name = node.output_names[0]
         weight = Weight(name, held.dtype, held.shape, is_literal=True)

@@ -34,6 +34,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     """A file that was read once, to be scored any number of times."""
 
     name: str
+    place: str  # how errors call it: the file as it was given, or the model's name
     model_hash: str
     model: Model
 
@@ -68,14 +69,15 @@ def score(
 def load(source: Path | bytes, name: str | None = None) -> Loaded:
     """Read a model; raises ModelError or StorageError."""
     shown = name or (source.stem if isinstance(source, Path) else "model")
+    place = str(source) if isinstance(source, Path) else f"model {shown!r}"
     try:
         if isinstance(source, Path):
             data, digest = read_source(source)
         else:
             data, digest = source, file_hash(source)
-        return Loaded(shown, digest, read_model(data))
+        return Loaded(shown, place, digest, read_model(data))
     except ModelError as error:
-        raise _within(shown, error) from error
+        raise _within(place, error) from error
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
@@ -83,12 +85,12 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     try:
         return _score(loaded, settings)
     except ModelError as error:
-        raise _within(loaded.name, error) from error
+        raise _within(loaded.place, error) from error
 
 
-def _within(name: str, error: ModelError) -> ModelError:
+def _within(place: str, error: ModelError) -> ModelError:
     what = f"{error.where}: {error.what}" if error.where else error.what
-    return ModelError(what, where=f"model {name!r}", fix=error.fix)
+    return ModelError(what, where=place, fix=error.fix)
 
 
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -132,12 +132,17 @@ class Node(msgspec.Struct, frozen=True, eq=False):
     @property
     def present(self) -> tuple[Tensor, ...]:
         """All inputs that are given."""
+        if None not in self.inputs:
+            return cast("tuple[Tensor, ...]", self.inputs)
         return tuple(tensor for tensor in self.inputs if tensor is not None)
 
     @property
     def distinct(self) -> tuple[Tensor, ...]:
         """All inputs that are given, a tensor that is given twice once."""
-        return tuple({tensor.name: tensor for tensor in self.present}.values())
+        present = self.present
+        if len(present) < 2:
+            return present
+        return tuple({tensor.name: tensor for tensor in present}.values())
 
     @property
     def output(self) -> Tensor:
@@ -188,10 +193,10 @@ class Node(msgspec.Struct, frozen=True, eq=False):
 
 
 def is_sane(shape: Shape) -> bool:
-    """Whether a tensor could have this shape at all."""
-    return (
-        len(shape) <= MAX_RANK and min(shape, default=0) >= 0 and (math.prod(shape) <= MAX_ELEMENTS)
-    )
+    """Whether a tensor could have this shape at all; an empty one must not hide a huge one."""
+    if len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        return False
+    return math.prod(size or 1 for size in shape) <= MAX_ELEMENTS
 
 
 def as_array(values: object) -> Array:

@@ -18,7 +18,7 @@ _Key = tuple[str, str, str]
 
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """``proto`` without functions; raises ModelError if they call themselves or explode."""
-    from onnx import inliner
+    from onnx import checker, inliner
 
     bodies = {_function_key(function): function.node for function in proto.functions}
     sizes = _sizes(bodies)
@@ -30,7 +30,7 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
         )
     try:
         inlined: onnx.ModelProto = inliner.inline_local_functions(proto)
-    except (RuntimeError, ValueError) as error:
+    except (checker.ValidationError, RuntimeError, ValueError) as error:
         raise ModelError(f"its functions cannot be written out: {error}") from error
     return inlined
 

@@ -10,6 +10,7 @@ from mansard.estimator.shapes import (
     layout,
     recurrent,
     reduction,
+    resampling,
     windows,
 )
 from mansard.estimator.shapes.registry import find_rule, rule, rules
@@ -23,6 +24,7 @@ __all__ = [
     "layout",
     "recurrent",
     "reduction",
+    "resampling",
     "rule",
     "rules",
     "windows",
