@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import msgspec
 
-from mansard.analytics.levels import instances_used, memory_levels
+from mansard.analytics.levels import memory_levels
+from mansard.core.caches import instances_used
 from mansard.core.records import Cache
 from tests.analytics.factory import KIB, MIB, machine
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from mansard.core.records import Cache, MachineIdentity, Record
+from mansard.core.caches import capacity_bytes
+from mansard.core.records import MachineIdentity, Record
 
 # A set that fills a level to the brim already misses (other data, the stack and the
 # page tables live there too); one just above the previous level still hits in it.
@@ -32,16 +32,6 @@ class Level(Record, frozen=True, kw_only=True):
     high_bytes: float | None
 
 
-def instances_used(cache: Cache, cpus: Sequence[int]) -> int:
-    """How many instances of ``cache`` threads pinned to ``cpus`` use.
-
-    The record names the CPUs of one instance; others are taken to hold as many of
-    our CPUs as that one does.
-    """
-    n_in_first = sum(cpu in cache.shared_cpus for cpu in cpus)
-    return min(cache.n_instances, math.ceil(len(cpus) / max(1, n_in_first)))
-
-
 def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level, ...]:
     """The caches in use, from the nearest, and DRAM; capacities in bytes.
 
@@ -53,7 +43,7 @@ def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level,
     levels: list[Level] = []
     below = 0.0
     for cache in sorted(machine.caches, key=lambda cache: cache.level):
-        capacity = cache.size_bytes * instances_used(cache, cpus)
+        capacity = capacity_bytes(cache, cpus)
         levels.append(
             Level(
                 name=f"L{cache.level}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mansard.core.caches import capacity_bytes
 from mansard.core.records import MachineIdentity
 
 _KIB, _MIB = 1024, 1024**2
@@ -14,17 +15,11 @@ _MEMORY_SHARE = 0.25
 
 
 def cache_capacity_bytes(machine: MachineIdentity, cpus: tuple[int, ...], level: int) -> int | None:
-    """Capacity of one cache level over the instances that ``cpus`` reach, in bytes.
-
-    A private cache counts once for each CPU, a shared one once for each group of
-    CPUs that share it. None where the machine does not describe that level.
-    """
-    cache = next((cache for cache in machine.caches if cache.level == level), None)
-    if cache is None:
-        return None
-    sharers = max(1, len(set(cache.shared_cpus) & set(machine.cpus)))
-    n_reached = min(cache.n_instances, -(-len(cpus) // sharers))
-    return cache.size_bytes * n_reached
+    """Capacity of one level over the instances that ``cpus`` use; None if not described."""
+    for cache in machine.caches:
+        if cache.level == level:
+            return capacity_bytes(cache, cpus)
+    return None
 
 
 def stream_working_sets(
