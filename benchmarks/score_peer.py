@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 SIDES = ("mansard", "onnx-tool")
 SEQUENCE = 128  # tokens or time steps, where a network has them
@@ -139,7 +139,7 @@ def _middle(runs: list[Run]) -> Run:
 def _run_here(side: str, path: Path) -> Run:
     """Score in this process and say what it took."""
     flop, started, ended = _score_ours(path) if side == "mansard" else _score_peer(path)
-    return Run(ended - started, sum(os.times()[:2]), _peak_bytes(), flop)
+    return Run(ended - started, time.process_time(), _peak_bytes(), flop)
 
 
 def _score_ours(path: Path) -> tuple[int, float, float]:
@@ -167,9 +167,7 @@ def _score_peer(path: Path) -> tuple[int, float, float]:
     # The peer wants an array for every input, and fails on shapes with names in them.
     model = onnx.load(path, load_external_data=False)
     stored = {tensor.name for tensor in model.graph.initializer}
-    given = {
-        value.name: _array(value, np) for value in model.graph.input if value.name not in stored
-    }
+    given = {value.name: _array(value) for value in model.graph.input if value.name not in stored}
     started = time.process_time()
     peer = onnx_tool.Model(str(path), {"verbose": False})
     peer.graph.graph_reorder_nodes()
@@ -182,7 +180,9 @@ def _score_peer(path: Path) -> tuple[int, float, float]:
     return int(2 * first), started, ended
 
 
-def _array(value, np):  # type: ignore[no-untyped-def]
+def _array(value: Any) -> Any:
+    import numpy as np
+
     kind = value.type.tensor_type
     names = {"sequence": SEQUENCE}
     shape = [size.dim_value or names.get(size.dim_param, 1) for size in kind.shape.dim]

@@ -16,7 +16,7 @@ from mansard.estimator.element_types import ElementType
 from mansard.estimator.tensors import Array, Node, Shape
 
 MAX_INTEGERS = 4096  # window indices of a vision transformer fit, an embedding table does not
-MAX_FLOATS = 64  # scales of a Resize, and the arithmetic on them
+MAX_FLOATS = 16  # scales of a Resize, and the arithmetic on them
 
 
 def may_keep(dtype: ElementType, n_elements: int) -> bool:
