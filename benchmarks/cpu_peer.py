@@ -169,9 +169,10 @@ def run_duel(case: Case, level: str, cpus: tuple[int, ...], peers: dict[str, int
     candidates = {n: f for n, f in peers.items() if n.partition(":")[2].startswith(case.kernel)}
     if case.kernel == "fma":
         candidates = {n: f for n, f in candidates.items() if not n.endswith("_ert")}
-    ours = kernel.build(case)
+    variants = {str(variant): kernel.build(variant) for variant in kernel.variants(case)}
     with CpuSource(case, cpus) as source:
         repetitions = calibrate(source, SAMPLE_S, lambda: False)
+        ours = variants[choose_best(source, variants, repetitions)]
         expected = outputs(source, case, ours)
         for name, function in candidates.items():
             if outputs(source, case, function) != expected:  # bit by bit
@@ -269,9 +270,11 @@ def levels(cpus: tuple[int, ...]) -> tuple[dict[str, int], int | None]:
     return sizes, last.size_bytes
 
 
-def run_all(cpus: tuple[int, ...], kernels: Iterable[str]) -> tuple[list[Duel], list[Roof]]:
-    """Everything, printed to stderr as it comes."""
-    duels, roofs = [], []
+def run_all(
+    cpus: tuple[int, ...], kernels: Iterable[str]
+) -> tuple[list[Duel], list[Roof], list[str]]:
+    """Everything, printed to stderr as it comes; at last what could not be measured."""
+    duels, roofs, unmeasured = [], [], []
     sizes, last_bytes = levels(cpus)
     with tempfile.TemporaryDirectory() as folder:
         peers = compile_peers(Path(folder))
@@ -287,7 +290,9 @@ def run_all(cpus: tuple[int, ...], kernels: Iterable[str]) -> tuple[list[Duel], 
         for level, case in cases:
             duel = run_duel(case, level, cpus, peers[case.precision])
             print(describe_duel(duel, case, level), file=sys.stderr, flush=True)
-            if duel is not None:
+            if duel is None:
+                unmeasured.append(f"{case.kernel} {case.precision} {level} (no result)")
+            else:
                 duels.append(duel)
         if "fma" in kernels:
             for precision in REAL:
@@ -297,7 +302,7 @@ def run_all(cpus: tuple[int, ...], kernels: Iterable[str]) -> tuple[list[Duel], 
                 for code, function in codes.items():
                     roofs.append(measure_roof(code, case, cpus[0], function))
                     print(describe_roof(roofs[-1]), file=sys.stderr, flush=True)
-    return duels, roofs
+    return duels, roofs, unmeasured
 
 
 def describe_duel(duel: Duel | None, case: Case, level: str) -> str:
@@ -331,14 +336,19 @@ def main() -> None:
     if shutil.which("gcc") is None:
         parser.error("gcc is needed to compile the peers")
     cpus = identify().cpus[: arguments.threads]
-    duels, roofs = run_all(cpus, arguments.kernels.split(","))
+    duels, roofs, unmeasured = run_all(cpus, arguments.kernels.split(","))
     if arguments.json:
-        rows = {"duels": [asdict(d) for d in duels], "roofs": [asdict(r) for r in roofs]}
-        print(json.dumps(rows, indent=2))
+        result = {
+            "duels": [asdict(duel) for duel in duels],
+            "roofs": [asdict(roof) for roof in roofs],
+            "unmeasured": unmeasured,
+        }
+        print(json.dumps(result, indent=2))
         return
     failing = [
         f"{d.kernel} {d.precision} {d.level} ({d.verdict})" for d in duels if d.verdict != "holds"
     ]
+    failing += unmeasured
     failing += [f"flat roof {r.precision}" for r in roofs if r.holds is False]
     print("targets that do not hold: " + (", ".join(failing) or "none"))
 

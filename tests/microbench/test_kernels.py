@@ -65,8 +65,9 @@ def streams() -> list[Any]:
         for precision in kernel.precisions:
             for stores in ("plain", "nontemporal") if kernel.has_stores else (None,):
                 if kernel.family == "stream":
-                    case = Case(kernel.name, precision, 0, None, stores)
-                    cases.append(pytest.param(case, id=f"{kernel.name}-{precision}-{stores}"))
+                    for case in kernel.variants(Case(kernel.name, precision, 0, None, stores)):
+                        name = f"{kernel.name}-{precision}-{stores}-{case.vector_bytes}"
+                        cases.append(pytest.param(case, id=name))
     return cases
 
 

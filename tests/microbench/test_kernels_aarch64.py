@@ -11,7 +11,7 @@ import pytest
 
 from mansard.microbench.kernels import fma, streams
 from mansard.microbench.kernels.compiling import SIGNATURE
-from mansard.microbench.kernels.host import N_ACCUMULATORS, NEON
+from mansard.microbench.kernels.host import N_ACCUMULATORS, NEON, n_unrolled
 from mansard.microbench.kernels.numba_api import cfunc
 
 TRIPLE = "aarch64-unknown-linux-gnu"
@@ -45,13 +45,15 @@ def test_chains_use_vector_fma(precision: str) -> None:
 
 def test_stores_past_the_caches() -> None:
     make = streams._make
-    past = make("triad", "fp64", NEON.n_path_bytes, NEON.n_unrolled, True, streams.SOURCE_HASH)
-    plain = make("triad", "fp64", NEON.n_path_bytes, NEON.n_unrolled, False, streams.SOURCE_HASH)
+    past = make("triad", "fp64", NEON.n_bytes, n_unrolled(NEON.n_bytes), True, streams.SOURCE_HASH)
+    plain = make(
+        "triad", "fp64", NEON.n_bytes, n_unrolled(NEON.n_bytes), False, streams.SOURCE_HASH
+    )
     # LLVM splits each vector into the pair that the instruction takes.
-    assert instructions(past)["stnp"] >= NEON.n_unrolled
+    assert instructions(past)["stnp"] >= n_unrolled(NEON.n_bytes)
     assert "stnp" not in instructions(plain)
 
 
 def test_reading_is_not_left_out() -> None:
-    read = streams._make("read", "fp32", NEON.n_path_bytes, NEON.n_unrolled, False, "")
-    assert instructions(read)["eor"] >= NEON.n_unrolled
+    read = streams._make("read", "fp32", NEON.n_bytes, n_unrolled(NEON.n_bytes), False, "")
+    assert instructions(read)["eor"] >= n_unrolled(NEON.n_bytes)

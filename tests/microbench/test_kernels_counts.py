@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from mansard.microbench.kernels.compiling import compile_cached, hash_source
 from mansard.microbench.kernels.host import (
     AVX2,
     AVX512,
-    AVX512_HALVES,
     N_ACCUMULATORS,
     NEON,
     SSE,
     choose_unit,
+    host_unit,
+    n_unrolled,
 )
 from mansard.microbench.operands import allocate
 
@@ -102,25 +104,38 @@ def test_unknown_kernel_names_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "cpu", "features", "unit"),
+    ("machine", "features", "unit"),
     [
-        ("x86_64", "znver5", {"avx512f": True, "avx2": True, "fma": True}, AVX512),
-        ("x86_64", "znver4", {"avx512f": True, "avx2": True, "fma": True}, AVX512_HALVES),
-        ("x86_64", "haswell", {"avx512f": False, "avx2": True, "fma": True}, AVX2),
-        ("x86_64", "sandybridge", {"avx": True}, SSE),
-        ("aarch64", "cortex-a78ae", {"neon": True}, NEON),
-        ("aarch64", "neoverse-v3ae", {"neon": True, "sve": True}, NEON),
+        ("x86_64", {"avx512f": True, "avx2": True, "fma": True}, AVX512),
+        ("x86_64", {"avx512f": False, "avx2": True, "fma": True}, AVX2),
+        ("x86_64", {"avx2": True}, SSE),  # vectors of 256 bits, but no fused multiply-add
+        ("x86_64", {}, SSE),
+        ("aarch64", {"neon": True}, NEON),
+        ("aarch64", {"neon": True, "sve": True}, NEON),
     ],
 )
-def test_vector_unit_of(machine: str, cpu: str, features: dict[str, bool], unit: object) -> None:
-    assert choose_unit(machine, cpu, features) == unit
+def test_vector_unit_of(machine: str, features: dict[str, bool], unit: object) -> None:
+    assert choose_unit(machine, features) == unit
+
+
+def test_a_stream_that_names_no_width_has_a_variant_for_each() -> None:
+    case = Case("triad", "fp32", KIB, None, "plain")
+    widths = [variant.vector_bytes for variant in find_kernel("triad").variants(case)]
+    assert widths == list(host_unit().stream_widths)
+    chosen = replace(case, vector_bytes=16)
+    assert find_kernel("triad").variants(chosen) == (chosen,)
+    counting = find_kernel("triad").traffic_counting(chosen)
+    assert counting.endswith("; plain stores; vectors of 16 bytes")
+    chain = Case("fma", "fp32", KIB, 1)
+    assert find_kernel("fma").variants(chain) == (chain,)
 
 
 def test_constants_and_accumulators_fit_into_the_registers() -> None:
-    for unit in (AVX512, AVX512_HALVES, AVX2, SSE, NEON):
+    for unit in (AVX512, AVX2, SSE, NEON):
         assert unit.n_registers > N_ACCUMULATORS + 1
-        assert unit.n_unrolled + 1 < unit.n_registers
-        assert unit.n_path_bytes <= unit.n_bytes <= 64  # a line holds a vector
+        for width in unit.stream_widths:
+            assert width <= 64  # a line holds a vector
+            assert unit.n_registers > n_unrolled(width) + 1
 
 
 def test_names_are_unique_and_hashes_are_of_the_source(tmp_path: Path) -> None:

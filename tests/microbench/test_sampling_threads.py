@@ -19,6 +19,7 @@ from mansard.microbench.cpu_source import CpuSource
 from mansard.microbench.cpu_threads import PinnedThreads
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.kernels.host import host_unit
 from mansard.microbench.protocol import PROTOCOLS
 from mansard.microbench.sampling import sample_case
 
@@ -42,6 +43,9 @@ def test_a_trial_on_this_machine(case: Case, cpus: tuple[int, ...]) -> None:
     assert (samples.stability == "stable") == (samples.stability_reason is None)
     assert all(start < end for start, end in samples.windows_s)
     assert not samples.interrupted
+    # Of a stream's variants one was chosen; a chain has none.
+    widths = {None} if case.kernel == "fma" else set(host_unit().stream_widths)
+    assert samples.vector_bytes in widths
 
 
 def test_both_threads_do_the_work_on_their_own_arrays() -> None:

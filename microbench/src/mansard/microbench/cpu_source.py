@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +18,7 @@ from mansard.microbench.operands import Operands, allocate
 from mansard.microbench.raw_samples import RawSample
 
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
+_RACE_ROUNDS, _RACE_SAMPLES = 4, 3
 
 
 class CpuSource:
@@ -57,6 +59,23 @@ class CpuSource:
     def operands(self) -> tuple[Operands, ...]:
         """What each thread works on."""
         return tuple(self._operands)
+
+    def choose_variant(self, repetitions: int, should_stop: Callable[[], bool]) -> Case:
+        """Race the variants of the case, in turns; from now on run the fastest.
+
+        Disturbances only lengthen a sample, so the shortest of each decides.
+        """
+        variants = self._kernel.variants(self._case)
+        if len(variants) > 1:
+            functions = [self._kernel.build(variant) for variant in variants]
+            shortest_s = [inf] * len(variants)
+            for _ in range(_RACE_ROUNDS):
+                for k, function in enumerate(functions):
+                    raw = self.take(_RACE_SAMPLES, repetitions, should_stop, function)
+                    shortest_s[k] = min([shortest_s[k], *(sample.duration_s for sample in raw)])
+            best = shortest_s.index(min(shortest_s))
+            self._case, self._function = variants[best], functions[best]
+        return self._case
 
     def take(
         self,

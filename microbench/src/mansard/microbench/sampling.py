@@ -8,7 +8,7 @@ a row; blocks lie apart in time. A *trial* is one kernel at one size: its blocks
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
@@ -46,6 +46,7 @@ class Samples:
     stability_reason: str | None  # None when stable
     windows_s: tuple[tuple[float, float], ...]  # of each block, on the monotonic clock
     interrupted: bool  # told to stop before the protocol was through
+    vector_bytes: int | None = None  # of the variant that ran, where there are several
 
 
 @dataclass
@@ -80,15 +81,19 @@ def sample_case(
 ) -> Samples:
     """Measure ``case`` with one pinned thread on each of ``cpus``.
 
-    The case's working set is that of one thread. Raises UsageError for a case its
-    kernel does not have, MeasurementError where it cannot be run at all.
+    The case's working set is that of one thread. Of a kernel's variants, the fastest in
+    a short race is measured. Raises UsageError for a case its kernel does not have,
+    MeasurementError where it cannot be run at all.
     """
     from mansard.microbench.cpu_source import CpuSource
 
     family = find_kernel(case.kernel).family
     interval = protocol.fma_interval if family == "fma" else protocol.stream_interval
     with CpuSource(case, cpus) as source:
-        return collect(source, protocol, interval, should_stop, clock)
+        repetitions = calibrate(source, protocol.sample_s, should_stop)
+        ran = source.choose_variant(repetitions, should_stop)
+        samples = collect(source, protocol, interval, should_stop, clock)
+    return replace(samples, vector_bytes=ran.vector_bytes)
 
 
 def collect(

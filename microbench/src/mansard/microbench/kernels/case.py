@@ -29,6 +29,7 @@ class Case:
     working_set_bytes: int  # over all arrays of one thread
     fma_per_element: int | None = None
     stores: Stores | None = None  # None: the kernel stores nothing, or has one variant only
+    vector_bytes: int | None = None  # of a stream's loads and stores; None: the fastest
 
     @property
     def element_bytes(self) -> int:
@@ -62,6 +63,7 @@ class Kernel:
     counting: str
     fill: Callable[[Case, tuple[Array, ...]], None]
     reference: Callable[[Case, tuple[Array, ...], int], tuple[Array, ...]]
+    variants: Callable[[Case], tuple[Case, ...]]  # ways to run a case that does not name one
     build: Callable[[Case], int]
     source_hash: str
 
@@ -85,10 +87,12 @@ class Kernel:
 
     def traffic_counting(self, case: Case) -> str:
         """How the traffic of this case was counted, in words for the record."""
-        if case.stores is None:
-            return self.counting
-        spelled = {"plain": "plain stores", "nontemporal": "non-temporal stores"}[case.stores]
-        return f"{self.counting}; {spelled}"
+        parts = [self.counting]
+        if case.stores is not None:
+            parts.append("plain stores" if case.stores == "plain" else "non-temporal stores")
+        if case.vector_bytes is not None:
+            parts.append(f"vectors of {case.vector_bytes} bytes")
+        return "; ".join(parts)
 
     def check(self, case: Case) -> None:
         """Raise UsageError if this kernel has no such case."""

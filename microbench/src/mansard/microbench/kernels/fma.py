@@ -147,6 +147,7 @@ FMA = Kernel(
     counting="1 read and 1 write per element, in place, as the program sees them",
     fill=_fill,
     reference=_reference,
+    variants=lambda case: (case,),
     build=build,
     source_hash=SOURCE_HASH,
 )

@@ -8,12 +8,13 @@ is not counted; non-temporal stores, which avoid it, are counted just the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from mansard.microbench.kernels.case import Array, Case, Kernel, fill_ramp
 from mansard.microbench.kernels.compiling import compile_kernel, hash_source
-from mansard.microbench.kernels.host import host_unit
+from mansard.microbench.kernels.host import host_unit, n_unrolled
 from mansard.microbench.kernels.sweeps import SCALAR, barrier, drain, fold_result, sweep
 
 _GRANULE_BYTES = 1024  # a multiple of any block of ours, and of the C peers in benchmarks/
@@ -37,20 +38,27 @@ def _make(
 
 
 def build(case: Case) -> int:
-    """Address of the compiled kernel for the case's precision and kind of stores."""
-    unit = host_unit()
+    """Address of the compiled kernel for the case's precision, stores and vectors."""
+    width = case.vector_bytes or host_unit().stream_widths[0]
     nontemporal = case.stores == "nontemporal"
     return compile_kernel(
-        (case.kernel, case.precision, str(case.stores)),
+        (case.kernel, case.precision, str(case.stores), str(width)),
         lambda: _make(
             case.kernel,
             case.precision,
-            unit.n_path_bytes,
-            unit.n_unrolled,
+            width,
+            n_unrolled(width),
             nontemporal,
             SOURCE_HASH,
         ),
     )
+
+
+def variants(case: Case) -> tuple[Case, ...]:
+    """The case with every width of vectors worth trying."""
+    if case.vector_bytes is not None:
+        return (case,)
+    return tuple(replace(case, vector_bytes=width) for width in host_unit().stream_widths)
 
 
 def _fill(_case: Case, arrays: tuple[Array, ...]) -> None:
@@ -90,6 +98,7 @@ READ = Kernel(
     counting="1 read per element",
     fill=_fill,
     reference=_read,
+    variants=variants,
     build=build,
     source_hash=SOURCE_HASH,
 )
@@ -105,6 +114,7 @@ COPY = Kernel(
     counting="1 read and 1 write per element as the program sees them, no write-allocate",
     fill=_fill,
     reference=_copy,
+    variants=variants,
     build=build,
     source_hash=SOURCE_HASH,
 )
@@ -120,6 +130,7 @@ SCALE = Kernel(
     counting="1 read and 1 write per element as the program sees them, no write-allocate",
     fill=_fill,
     reference=_scale,
+    variants=variants,
     build=build,
     source_hash=SOURCE_HASH,
 )
@@ -135,6 +146,7 @@ TRIAD = Kernel(
     counting="2 reads and 1 write per element as the program sees them, no write-allocate",
     fill=_fill,
     reference=_triad,
+    variants=variants,
     build=build,
     source_hash=SOURCE_HASH,
 )
