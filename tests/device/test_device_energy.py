@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.records import PowerSample
-from mansard.device.meters.energy import window_energy
+from mansard.device.meters.energy import window_energy, windows_energy
 from mansard.device.meters.meter import find_meters
 from mansard.device.meters.rapl import open_rapl
 from mansard.device.meters.replay import ReplayMeter
@@ -85,6 +85,15 @@ def test_windows_add_up(powers: list[float], cut: float) -> None:
     second = window_energy(samples, middle_s, end_s)[0].energy_j
     assert first + second == pytest.approx(whole, rel=1e-9, abs=1e-6)
     assert min(powers) * end_s - 1e-6 <= whole <= max(powers) * end_s + 1e-6
+
+
+def test_several_windows_add_up() -> None:
+    # 10 W for 1 s and 20 W for 0.5 s: 10 J + 10 J in 1.5 s; the pause does not count.
+    samples = [power(0, 10), power(1, 10), power(2, 20), power(3, 20)]
+    (rail,) = windows_energy(samples, [(0.0, 1.0), (2.0, 2.5)])
+    assert (rail.energy_j, rail.window_s) == (20.0, 1.5)
+    with pytest.raises(MeasurementError, match="no window"):
+        windows_energy(samples, [])
 
 
 def write_zone(root: Path, zone: str, name: str, energy_uj: int | None) -> Path:

@@ -97,7 +97,7 @@ class PowerSample(Record, frozen=True, kw_only=True):
 
 
 class RailEnergy(Record, frozen=True, kw_only=True):
-    """The energy of one rail over the repetitions of one trial."""
+    """The energy of one rail over the blocks of one trial, without the pauses between them."""
 
     rail: str
     energy_j: float

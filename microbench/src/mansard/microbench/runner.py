@@ -56,13 +56,14 @@ def run_plan(
     (the folder holds another version's rows) or DeviceError (CPUs are not ours).
     """
     _check_cpus(plan)
-    folder = make_folder(runs / plan.run_id)
+    run_id = plan.run_id  # hashed once: a plan has hundreds of trials
+    folder = make_folder(runs / run_id)
     with ExitStack() as stack:
         trials = stack.enter_context(RowWriter(folder / "trials.jsonl", Trial))
-        done = _finished_trials(folder, plan)
+        done = _finished_trials(folder, plan, run_id)
         missing = [spec for spec in plan.trials if spec.trial_id not in done]
         outcome = Outcome(
-            run_id=plan.run_id,
+            run_id=run_id,
             folder=folder,
             n_measured=len(missing),
             n_resumed=len(done),
@@ -82,7 +83,7 @@ def run_plan(
         report = on_progress or _say_nothing
         for number, spec in enumerate(missing):
             report(_state(plan, len(missing), number, start_s, spec))
-            trials.append(make_trial(spec, plan, instruments, sampling))
+            trials.append(make_trial(spec, plan, run_id, instruments, sampling))
         report(_state(plan, len(missing), len(missing), start_s, None))
         _finish_manifest(folder, manifest)
     return outcome
@@ -97,12 +98,12 @@ def _check_cpus(plan: Plan) -> None:
         )
 
 
-def _finished_trials(folder: Path, plan: Plan) -> set[str]:
+def _finished_trials(folder: Path, plan: Plan, run_id: str) -> set[str]:
     path = folder / "trials.jsonl"
     planned = {spec.trial_id for spec in plan.trials}
     done = set()
     for row in read_rows(path, Trial).rows:
-        if row.run_id != plan.run_id or row.trial_id not in planned or row.trial_id in done:
+        if row.run_id != run_id or row.trial_id not in planned or row.trial_id in done:
             raise SchemaError(
                 f"trial {row.trial_id} of run {row.run_id} does not belong into this run",
                 where=str(path),

@@ -72,18 +72,24 @@ class _Collected:
             self.windows_s.append((raw[0].started_s, raw[-1].started_s + raw[-1].duration_s))
 
 
+def _no_meter() -> None:
+    """Nothing is read at the edges of blocks."""
+
+
 def sample_case(
     case: Case,
     cpus: tuple[int, ...],
     protocol: Protocol,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
+    at_edge: Callable[[], None] = _no_meter,
 ) -> Samples:
     """Measure ``case`` with one pinned thread on each of ``cpus``.
 
     The case's working set is that of one thread. Of a kernel's variants, the fastest in
-    a short race is measured. Raises UsageError for a case its kernel does not have,
-    MeasurementError where it cannot be run at all.
+    a short race is measured. ``at_edge`` is called right before and right after each
+    block, to read meters: between blocks the machine rests. Raises UsageError for a case
+    its kernel does not have, MeasurementError where it cannot be run at all.
     """
     from mansard.microbench.cpu_source import CpuSource
 
@@ -92,7 +98,7 @@ def sample_case(
     with CpuSource(case, cpus) as source:
         repetitions = calibrate(source, protocol.sample_s, should_stop)
         ran = source.choose_variant(repetitions, should_stop)
-        samples = collect(source, protocol, interval, should_stop, clock)
+        samples = collect(source, protocol, interval, should_stop, clock, at_edge)
     return replace(samples, vector_bytes=ran.vector_bytes)
 
 
@@ -102,6 +108,7 @@ def collect(
     interval_max: float,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
+    at_edge: Callable[[], None] = _no_meter,
 ) -> Samples:
     """Calibrate, warm up, and take blocks until they agree or the time is up."""
     deadline_s = clock.now_s() + protocol.time_cap_s
@@ -113,7 +120,9 @@ def collect(
     interval = None
     while problem is not None and not should_stop():
         # The first sample of a block finds caches and clocks as the pause left them.
+        at_edge()
         raw = source.take(per_block + 1, repetitions, should_stop)[1:]
+        at_edge()
         collected.add(raw, repetitions, protocol.cpu_share_min)
         medians = block_medians(collected.seconds_s, collected.block)
         interval = relative_half_width(medians)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.jsonl import RowWriter
 from mansard.core.records import PowerSample, RailEnergy, Trial
-from mansard.device.meters.energy import window_energy
+from mansard.device.meters.energy import windows_energy
 from mansard.device.meters.meter import Meter
 from mansard.device.meters.sampler import Sampler
 from mansard.device.state import MachineState, read_state
@@ -22,7 +23,8 @@ from mansard.microbench.plan import Plan, TrialSpec
 if TYPE_CHECKING:
     from mansard.microbench.sampling import Samples
 
-Sampling: TypeAlias = Callable[[TrialSpec, Plan], "Samples"]
+# The trial, its plan, and what to call at the edges of blocks to have the meters read.
+Sampling: TypeAlias = Callable[[TrialSpec, Plan, Callable[[], None]], "Samples"]
 
 
 class Instruments(msgspec.Struct, frozen=True):
@@ -32,29 +34,33 @@ class Instruments(msgspec.Struct, frozen=True):
     samples: RowWriter[PowerSample] | None
 
 
-def sample_on_cpu(spec: TrialSpec, plan: Plan) -> Samples:
+def sample_on_cpu(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> Samples:
     """Samples of the real kernel on pinned threads of this machine."""
     from mansard.microbench.sampling import sample_case
 
-    return sample_case(spec.case(len(plan.cpus)), plan.cpus, plan.protocol)
+    case = spec.case(len(plan.cpus))
+    return sample_case(case, plan.cpus, plan.protocol, at_edge=at_edge)
 
 
-def make_trial(spec: TrialSpec, plan: Plan, instruments: Instruments, sampling: Sampling) -> Trial:
-    """Measure one trial under ``plan``; raises DeviceError or MeasurementError."""
+def make_trial(
+    spec: TrialSpec, plan: Plan, run_id: str, instruments: Instruments, sampling: Sampling
+) -> Trial:
+    """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
     started_utc = utc_now()
     before = read_state(plan.cpus)
     with Sampler(instruments.meters) as sampler:
         start_s = time.monotonic()
-        samples = sampling(spec, plan)
+        samples = sampling(spec, plan, sampler.read)
         end_s = time.monotonic()
     after = read_state(plan.cpus)
     energy, why_no_energy = _energy(sampler, instruments, samples)
     unknown = _reasons(spec, samples, before, after)
     if why_no_energy is not None:
         unknown["energy"] = why_no_energy
-    kernel, case = find_kernel(spec.kernel), spec.case(len(plan.cpus))
+    kernel = find_kernel(spec.kernel)
+    case = replace(spec.case(len(plan.cpus)), vector_bytes=samples.vector_bytes)
     return Trial(
-        run_id=plan.run_id,
+        run_id=run_id,
         trial_id=spec.trial_id,
         source="measured",
         kernel=kernel.name,
@@ -90,17 +96,15 @@ def make_trial(spec: TrialSpec, plan: Plan, instruments: Instruments, sampling: 
 def _energy(
     sampler: Sampler, instruments: Instruments, taken: Samples
 ) -> tuple[tuple[RailEnergy, ...] | None, str | None]:
-    """Energy from the first block's start to the last block's end, or why there is none."""
+    """Energy over all blocks, the pauses between them left out, or why there is none."""
     if not instruments.meters:
         return None, "no meter; the manifest says what is missing"
-    if not taken.windows_s:
-        return None, "no block was measured"
     try:
         readings = sampler.samples
         if instruments.samples is not None:
             for reading in readings:
                 instruments.samples.append(reading)
-        return window_energy(readings, taken.windows_s[0][0], taken.windows_s[-1][1]), None
+        return windows_energy(readings, taken.windows_s), None
     except (DeviceError, MeasurementError) as error:
         return None, str(error)
 

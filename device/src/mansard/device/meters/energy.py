@@ -32,6 +32,27 @@ def window_energy(
     )
 
 
+def windows_energy(
+    samples: Sequence[PowerSample], windows_s: Sequence[tuple[float, float]]
+) -> tuple[RailEnergy, ...]:
+    """Energy of each rail over several windows together: joules and lengths add up.
+
+    Raises MeasurementError as ``window_energy`` does, or where there is no window.
+    """
+    if not windows_s:
+        raise MeasurementError("there is no window to take the energy of")
+    rows = zip(*(window_energy(samples, *window) for window in windows_s), strict=True)
+    return tuple(
+        RailEnergy(
+            rail=parts[0].rail,
+            energy_j=sum(part.energy_j for part in parts),
+            window_s=sum(part.window_s for part in parts),
+            n_samples=sum(part.n_samples for part in parts),
+        )
+        for parts in rows
+    )
+
+
 def _rail_energy(samples: list[PowerSample], start_s: float, end_s: float) -> RailEnergy:
     ordered = sorted(samples, key=lambda sample: sample.monotonic_s)
     if ordered[0].monotonic_s > start_s or ordered[-1].monotonic_s < end_s:

@@ -26,12 +26,13 @@ class Sampler:
         self._period_s = period_s
         self._samples: list[PowerSample] = []
         self._error: DeviceError | None = None
+        self._reading = threading.Lock()  # a meter that counts on must not be read by two at once
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="power sampler", daemon=True)
 
     def __enter__(self) -> Sampler:
         if self._meters:
-            self._read()
+            self.read()
             self._thread.start()
         return self
 
@@ -44,7 +45,16 @@ class Sampler:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-            self._read()
+            self.read()
+
+    def read(self) -> None:
+        """Take one reading now, beside those of the thread."""
+        try:
+            with self._reading:
+                for meter in self._meters:
+                    self._samples.extend(meter.read())
+        except DeviceError as error:
+            self._error = error
 
     @property
     def samples(self) -> tuple[PowerSample, ...]:
@@ -55,11 +65,4 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._stop.wait(self._period_s) and self._error is None:
-            self._read()
-
-    def _read(self) -> None:
-        try:
-            for meter in self._meters:
-                self._samples.extend(meter.read())
-        except DeviceError as error:
-            self._error = error
+            self.read()
