@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.quantities import capacity, digits, percent, quantity, seconds
+from mansard.analytics.quantities import capacity, digits, percent, quantity, relative, seconds
 
 
 def plain(text: str) -> str:
@@ -60,6 +60,8 @@ def test_capacities_are_binary() -> None:
 def test_percent() -> None:
     assert plain(percent(0.424)) == "42 %"
     assert percent(None) == "unknown"
+    assert plain(relative(0.0123)) == "1.2 %"
+    assert plain(relative(1.234)) == "120 %"
 
 
 @given(st.floats(min_value=1e-3, max_value=1e15), st.floats(min_value=0.0, max_value=0.9))

@@ -104,6 +104,18 @@ def test_a_set_just_above_the_last_cache_belongs_nowhere(tmp_path: Path) -> None
     assert all(ceiling.value is None for ceiling in roof.bandwidths)
 
 
+def test_a_level_too_small_beside_the_one_below_says_so(tmp_path: Path) -> None:
+    # 1.5 × 2 × 1 MiB = 3 MiB begin where 0.75 × 4 MiB = 3 MiB end: nothing is in between.
+    plain = machine()
+    small = msgspec.structs.replace(plain.caches[2], size_bytes=4 * MIB)
+    on = msgspec.structs.replace(plain, caches=(*plain.caches[:2], small))
+    trials = [trial("r", "read", 16e9, working_set_bytes=64 * MIB)]
+    level = one_run(tmp_path, trials, on).bandwidth("L3")
+    assert level.unknown["value"] == (
+        "L3 is too small beside the caches below it for a set of its own"
+    )
+
+
 def test_only_one_kernel(tmp_path: Path) -> None:
     roof = one_run(tmp_path, [row for row in stream_trials("r") if row.kernel == "triad"])
     assert roof.bandwidth("DRAM").kernel == "triad"

@@ -66,6 +66,13 @@ def test_a_mode_that_is_not_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("dim", ["nonsense=3", "batch=4"])
+def test_a_dimension_that_no_network_of_the_zoo_has(tmp_path: Path, dim: str) -> None:
+    result = mansard("bench", "--dim", dim, cwd=tmp_path)
+    assert_one_line(result, 2, repr(dim.partition("=")[0]), "use --batch", "sequence")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("dim", ["sequence", "=3", "sequence=0", "sequence=-1", "a=b"])
 def test_a_dimension_that_is_none(dim: str) -> None:
     assert_one_line(mansard("score", "a.onnx", "--dim", dim), 2, repr(dim), "name=value")

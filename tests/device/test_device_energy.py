@@ -58,6 +58,21 @@ def test_samples_that_do_not_cover_the_window_are_an_error(window: tuple[float, 
         window_energy([power(0, 10), power(2, 10)], *window)
 
 
+def test_samples_without_a_reading_cover_nothing() -> None:
+    # The counter was read from 1 s to 2 s only; the sample at 0 s holds no number.
+    silent = PowerSample(
+        rail="package-0",
+        monotonic_s=0.0,
+        power_w=None,
+        energy_j=None,
+        unknown={"power_w": "no answer", "energy_j": "no answer"},
+    )
+    with pytest.raises(MeasurementError, match=r"from 1\.000 s to 2\.000 s do not cover"):
+        window_energy([silent, energy(1.0, 5.0), energy(2.0, 7.0)], 0.5, 2.0)
+    with pytest.raises(MeasurementError, match="readings do not cover"):
+        window_energy([silent], 0.0, 0.0001)
+
+
 def test_an_empty_window_is_an_error() -> None:
     with pytest.raises(MeasurementError, match="is empty"):
         window_energy([power(0, 10), power(2, 10)], 1.0, 1.0)

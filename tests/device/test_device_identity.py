@@ -109,6 +109,13 @@ def test_a_cache_without_a_size_is_left_out(tmp_path: Path, size: str) -> None:
     assert identify(tmp_path, (0,)).caches == ()
 
 
+def test_a_cache_line_of_zero_bytes_is_unknown(tmp_path: Path) -> None:
+    line = {"coherency_line_size": "0"}
+    write_cache(tmp_path, 0, 0, 1, type="Data", size="32K", shared_cpu_list="0", **line)
+    (cache,) = identify(tmp_path, (0,)).caches
+    assert (cache.size_bytes, cache.line_bytes) == (32 * 1024, None)
+
+
 def test_this_machine_has_a_name_and_cores() -> None:
     machine = identify()
     assert machine.name

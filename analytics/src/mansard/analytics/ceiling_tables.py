@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.chart_data import ceiling_text
+from mansard.analytics.chart_data import ceiling_text, value_text
 from mansard.analytics.levels import DRAM
 from mansard.analytics.names import shown
 from mansard.analytics.page_parts import Table
@@ -104,11 +104,11 @@ def ridge_table(results: Results) -> Table:
 
 
 def _sentence(roof: Roofline) -> str:
-    peaks = [f"{_plain(peak)} in {peak.subject}" for peak in roof.peaks if peak.value]
+    peaks = [f"{value_text(peak)} in {peak.subject}" for peak in roof.peaks if peak.value]
     computes = " and ".join(peaks) if peaks else "an unknown number of operations"
     dram = roof.bandwidth(DRAM)
     moves = (
-        f"moves up to {_plain(dram)} to and from main memory"
+        f"moves up to {value_text(dram)} to and from main memory"
         if dram.value
         else f"its main memory bandwidth is unknown ({dram.unknown['value']})"
     )
@@ -127,8 +127,11 @@ def _figures(roof: Roofline) -> list[tuple[str, tuple[str, str], str]]:
     measured = [peak for peak in roof.peaks if peak.value]
     ridges = [ridge for peak in measured if (ridge := roof.ridge(peak.subject))]
     return [
-        *[(f"{peak.subject} peak", _split(_plain(peak)), _half_width(peak)) for peak in measured],
-        ("DRAM bandwidth", _split(_plain(dram)), _half_width(dram)),
+        *[
+            (f"{peak.subject} peak", _split(value_text(peak)), _half_width(peak))
+            for peak in measured
+        ],
+        ("DRAM bandwidth", _split(value_text(dram)), _half_width(dram)),
         *[
             (
                 f"{ridge.precision} ridge",
@@ -149,15 +152,11 @@ def _used(roof: Roofline) -> list[Ceiling]:
     return [*roof.peaks, *(roof.bandwidth(level.name) for level in roof.levels)]
 
 
-def _plain(ceiling: Ceiling) -> str:
-    return quantity(ceiling.value, "B/s" if ceiling.unit == "byte/s" else ceiling.unit)
-
-
 def _half_width(ceiling: Ceiling) -> str:
     if ceiling.value is None or ceiling.low is None or ceiling.high is None:
         return ceiling.unknown.get("value") or ceiling.unknown.get("low", "")
     half = max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
-    kernel = f", {ceiling.kernel}" if ceiling.unit == "byte/s" else ""
+    kernel = f", {ceiling.kernel}" if ceiling.unit == "B/s" else ""
     return f"± {relative(half)}{kernel}"
 
 
@@ -168,7 +167,7 @@ def _state(ceiling: Ceiling) -> str:
 
 
 def _bandwidth_text(ceiling: Ceiling) -> str:
-    text = quantity(ceiling.value, "B/s", ceiling.low, ceiling.high)
+    text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
     return f"{text} (unstable)" if ceiling.stable is False else text
 
 

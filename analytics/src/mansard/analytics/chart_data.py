@@ -31,8 +31,6 @@ class Drawn:
 def positive(rows: Iterable[Row], schema: Mapping[str, pl.DataType | type], *names: str) -> Drawn:
     """The rows whose ``names`` are all known, finite and above zero."""
     frame = pl.DataFrame(list(rows), schema=schema)
-    if not names:
-        return Drawn(frame, 0)
     kept = frame.filter(pl.all_horizontal(pl.col(*names) > 0, pl.col(*names).is_finite()))
     rounded = kept.with_columns(
         pl.col(name).round_sig_figs(4) for name, kind in schema.items() if kind == pl.Float64
@@ -111,9 +109,13 @@ def layer_points(layers: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
 
 def ceiling_text(ceiling: Ceiling) -> str:
     """A ceiling in words: "16.0 ± 0.1 GB/s (read)"."""
-    unit = "B/s" if ceiling.unit == "byte/s" else ceiling.unit
-    text = quantity(ceiling.value, unit, ceiling.low, ceiling.high)
-    return f"{text} ({ceiling.kernel})" if ceiling.unit == "byte/s" and ceiling.kernel else text
+    text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    return f"{text} ({ceiling.kernel})" if ceiling.unit == "B/s" and ceiling.kernel else text
+
+
+def value_text(ceiling: Ceiling) -> str:
+    """A ceiling without its interval: "16.00 GB/s"."""
+    return quantity(ceiling.value, ceiling.unit)
 
 
 def batch_text(batch: int | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from mansard.analytics.dataset import FRAME_NAMES, Dataset, score_id
 from mansard.analytics.frames import layer_frame, repetition_frame, run_frame, trial_frame
+from mansard.analytics.limits import check_manifest, check_score, check_trial
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError
 from mansard.core.files import make_folder, storage_error, write_atomic
@@ -18,7 +18,6 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Measurement, ModelScore, PowerSample, Record, Trial
 
 DATASET_FOLDER = "dataset"
-LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 Row = TypeVar("Row", bound=Record)
 
 
@@ -47,7 +46,7 @@ def ingest(runs: Path) -> Dataset:
         )
     scores = _last_of_each(_read(runs / "scores.jsonl", ModelScore, gathered.notes))
     for score in scores:
-        _check_score(score, runs / "scores.jsonl")
+        check_score(score, runs / "scores.jsonl")
     measurements = _read(runs / "measurements.jsonl", Measurement, gathered.notes)
     run_rows = run_frame(gathered.manifests, gathered.n_power_samples)
     dataset = Dataset(
@@ -77,15 +76,30 @@ def _folders(runs: Path) -> list[Path]:
     return [
         entry
         for entry in entries
-        if entry.is_dir() and entry.name != DATASET_FOLDER and not entry.name.startswith(".")
+        if entry.name != DATASET_FOLDER and not entry.name.startswith(".") and _is_dir(entry)
     ]
 
 
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:  # a folder whose entries we may list, but not look at
+        raise storage_error(error, path) from error
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def _read_run(folder: Path, gathered: _Gathered) -> None:
-    if not (folder / "manifest.json").is_file():
+    if not _exists(folder / "manifest.json"):
         gathered.notes.append(f"{folder.name}: ignored, it has no manifest.json and is no run")
         return
     manifest = read_document(folder / "manifest.json", Manifest)
+    check_manifest(manifest, folder / "manifest.json")
     if any(manifest.run_id == other.run_id for other in gathered.manifests):
         raise InputError(
             f"run {manifest.run_id} is here twice",
@@ -120,38 +134,12 @@ def _trials_of(folder: Path, manifest: Manifest, notes: list[str]) -> tuple[Tria
                 f"trial {trial.trial_id} is here twice", where=str(path), fix="remove one row"
             )
         seen.add(trial.trial_id)
-        _check_numbers(trial, path)
+        check_trial(trial, path)
     return trials
 
 
-def _check_numbers(trial: Trial, path: Path) -> None:
-    where = f"{path}, trial {trial.trial_id}"
-    fix = "the file was changed by hand; measure again into another folder"
-    if any(not (math.isfinite(s) and s > 0) for s in trial.seconds_s):
-        raise InputError("a repetition has a time that is not positive", where=where, fix=fix)
-    counts = (trial.work_flop, trial.traffic_bytes, trial.working_set_bytes)
-    if min(counts) < 0 or max(counts) >= LARGEST_COUNT:
-        raise InputError("a count is negative or beyond 63 bits", where=where, fix=fix)
-    if len(trial.block) != len(trial.seconds_s):
-        raise InputError("repetitions and blocks differ in number", where=where, fix=fix)
-    if len(trial.rejected_s) != len(trial.rejected_reason):
-        raise InputError("rejected times and reasons differ in number", where=where, fix=fix)
-
-
-def _check_score(score: ModelScore, path: Path) -> None:
-    """Counts must be countable: a negative one, or a sum beyond 63 bits, is a broken file."""
-    for name in ("work_flop", "traffic_bytes"):
-        counts = [getattr(layer, name) or 0 for layer in score.layers]
-        if min(counts, default=0) < 0 or sum(counts) >= LARGEST_COUNT:
-            raise InputError(
-                f"{name} of model {score.model!r} is negative or beyond 63 bits",
-                where=str(path),
-                fix="score the model again",
-            )
-
-
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:
-    if not path.exists():
+    if not _exists(path):
         return ()
     found = read_rows(path, row_type)
     if found.torn is not None:

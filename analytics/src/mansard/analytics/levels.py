@@ -13,7 +13,7 @@ UPPER_MARGIN = 0.75
 LOWER_MARGIN = 1.5
 # STREAM's rule is arrays of four times the last caches; three are enough for one
 # pass over a set that an LRU-like cache cannot keep, two are used where no larger
-# set was measured, and that is said.
+# set was measured.
 DRAM_MARGIN = 3.0
 DRAM_LEAST_MARGIN = 2.0
 DRAM = "DRAM"

@@ -48,7 +48,7 @@ def network_table(results: Results) -> Table:
         )
     columns = ["Network", "Batch", "Precision", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
-        columns += [f"Time, {mode}", f"Bound, {mode}"]
+        columns += [f"Time, {shown(mode)}", f"Bound, {shown(mode)}"]
     numeric = frozenset({1, 3, 4, 5, *range(6, len(columns), 2)})
     return Table("Modelled time of each network", columns, rows, numeric)
 
@@ -105,7 +105,7 @@ def _detail(results: Results, network: dict[str, object], n_most: int) -> Networ
     rows = [_layer_row(cells[index], modes, totals) for index in kept]
     columns = ["Layer", "Operator", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
-        columns += [f"Time, {mode}", "Share", "Bound"]
+        columns += [f"Time, {shown(mode)}", "Share", "Bound"]
     numeric = {2, 3, 4}
     for at in range(len(modes)):
         numeric |= {5 + 3 * at, 6 + 3 * at}

@@ -16,7 +16,6 @@ from mansard.analytics.levels import DRAM
 from mansard.analytics.roofline import Roofline
 
 NO_ENERGY = "no energy roof is fitted: it needs a power meter and the energy model"
-BOUNDS = ("compute", "memory")
 
 _CEILING_SCHEMA = {
     "run_id": pl.String,

@@ -74,7 +74,7 @@ def percent(share: float | None) -> str:
 
 def relative(share: float | None) -> str:
     """A relative half width in percent, two digits."""
-    return "unknown" if share is None else f"{100 * share:.2g} %"
+    return UNKNOWN if share is None else f"{digits(100 * share, 2)}{NBSP}%"
 
 
 def _prefix(value: float) -> tuple[float, str]:

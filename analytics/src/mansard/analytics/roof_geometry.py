@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.chart_data import GIGA, ceiling_text
+from mansard.analytics.chart_data import GIGA, ceiling_text, value_text
 from mansard.analytics.levels import DRAM
 from mansard.analytics.quantities import quantity
 from mansard.analytics.roofline import Ceiling, Roofline
@@ -147,11 +147,11 @@ def roof_labels(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
             previous_px = height_px
             start = max(seen.x_low, seen.y_low * GIGA / slope.value)
             x = start * 10 ** ((14 + shift_px) / seen.x_per_decade_px)
-            text = f"{slope.subject}  {_value_text(slope)}"
+            text = f"{slope.subject}  {value_text(slope)}"
             rows.append(_label(roof.label, "memory", text, x, slope.value * x / GIGA))
         for peak in roof.peaks:
             if peak.value:
-                text = f"{peak.subject} peak  {_value_text(peak)}"
+                text = f"{peak.subject} peak  {value_text(peak)}"
                 rows.append(_label(roof.label, "compute", text, seen.x_high, peak.value / GIGA))
     return pl.DataFrame(rows, schema=_LABEL_SCHEMA)
 
@@ -213,10 +213,6 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 def _label(mode: str, kind: str, text: str, x: float, y: float) -> dict[str, object]:
     return {"mode": mode, "kind": kind, "text": text, "x": x, "y": y}
-
-
-def _value_text(ceiling: Ceiling) -> str:
-    return quantity(ceiling.value, "B/s" if ceiling.unit == "byte/s" else ceiling.unit)
 
 
 def _ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:

@@ -17,7 +17,7 @@ FMA_TOLERANCE = 0.03  # the flatness asked of the kernel
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
 STREAM_KERNELS = ("read", "copy", "scale", "triad")
 
-Unit = Literal["FLOP/s", "byte/s"]
+Unit = Literal["FLOP/s", "B/s"]
 
 
 class Ceiling(Record, frozen=True, kw_only=True):
@@ -77,13 +77,13 @@ class Roofline(Record, frozen=True, kw_only=True):
             return max(measured, key=lambda ceiling: ceiling.value or 0.0)
         for ceiling in self.bandwidths:
             if ceiling.subject == level:
-                return _missing(level, None, "byte/s", ceiling.unknown["value"])
+                return _missing(level, None, "B/s", ceiling.unknown["value"])
         reason = (
             f"this machine has no level {level}"
             if self.levels
             else "the system reports no caches, so no working set can be placed in a level"
         )
-        return _missing(level, None, "byte/s", reason)
+        return _missing(level, None, "B/s", reason)
 
     def ridges(self) -> tuple[Ridge, ...]:
         """Ridge points of every measured precision and level."""
@@ -167,8 +167,8 @@ def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling
         least = level.low_bytes * DRAM_LEAST_MARGIN / DRAM_MARGIN
         inside = [rate for rate in sweep if in_level(level, rate.working_set_bytes, least)]
     if not inside:
-        return _missing(level.name, kernel, "byte/s", _why_empty(level, kernel, sweep))
-    return _ceiling(level.name, kernel, "byte/s", inside, STREAM_TOLERANCE)
+        return _missing(level.name, kernel, "B/s", _why_empty(level, kernel, sweep))
+    return _ceiling(level.name, kernel, "B/s", inside, STREAM_TOLERANCE)
 
 
 def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
@@ -176,6 +176,8 @@ def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
         return f"the kernel {kernel} was not measured"
     if level.high_bytes is None:
         return f"no {kernel} working set above {level.low_bytes:.0f} bytes was measured"
+    if level.high_bytes <= level.low_bytes:
+        return f"{level.name} is too small beside the caches below it for a set of its own"
     return (
         f"no {kernel} working set between {level.low_bytes:.0f} and "
         f"{level.high_bytes:.0f} bytes was measured"

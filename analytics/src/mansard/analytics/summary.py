@@ -123,7 +123,7 @@ def _reasons(row: dict[str, object]) -> dict[str, str]:
     return {
         "work_flop": counted,
         "traffic_bytes": counted,
-        "batch": "the model has no batch dimension",
+        "batch": "the model does not say which dimension is the batch",
         "intensity_flop_per_byte": counted
         if row["traffic_bytes"] is None or row["work_flop"] is None
         else "the network moves no bytes",

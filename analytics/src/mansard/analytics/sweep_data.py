@@ -32,7 +32,7 @@ def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
             "kernel": rate.kernel,
             "working_set_bytes": float(rate.working_set_bytes),
             "size": capacity(rate.working_set_bytes),
-            **_rate_fields(rate, "byte/s"),
+            **_rate_fields(rate, "B/s"),
         }
         for rate in rates
         if rate.family == "stream"
@@ -145,11 +145,10 @@ def _roofs_of(roof: Roofline) -> list[tuple[Level, Ceiling]]:
 
 def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
     found = rate.estimate
-    unit_shown = "B/s" if unit == "byte/s" else unit
     return {
         "rate": found.value / GIGA,
         "low": in_giga(found.low),
         "high": in_giga(found.high),
-        "interval": quantity(found.value, unit_shown, found.low, found.high),
+        "interval": quantity(found.value, unit, found.low, found.high),
         "trial": "unstable" if rate.disturbed else "stable",
     }

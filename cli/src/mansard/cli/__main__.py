@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 
 from mansard.cli.app import app
-from mansard.cli.console import print_error
+from mansard.cli.console import discard_output, flush_output, prepare_streams, print_error
 from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
+from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_INTERRUPTED = 1, 130
 _INTERRUPTED = "interrupted; what was finished is kept, the same command resumes"
@@ -19,6 +20,7 @@ _INTERRUPTED = "interrupted; what was finished is kept, the same command resumes
 def main() -> None:
     """Run the command line and leave with the documented exit code."""
     turn_signals_into_interrupts()
+    prepare_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -26,7 +28,10 @@ def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
     debug = "--debug" in arguments
     try:
-        app(arguments)
+        try:
+            app(arguments)
+        finally:
+            flush_output()
     except SystemExit as leaving:
         code = _exit_code(leaving)
         if code == EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
@@ -43,10 +48,20 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        name = type(error).__name__
-        print_error(f"internal error, {name}: {error}; please report it with --debug's output")
+        _print_unexpected(error)
         return EXIT_FAILURE
     return 0
+
+
+def _print_unexpected(error: Exception) -> None:
+    if isinstance(error, OSError):
+        discard_output()
+        if not isinstance(error, BrokenPipeError):  # else the reader has seen enough: head, less
+            where = error.filename or "standard output"
+            print_error(printable(f"{where}: {error.strerror or error}"))
+        return
+    said = printable(f"internal error, {type(error).__name__}: {error}")
+    print_error(f"{said}; please report it with --debug's output")
 
 
 def _exit_code(leaving: SystemExit) -> int:

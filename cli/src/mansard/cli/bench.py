@@ -10,7 +10,8 @@ import typer
 
 def bench(
     models: Annotated[
-        list[Path] | None, typer.Argument(help="ONNX files to score; the zoo by default.")
+        list[Path] | None,
+        typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
     ] = None,
     mode: Annotated[
         str | None,
@@ -19,7 +20,9 @@ def bench(
     profile: Annotated[
         Literal["quick", "full"], typer.Option(help="How many points and repetitions.")
     ] = "quick",
-    runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)] = Path(
+        "runs"
+    ),
     batch: Annotated[
         list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
     ] = None,

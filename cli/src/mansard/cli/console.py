@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -30,15 +33,55 @@ def note(line: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr fit for anything that may be printed.
+
+    A stream that was closed gets the null device: else the next file that is opened
+    takes its number, and output would go into it. A character that the terminal
+    cannot show is escaped instead of ending the command.
+    """
+    for number in range(3):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            continue
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            null = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(null, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def path_text(path: Path) -> str:
+    """``path`` for a JSON document; bytes that are no UTF-8 are replaced, JSON has none."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def flush_output() -> None:
+    """Write out what stdout holds back; raises OSError where it cannot be written."""
+    sys.stdout.flush()
+
+
+def discard_output() -> None:
+    """Forget what stdout holds back, so that leaving does not try to write it again."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout; every cell is shown as text, never as markup.
 
-    Columns of numbers are set flush right. Away from a terminal the table is as
-    wide as its content, so that nothing is cut off in a log.
+    Columns of numbers are set flush right. Away from a terminal a table may be 160
+    columns wide; longer cells are folded, never cut off.
     """
     from rich.console import Console
     from rich.table import Table
@@ -55,7 +98,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit() or cell in {"–", "unknown"}
+    first = cell.partition(" ")[0].replace(",", "")
+    try:
+        float(first)
+    except ValueError:
+        return cell in {"–", "unknown"}
+    return True
 
 
 class Progress(Protocol):

@@ -9,7 +9,7 @@ import typer
 
 
 def report(
-    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Folder of the runs.", readable=False)] = Path("runs"),
     output: Annotated[
         Path | None, typer.Option(help="Where to write; report.html in the runs by default.")
     ] = None,

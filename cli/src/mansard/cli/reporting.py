@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from mansard.cli.console import note, print_json, print_table
+from mansard.cli.console import note, path_text, print_json, print_table
 from mansard.cli.summary_tables import summary_tables
 
 
@@ -30,7 +30,7 @@ def report_runs(
     path = write_report(dataset, report_path)
     found = summary(dataset)
     if as_json:
-        print_json({"report": str(path), "summary": found})
+        print_json({"report": path_text(path), "summary": found})
         return
     for title, columns, rows in summary_tables(found, run_ids):
         print_table(title, columns, rows)

@@ -11,7 +11,7 @@ Format = Literal["table", "json", "csv", "parquet"]
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    model: Annotated[Path, typer.Argument(help="An ONNX file.", readable=False)],
     batch: Annotated[int | None, typer.Option(min=1, help="Batch size.")] = None,
     dim: Annotated[
         list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
@@ -42,6 +42,8 @@ def score(
         form = "json"
     if form == "parquet" and output is None:
         raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
     scored = score_file(
         model,
         batch=batch,

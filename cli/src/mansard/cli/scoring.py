@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,8 @@ def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     dimensions: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
-        if not equals or not name or not value.isdecimal() or int(value) < 1:
+        # Python reads no integer of thousands of digits; no size has more than 19.
+        if not equals or not name or not re.fullmatch("0*[1-9][0-9]{0,18}", value):
             raise UsageError(
                 f"--dim {text!r} is not a dimension",
                 fix="write name=value with a value of 1 or more, for example --dim sequence=128",

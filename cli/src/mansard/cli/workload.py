@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mansard.cli.console import note, show_progress
 from mansard.cli.scoring import score_file, score_zoo
-from mansard.core.errors import ModelError
+from mansard.core.errors import ModelError, UsageError
 from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore
 
@@ -20,13 +20,15 @@ def score_workload(
     """Scores of the given files, or of the whole zoo where none is given.
 
     A file whose batch is baked in is scored as it is; any other fault of a file
-    raises ModelError, because a bench of a broken model has no use.
+    raises ModelError, because a bench of a broken model has no use. A dimension
+    that no network of the zoo has raises UsageError.
     """
     if models:
         return [score for path in models for score in _score_model(path, batches, dims)]
     from mansard.estimator import zoo
 
     names = zoo.names()
+    _check_dimensions(dims, {dim for name in names for dim in dict(zoo.entry(name).dims)})
     scores = []
     with show_progress("Scoring the zoo") as progress:
         for number, name in enumerate(names, start=1):
@@ -36,6 +38,17 @@ def score_workload(
             ]
             progress.update(number, len(names), None, name)
     return scores
+
+
+def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
+    """A dimension that no network of the zoo has would be ignored without a word."""
+    for name in dims:
+        if name == "batch" or name not in known:
+            others = ", ".join(sorted(known - {"batch"}))
+            raise UsageError(
+                f"no network of the zoo has a dimension {name!r} to set",
+                fix=f"use --batch for the batch; the others are {others}",
+            )
 
 
 def _score_model(path: Path, batches: Sequence[int], dims: Mapping[str, int]) -> list[ModelScore]:

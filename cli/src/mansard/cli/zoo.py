@@ -55,7 +55,7 @@ def show_network(name: _Name, as_json: _Json = False) -> None:
         print_json({"entry": _facts(entry), "score": score})
         return
     facts = _facts(entry).items()
-    rows = [(name, _show_fact(entry, name, value)) for name, value in facts if name != "unknown"]
+    rows = [(key, _show_fact(entry, key, value)) for key, value in facts if key != "unknown"]
     print_table(entry.title, ("property", "value"), rows)
     print_table(f"{name}, batch 1, fp32", *score_rows([score]))
 
@@ -67,17 +67,17 @@ def write_networks(
     as_json: _Json = False,
 ) -> None:
     """Write networks as ONNX files that every tool can read."""
-    from mansard.cli.console import print_json
+    from mansard.cli.console import path_text, print_json
     from mansard.core.files import make_folder
     from mansard.estimator import zoo
 
     entries = [zoo.entry(one) for one in (name or zoo.names())]  # all known before one is written
     make_folder(folder)
-    paths = [str(zoo.write(entry.name, folder)) for entry in entries]
+    paths = [zoo.write(entry.name, folder) for entry in entries]
     if as_json:
-        print_json(paths)
+        print_json([path_text(path) for path in paths])
     else:
-        typer.echo("\n".join(paths))
+        typer.echo("\n".join(str(path) for path in paths))
 
 
 def _facts(entry: Entry) -> dict[str, object]:

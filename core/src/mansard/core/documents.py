@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.files import storage_error, write_atomic
+from mansard.core.files import read_whole, write_atomic
 from mansard.core.records import Record
 
 Document = TypeVar("Document", bound=Record)
@@ -23,10 +23,7 @@ def write_document(path: Path, record: Record) -> None:
 
 def read_document(path: Path, record_type: type[Document]) -> Document:
     """Read what ``write_document`` wrote; raises SchemaError or StorageError."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise storage_error(error, path) from error
+    data = read_whole(path)
     expected = record_type.schema
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)

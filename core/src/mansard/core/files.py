@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -13,8 +14,8 @@ _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again; finished rows are kept",
     errno.EDQUOT: "free some of your quota and run the same command again; finished rows are kept",
     errno.EROFS: "choose a folder that can be written, for example with RUNS=dir",
-    errno.EACCES: "choose a folder that can be written, for example with RUNS=dir",
-    errno.EPERM: "choose a folder that can be written, for example with RUNS=dir",
+    errno.EACCES: "check its permissions, or choose another folder, for example with RUNS=dir",
+    errno.EPERM: "check its permissions, or choose another folder, for example with RUNS=dir",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",
     errno.EISDIR: "a folder stands where a file is needed; choose another name",
@@ -37,6 +38,37 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def read_whole(path: Path) -> bytes:
+    """The bytes of a regular file; raises StorageError.
+
+    A pipe would wait for ever and a device never end, so neither is opened.
+    """
+    try:
+        _check_regular(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def _check_regular(path: Path) -> None:
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder has its own message
+        raise StorageError(
+            "is not a regular file", where=str(path), fix="remove it, or choose another name"
+        )
+
+
+def _replaceable(path: Path) -> Path:
+    """The file that a link leads to; raises StorageError for a device or a pipe.
+
+    Renaming over them would put a file in their place: as root, over /dev/null.
+    """
+    target = Path(os.path.realpath(path, strict=False)) if path.is_symlink() else path
+    if path.exists():
+        _check_regular(path)
+    return target
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content`` in one step; on failure the old file stays.
 
@@ -45,6 +77,7 @@ def write_atomic(path: Path, content: bytes) -> None:
     """
     temporary: Path | None = None
     try:
+        path = _replaceable(path)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         temporary = Path(name)
         with os.fdopen(handle, "wb") as stream:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import storage_error, write_atomic
+from mansard.core.files import read_whole, storage_error, write_atomic
 from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
@@ -40,10 +40,7 @@ class Rows(msgspec.Struct, Generic[Row], frozen=True):
 
 def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
     """All rows of ``path``; raises SchemaError or StorageError, never skips a row."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise storage_error(error, path) from error
+    data = read_whole(path)
     complete, torn = _split_torn(data)
     lines = complete.split(b"\n")[:-1]
     if not lines:
@@ -118,7 +115,7 @@ class RowWriter(Generic[Row]):
             ) from error
 
     def _prepare(self, row_type: type[Row]) -> None:
-        data = self.path.read_bytes()
+        data = read_whole(self.path)
         complete, torn = _split_torn(data)
         if torn is not None:
             self._set_aside(torn)

@@ -55,14 +55,14 @@ def _read_cache(root: Path, name: str, folder: Path, cpus: tuple[int, ...]) -> C
     size_bytes = _parse_size(read_text(folder / "size"))
     if level is None or size_bytes is None or read_text(folder / "type") == "Instruction":
         return None
-    line_bytes = read_int(folder / "coherency_line_size")
+    line_bytes = read_int(folder / "coherency_line_size") or None  # 0 is no size
     return Cache(
         level=level,
         size_bytes=size_bytes,
         line_bytes=line_bytes,
         shared_cpus=_sharers(root, name, cpus[0]),
         n_instances=len({_sharers(root, name, cpu) for cpu in cpus}),
-        unknown={} if line_bytes else {"line_bytes": f"{folder}/coherency_line_size is missing"},
+        unknown={} if line_bytes else {"line_bytes": f"{folder}/coherency_line_size has none"},
     )
 
 

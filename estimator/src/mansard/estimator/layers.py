@@ -13,16 +13,13 @@ from mansard.core.records import LayerScore, Phase
 from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.formulas import FORMULAS
 from mansard.estimator.propagation import MALFORMED, Network
+from mansard.estimator.summary import COUNTS
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.traffic import traffic, write_bytes
 from mansard.estimator.training import differentiable_tensors, training_cost
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, assign_weights, is_weight
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
-_COUNTS = (
-    *("macs", "work_flop", "parameters", "weight_bytes", "input_bytes", "output_bytes"),
-    "traffic_bytes",
-)
 _SHOWN = 3  # nodes named for each unknown operator
 
 
@@ -52,7 +49,7 @@ def score_layers(
         differentiable = differentiable_tensors(nodes, lambda node: formulas[node.index])
     context = _Context(precision, phase, formulas, weights, differentiable)
     rows = tuple(_row(node, context) for node in sorted(nodes, key=lambda node: node.index))
-    for name in _COUNTS:
+    for name in COUNTS:
         # Sums are records too, so it is them that must fit.
         if sum(getattr(row, name) or 0 for row in rows) > _LARGEST:
             raise ModelError(
@@ -154,7 +151,7 @@ def _unknown_row(node: Node, context: _Context, reason: str) -> LayerScore:
         input_bytes=None,
         output_bytes=None,
         traffic_bytes=None,
-        unknown=dict.fromkeys(_COUNTS, reason),
+        unknown=dict.fromkeys(COUNTS, reason),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
@@ -68,7 +69,7 @@ def score(
 
 def load(source: Path | bytes, name: str | None = None) -> Loaded:
     """Read a model; raises ModelError or StorageError."""
-    shown = name or (source.stem if isinstance(source, Path) else "model")
+    shown = name or (_stem(source) if isinstance(source, Path) else "model")
     place = str(source) if isinstance(source, Path) else f"model {shown!r}"
     try:
         if isinstance(source, Path):
@@ -78,6 +79,11 @@ def load(source: Path | bytes, name: str | None = None) -> Loaded:
         return Loaded(shown, place, digest, read_model(data))
     except ModelError as error:
         raise _within(place, error) from error
+
+
+def _stem(path: Path) -> str:
+    # A file's name may be any bytes; a record holds text.
+    return os.fsencode(path.stem).decode("utf-8", "replace")
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:

@@ -6,8 +6,14 @@ import msgspec
 
 from mansard.core.records import ModelScore
 
-_SUMMED = (
-    *("macs", "work_flop", "parameters", "weight_bytes", "input_bytes", "output_bytes"),
+# The fields of a LayerScore that add up over layers.
+COUNTS = (
+    "macs",
+    "work_flop",
+    "parameters",
+    "weight_bytes",
+    "input_bytes",
+    "output_bytes",
     "traffic_bytes",
 )
 
@@ -35,7 +41,7 @@ def totals(score: ModelScore) -> Totals:
     """Add up the layers of ``score``."""
     sums: dict[str, int | None] = {}
     unknown: dict[str, str] = {}
-    for name in _SUMMED:
+    for name in COUNTS:
         missing = [layer for layer in score.layers if getattr(layer, name) is None]
         sums[name] = None if missing else sum(getattr(layer, name) for layer in score.layers)
         if missing:

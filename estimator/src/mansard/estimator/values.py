@@ -42,7 +42,7 @@ def evaluate(node: Node, dtype: ElementType, shape: Shape) -> Array | None:
         return None
     with np.errstate(all="ignore"):
         value = function(node, shape)
-    return None if value is None else np.asarray(value).astype(dtype.name).reshape(shape)
+        return None if value is None else np.asarray(value).astype(dtype.name).reshape(shape)
 
 
 _NUMPY_TYPES = frozenset(
@@ -132,9 +132,9 @@ def _transpose(node: Node, _shape: Shape) -> Array:
     return np.transpose(node.value(0), node.integers("perm"))
 
 
-def _range(node: Node, _shape: Shape) -> Array:
-    start, limit, step = (node.value(i).reshape(-1)[0] for i in range(3))
-    return np.arange(start, limit, step)
+def _range(node: Node, shape: Shape) -> Array:
+    # The length comes from the shape: NumPy's arange rounds it in the narrower type.
+    return np.asarray(node.value(0).reshape(()) + np.arange(*shape) * node.value(2).reshape(()))
 
 
 def _nonzero(node: Node, _shape: Shape) -> Array:

@@ -55,14 +55,15 @@ def windows_energy(
 
 def _rail_energy(samples: list[PowerSample], start_s: float, end_s: float) -> RailEnergy:
     ordered = sorted(samples, key=lambda sample: sample.monotonic_s)
-    if ordered[0].monotonic_s > start_s or ordered[-1].monotonic_s < end_s:
-        raise MeasurementError(
-            f"the samples from {ordered[0].monotonic_s:.3f} s to {ordered[-1].monotonic_s:.3f} s "
-            f"do not cover the window from {start_s:.3f} s to {end_s:.3f} s",
-            where=f"rail {ordered[0].rail}",
-        )
     counted = [(s.monotonic_s, s.energy_j) for s in ordered if s.energy_j is not None]
     powers = [(s.monotonic_s, s.power_w) for s in ordered if s.power_w is not None]
+    times_s = [time_s for time_s, _ in counted or powers]
+    if not times_s or times_s[0] > start_s or times_s[-1] < end_s:
+        reach = f"from {times_s[0]:.3f} s to {times_s[-1]:.3f} s " if times_s else ""
+        raise MeasurementError(
+            f"the readings {reach}do not cover the window from {start_s:.3f} s to {end_s:.3f} s",
+            where=f"rail {ordered[0].rail}",
+        )
     if counted:
         energy_j = _value_at(counted, end_s) - _value_at(counted, start_s)
     else:

@@ -9,8 +9,8 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import Meter
 
-# Ten readings a second: as fast as a Jetson's sensors change (about 100 ms), and
-# rare enough to disturb a measured core for less than one sample in a thousand.
+# Ten readings a second: as fast as a Jetson's sensors change (about 100 ms), and so
+# rare that they can disturb at most 10 of the 500 samples of 2 ms in a second: 2 %.
 PERIOD_S = 0.1
 
 

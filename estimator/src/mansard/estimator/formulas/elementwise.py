@@ -61,7 +61,7 @@ PER_ELEMENT = {
     "Sqrt": (0, 1),
     "Tan": (0, 1),
     "Tanh": (0, 1),
-    "Celu": (5, 1),  # max(0, x) + min(0, a·(exp(x / a) - 1))
+    "Celu": (6, 1),  # max(0, x) + min(0, a·(exp(x / a) - 1))
     "Elu": (3, 1),  # x < 0 ? a·(exp(x) - 1) : x
     "HardSigmoid": (4, 0),  # max(0, min(1, a·x + b))
     "HardSwish": (5, 0),  # x · HardSigmoid(x)

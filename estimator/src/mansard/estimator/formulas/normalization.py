@@ -83,8 +83,10 @@ def hardmax(node: Node) -> Cost:
 @register("LRN")
 def local_response_normalization(node: Node) -> Cost:
     """Square, sum over ``size`` channels, factor, summand, power, quotient of each element."""
-    n = node.output.n_elements
-    return Cost(simple=(node.integer("size", 1) + 3) * n, functions=n)
+    n, size = node.output.n_elements, node.integer("size", 1)
+    if size < 1:
+        raise node.error(f"a window of {size} channels holds nothing")
+    return Cost(simple=(size + 3) * n, functions=n)
 
 
 def _groups(node: Node) -> int:
@@ -93,7 +95,10 @@ def _groups(node: Node) -> int:
     if node.op_type == "InstanceNormalization":
         return data.shape[0] * data.shape[1]
     if node.op_type == "GroupNormalization":
-        return data.shape[0] * node.integer("num_groups", 1)
+        n_groups = node.integer("num_groups", 1)
+        if n_groups < 1 or data.shape[1] % n_groups:
+            raise node.error(f"{data.shape[1]} channels do not fit {n_groups} groups")
+        return data.shape[0] * n_groups
     groups = 1
     for size in data.shape[: data.axis(node.integer("axis", -1))]:
         groups *= size

@@ -69,7 +69,8 @@ def _small_value(
         return None
     if tensor.data_location == _EXTERNAL:
         return None
-    flat = _raw_values(tensor, dtype) if tensor.HasField("raw_data") else _values(tensor, dtype)
+    is_raw = tensor.HasField("raw_data")
+    flat = _raw_values(tensor, dtype, label) if is_raw else _values(tensor, dtype)
     if flat.size == 0 and n_elements:
         return None  # a file whose weights were taken out
     if flat.size != n_elements:
@@ -81,11 +82,17 @@ def _small_value(
     return flat.reshape(shape)
 
 
-def _raw_values(tensor: onnx.TensorProto, dtype: ElementType) -> Array:
+def _raw_values(tensor: onnx.TensorProto, dtype: ElementType, label: str) -> Array:
     # The file format is little-endian on every machine.
     kind = np.dtype(dtype.name).newbyteorder("<")
-    whole = len(tensor.raw_data) // kind.itemsize * kind.itemsize
-    return np.frombuffer(tensor.raw_data[:whole], kind).astype(dtype.name)
+    n_bytes = len(tensor.raw_data)
+    if n_bytes % kind.itemsize:
+        raise ModelError(
+            f"{n_bytes} bytes are stored, which is no whole number of {dtype.name}",
+            where=f"tensor {label!r}",
+            fix="the file is damaged; export it again",
+        )
+    return np.frombuffer(tensor.raw_data, kind).astype(dtype.name)
 
 
 def _values(tensor: onnx.TensorProto, dtype: ElementType) -> Array:

@@ -63,6 +63,8 @@ def _translate(proto: onnx.ModelProto) -> Model:
     stored = {tensor.name: stored_tensor(tensor) for tensor in graph.initializer}
     for sparse in graph.sparse_initializer:
         stored[sparse.values.name] = stored_sparse_tensor(sparse)
+    if len(stored) < len(graph.initializer) + len(graph.sparse_initializer):
+        raise ModelError("two stored tensors of the graph have the same name", fix=_FIX)
     nodes = [_node(index, node) for index, node in enumerate(graph.node)]
     # Up to IR version 3 every initialiser is listed among the inputs as well.
     inputs = [_value(value) for value in graph.input if value.name not in stored]

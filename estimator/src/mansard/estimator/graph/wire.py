@@ -14,6 +14,10 @@ from mansard.core.errors import ModelError
 
 SMALL_BYTES = 1 << 16  # a message up to this size is copied as it is
 _MAX_DEPTH = 90  # protobuf itself refuses messages nested deeper than 100
+# A hundred times what the largest exported graphs have without their weights: a file of
+# gigabytes that holds nothing but tiny fields must not take hours, nor fill the memory.
+MAX_FIELDS = 2_000_000
+MAX_KEPT_BYTES = 1 << 27
 
 _Plan = Mapping[int, Optional["_Plan"]]  # field -> how to go on inside it; None: leave it out
 
@@ -31,16 +35,36 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 def without_payloads(stream: BinaryIO, n_bytes: int) -> bytes:
     """The model in ``stream`` without large payloads; raises ModelError if it is damaged."""
     stream.seek(0)
-    return b"".join(_copy(stream, n_bytes, _MODEL, 0))
+    return b"".join(_copy(stream, n_bytes, _MODEL, 0, _Budget()))
 
 
-def _copy(stream: BinaryIO, end: int, plan: _Plan, depth: int) -> Iterator[bytes]:
+class _Budget:
+    """How much of a file may still be walked and kept; spending more raises ModelError."""
+
+    def __init__(self) -> None:
+        self._n_fields, self._n_bytes = MAX_FIELDS, MAX_KEPT_BYTES
+
+    def spend(self, n_bytes: int) -> None:
+        self._n_fields -= 1
+        self._n_bytes -= n_bytes
+        if self._n_fields < 0 or self._n_bytes < 0:
+            raise ModelError(
+                f"without its weights it is still larger than {MAX_FIELDS} fields "
+                f"or {MAX_KEPT_BYTES >> 20} MiB",
+                fix="give a network, with its weights stored as tensors",
+            )
+
+
+def _copy(stream: BinaryIO, end: int, plan: _Plan, depth: int, budget: _Budget) -> Iterator[bytes]:
     while (position := stream.tell()) < end:
         tag = _varint(stream)
         field, kind = tag >> 3, tag & 7
+        if field == 0:  # protobuf has no such field, a file of zeros has nothing else
+            raise _damaged(position)
+        budget.spend(0)
         is_left_out = field in plan and plan[field] is None
         if kind == _BYTES:
-            yield from _copy_bytes(stream, end, tag, plan, depth)
+            yield from _copy_bytes(stream, end, tag, plan, depth, budget)
             continue
         if kind == _VARINT:
             content = _encode(_varint(stream))
@@ -52,18 +76,21 @@ def _copy(stream: BinaryIO, end: int, plan: _Plan, depth: int) -> Iterator[bytes
             yield _encode(tag) + content
 
 
-def _copy_bytes(stream: BinaryIO, end: int, tag: int, plan: _Plan, depth: int) -> Iterator[bytes]:
+def _copy_bytes(
+    stream: BinaryIO, end: int, tag: int, plan: _Plan, depth: int, budget: _Budget
+) -> Iterator[bytes]:
     length = _varint(stream)
     start = stream.tell()
     if start + length > end:
         raise _damaged(start)
     field = tag >> 3
     if length <= SMALL_BYTES or field not in plan or depth == _MAX_DEPTH:
+        budget.spend(length)
         yield _encode(tag) + _encode(length) + _take(stream, length)
         return
     inner = plan[field]
     if inner is not None:
-        content = b"".join(_copy(stream, start + length, inner, depth + 1))
+        content = b"".join(_copy(stream, start + length, inner, depth + 1, budget))
         yield _encode(tag) + _encode(len(content)) + content
     stream.seek(start + length)
 

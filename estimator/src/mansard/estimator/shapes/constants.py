@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,14 +42,17 @@ def _size(node: Node) -> Sequence[Spec]:
 
 @rule("Range")
 def _range(node: Node) -> Sequence[Spec]:
-    start, limit, step = (node.value(position).reshape(-1)[0] for position in range(3))
+    start, limit, step = (node.value(position).reshape(-1)[0].item() for position in range(3))
     if not step:
         raise node.error("has a step of zero")
-    # n = max(ceil((limit - start) / step), 0), exact for integers.
-    if not node.input(0).dtype.is_float:
-        start, limit, step = int(start), int(limit), int(step)
-    n = -int((start - limit) // step)
+    # n = max(ceil((limit - start) / step), 0): exact for integers, in fp64 for the others.
+    n = -((start - limit) // step) if isinstance(start, int) else _ceil((limit - start) / step)
     return [(node.input(0).dtype, (max(n, 0),))]
+
+
+def _ceil(number: float) -> int:
+    # What is beyond 63 bits, infinities included, stays absurd instead of raising.
+    return math.ceil(min(max(number, -(2.0**63)), 2.0**63))
 
 
 @rule("EyeLike")

@@ -106,6 +106,8 @@ def einsum_sizes(node: Node) -> tuple[dict[str, int], list[str], str]:
     output = right.replace("...", longest)
     if not set(output) <= sizes.keys():
         raise node.error(f"equation {equation!r}: an output label stands in no input")
+    if len(set(output)) < len(output):
+        raise node.error(f"equation {equation!r}: an output label stands there twice")
     return sizes, spelled, output
 
 

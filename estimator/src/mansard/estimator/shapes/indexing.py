@@ -62,6 +62,8 @@ def slice_of(node: Node) -> tuple[slice, ...]:
     steps = steps or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise node.error("starts, ends, axes and steps do not go together")
+    if len({data.axis(axis) for axis in axes}) < len(axes):
+        raise node.error(f"axes {list(axes)} repeat")
     cuts = [slice(None)] * data.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         position = data.axis(axis)

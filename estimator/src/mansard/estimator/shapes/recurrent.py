@@ -28,6 +28,7 @@ def recurrent_sizes(node: Node) -> RecurrentSizes:
     data, weights, recurrence = node.input(0), node.input(1), node.input(2)
     if data.rank != 3 or weights.rank != 3 or recurrence.rank != 3:
         raise node.error("needs data, W and R of 3 dimensions")
+    _check_attributes(node, recurrence.shape[2])
     first, second, input_size = data.shape
     n_steps, batch = (second, first) if node.integer("layout", 0) else (first, second)
     directions = 2 if node.text("direction", "forward") == "bidirectional" else 1
@@ -43,6 +44,17 @@ def recurrent_sizes(node: Node) -> RecurrentSizes:
     sizes = RecurrentSizes(n_steps, batch, directions, input_size, hidden)
     _check_states(node, sizes)
     return sizes
+
+
+def _check_attributes(node: Node, hidden: int) -> None:
+    if node.text("direction", "forward") not in ("forward", "reverse", "bidirectional"):
+        raise node.error(f"direction {node.text('direction', '')!r} does not exist")
+    if node.integer("hidden_size", hidden) != hidden:
+        raise node.error(
+            f"hidden_size {node.integer('hidden_size', hidden)} contradicts weights R of {hidden}"
+        )
+    if node.integer("layout", 0) not in (0, 1):
+        raise node.error(f"layout {node.integer('layout', 0)} does not exist")
 
 
 def _check_states(node: Node, sizes: RecurrentSizes) -> None:

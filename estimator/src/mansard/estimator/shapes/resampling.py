@@ -20,6 +20,8 @@ def _resize(node: Node) -> Sequence[Spec]:
         for place, size in zip(places, _kept_in_ratio(node, places, sizes), strict=True):
             shape[place] = size
     elif scales is not None and len(scales) == len(axes):
+        if not all(0 < scale < math.inf for scale in scales):
+            raise node.error(f"scales {list(scales)} must be positive")
         for axis, scale in zip(axes, scales, strict=True):
             shape[data.axis(axis)] = math.floor(shape[data.axis(axis)] * scale)
     else:

@@ -52,6 +52,14 @@ def _check_conv(node: Node, data: Tensor, weights: Tensor) -> None:
             f"{data.shape[1]} input channels in {group} groups do not fit "
             f"weights {list(weights.shape)}"
         )
+    if node.op_type == "Conv":
+        _check_bias(node, weights.shape[0])
+
+
+def _check_bias(node: Node, n_filters: int) -> None:
+    bias = node.optional(2)
+    if bias is not None and bias.shape != (n_filters,):
+        raise node.error(f"bias {list(bias.shape)} does not fit {n_filters} filters")
 
 
 @rule("ConvTranspose")
@@ -62,6 +70,12 @@ def _conv_transpose(node: Node) -> Sequence[Spec]:
         raise node.error(
             f"input {list(data.shape)} and weights {list(weights.shape)} do not go together"
         )
+    if group < 1 or data.shape[1] % group:
+        raise node.error(f"{data.shape[1]} input channels do not fit {group} groups")
+    kernel = node.integers("kernel_shape") or weights.shape[2:]
+    if kernel != weights.shape[2:]:
+        raise node.error(f"kernel_shape {list(kernel)} is not that of {list(weights.shape)}")
+    _check_bias(node, weights.shape[1] * group)
     spatial = node.integers("output_shape") or _transposed(node, data, weights)
     if len(spatial) != data.rank - 2:
         raise node.error(f"output_shape {list(spatial)} does not fit input {list(data.shape)}")
@@ -72,7 +86,7 @@ def _transposed(node: Node, data: Tensor, weights: Tensor) -> Shape:
     n = data.rank - 2
     strides, dilations = _per_axis(node, "strides", n, 1), _per_axis(node, "dilations", n, 1)
     extra, pads = _per_axis(node, "output_padding", n, 0), _pads(node, n)
-    if node.text("auto_pad", "NOTSET").startswith("SAME"):
+    if _auto_pad(node).startswith("SAME"):
         return tuple(size * stride for size, stride in zip(data.shape[2:], strides, strict=True))
     return tuple(
         stride * (size - 1) + more + (width - 1) * dilation + 1 - pads[i] - pads[i + n]
@@ -96,6 +110,8 @@ def _average_pool(node: Node) -> Sequence[Spec]:
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def _global_pool(node: Node) -> Sequence[Spec]:
     data = node.input(0)
+    if data.rank < 3:
+        raise node.error(f"needs [batch, channels, …], the input is {list(data.shape)}")
     return [(data.dtype, data.shape[:2] + (1,) * (data.rank - 2))]
 
 
@@ -111,8 +127,10 @@ def pool_shape(node: Node) -> Shape:
 def window_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     """The spatial dimensions a sliding window leaves."""
     n = data.rank - 2
+    if any(width < 1 for width in kernel):
+        raise node.error(f"a window of {list(kernel)} holds nothing")
     strides, dilations = _per_axis(node, "strides", n, 1), _per_axis(node, "dilations", n, 1)
-    mode, round_up = node.text("auto_pad", "NOTSET"), node.integer("ceil_mode", 0) == 1
+    mode, round_up = _auto_pad(node), node.integer("ceil_mode", 0) == 1
     pads = _pads(node, n) if mode in ("NOTSET", "") else (0,) * (2 * n)
     sizes = []
     for i, size in enumerate(data.shape[2:]):
@@ -131,6 +149,13 @@ def window_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
             "give larger spatial dimensions",
         )
     return tuple(max(size, 0) for size in sizes)
+
+
+def _auto_pad(node: Node) -> str:
+    mode = node.text("auto_pad", "NOTSET")
+    if mode not in ("", "NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
+        raise node.error(f"attribute 'auto_pad' = {mode!r} does not exist")
+    return mode
 
 
 def _per_axis(node: Node, name: str, n: int, default: int) -> Shape:

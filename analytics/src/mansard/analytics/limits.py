@@ -1,0 +1,64 @@
+"""What a number in a file can be at all; files may have been changed by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from mansard.core.errors import InputError
+from mansard.core.records import Manifest, ModelScore, Record, Trial
+
+LARGEST_COUNT = 2**63  # the columns are 64-bit integers
+# A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
+SHORTEST_S, LONGEST_S = 1e-12, 1e9
+LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
+_MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
+
+
+def check_manifest(manifest: Manifest, path: Path) -> None:
+    """Raises InputError for counts that cannot be."""
+    machine = manifest.machine
+    for record in (manifest, manifest.mode_read_back, machine, *machine.caches):
+        _check_counts(record, str(path), _MEASURE_AGAIN)
+
+
+def check_trial(trial: Trial, path: Path) -> None:
+    """Raises InputError for times or counts that cannot be, or lists that do not match."""
+    where = f"{path}, trial {trial.trial_id}"
+    _check_counts(trial, where, _MEASURE_AGAIN)
+    if any(not (math.isfinite(s) and s > 0) for s in trial.seconds_s):
+        problem = "a repetition has a time that is not positive"
+    elif any(not SHORTEST_S <= s <= LONGEST_S for s in trial.seconds_s):
+        problem = f"a repetition takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
+    elif len(trial.block) != len(trial.seconds_s):
+        problem = "repetitions and blocks differ in number"
+    elif len(trial.rejected_s) != len(trial.rejected_reason):
+        problem = "rejected times and reasons differ in number"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_score(score: ModelScore, path: Path) -> None:
+    """Raises InputError for a negative count, or one whose sum is beyond 63 bits."""
+    fix = "score the model again"
+    if len(score.model) > LONGEST_NAME:
+        raise InputError(
+            f"a model's name has {len(score.model)} characters", where=str(path), fix=fix
+        )
+    _check_counts(score, str(path), fix)
+    for layer in score.layers:
+        _check_counts(layer, f"{path}, model {score.model!r}, layer {layer.name!r}", fix)
+    for name in ("work_flop", "traffic_bytes"):
+        if sum(getattr(layer, name) or 0 for layer in score.layers) >= LARGEST_COUNT:
+            raise InputError(
+                f"{name} of model {score.model!r} is beyond 63 bits", where=str(path), fix=fix
+            )
+
+
+def _check_counts(record: Record, where: str, fix: str) -> None:
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        for count in value if isinstance(value, tuple) else (value,):
+            if isinstance(count, int) and not 0 <= count < LARGEST_COUNT:
+                raise InputError(f"{name} is negative or beyond 63 bits", where=where, fix=fix)
