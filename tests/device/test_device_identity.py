@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.device.cgroup import cpu_quota
 from mansard.device.identity import identify
 from mansard.device.state import read_state
 from mansard.device.system import parse_cpu_list, usable_cpus
@@ -78,6 +79,35 @@ def test_only_allowed_cpus_count(laptop: Path) -> None:
     machine = identify(laptop, allowed_cpus=(2, 3))
     assert machine.cpus == (2, 3)
     assert identify(laptop, allowed_cpus=(0, 2)).cpus == (0,)
+
+
+def test_a_container_is_limited_by_its_quota(laptop: Path) -> None:
+    write(laptop, "proc/self/cgroup", "0::/user.slice/job\n")
+    write(laptop, "sys/fs/cgroup/user.slice/cpu.max", "max 100000\n")
+    write(laptop, "sys/fs/cgroup/user.slice/job/cpu.max", "150000 100000\n")
+    write(laptop, "sys/fs/cgroup/user.slice/memory.max", "4194304\n")
+    assert cpu_quota(laptop) == 1.5
+    machine = identify(laptop, allowed_cpus=(0, 1, 2, 3))
+    assert machine.cpus == (0,)  # 1.5 CPUs pay for one whole thread
+    assert machine.memory_bytes == 4_194_304  # less than the 16 MiB of the machine
+    write(laptop, "sys/fs/cgroup/cpu.max", "50000 100000\n")
+    assert cpu_quota(laptop) == 0.5
+    assert identify(laptop, allowed_cpus=(0, 1, 2, 3)).cpus == (0,)
+
+
+def test_a_container_of_the_first_kind(tmp_path: Path) -> None:
+    write(tmp_path, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n")
+    write(tmp_path, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
+    assert cpu_quota(tmp_path) == 2.0
+    assert identify(tmp_path, allowed_cpus=(0, 1, 2)).cpus == (0, 1)
+    write(tmp_path, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+    assert cpu_quota(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["max 100000", "", "0", "1 0", "x y", "-1 100000"])
+def test_a_quota_that_is_none(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "sys/fs/cgroup/cpu.max", text)
+    assert cpu_quota(tmp_path) is None
 
 
 def test_a_jetson_is_known_by_its_device_tree(laptop: Path) -> None:

@@ -68,6 +68,15 @@ def test_working_sets_reach_from_half_of_l1_to_four_times_the_last_cache() -> No
     assert sizes == tuple(16 * KIB * 2**k for k in range(11))
 
 
+def test_the_end_of_the_sweep_is_measured_where_doubling_misses_it() -> None:
+    three = msgspec.structs.replace(
+        machine(6), caches=(cache(1, 32 * KIB, 1, 6), cache(3, 5 * MIB, 2, 6))
+    )
+    sizes = stream_working_sets(three, tuple(range(6)), points_per_octave=1)
+    # 6 × 32 KiB / 2 = 96 KiB, doubled nine times is 48 MiB; the end is 4 × 3 × 5 MiB = 60 MiB.
+    assert sizes[-2:] == (48 * MIB, 60 * MIB)
+
+
 def test_working_sets_leave_memory_for_others() -> None:
     sizes = stream_working_sets(machine(memory_bytes=16 * MIB), (0,), points_per_octave=1)
     assert max(sizes) == 4 * MIB  # a quarter of 16 MiB

@@ -102,7 +102,9 @@ def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path) -> None:
     assert states[0].remaining_s is None
     assert states[-1].remaining_s == 0
     assert len(read_rows(path / "trials.jsonl", Trial).rows) == 4
-    assert read_document(path / "manifest.json", Manifest).finished_utc is not None
+    manifest = read_document(path / "manifest.json", Manifest)
+    assert manifest.finished_utc is not None
+    assert "resumed" in manifest.unknown["finished_monotonic_s"]
 
 
 def test_a_torn_row_is_kept_aside_and_measured_again(tmp_path: Path) -> None:

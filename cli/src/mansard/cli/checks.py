@@ -29,6 +29,7 @@ def run_checks() -> tuple[Check, ...]:
         _check_python(),
         _check_machine(machine),
         _check_caches(machine),
+        _check_quota(),
         _check_pinning(machine),
         _check_load(machine),
         _check_kernels(),
@@ -61,6 +62,23 @@ def _check_caches(machine: MachineIdentity) -> Check:
         )
     sizes = (f"L{c.level} {c.size_bytes // 1024} KiB × {c.n_instances}" for c in machine.caches)
     return _ok("caches", ", ".join(sizes))
+
+
+def _check_quota() -> Check:
+    from mansard.device.cgroup import cpu_quota
+    from mansard.device.system import SYSTEM_ROOT
+
+    quota = cpu_quota(SYSTEM_ROOT)
+    if quota is None:
+        return _ok("CPU quota", "none")
+    return Check(
+        name="CPU quota",
+        status="missing" if quota < 1 else "ok",
+        detail=f"this container may use {quota:g} CPUs' worth of time",
+        fix="allow at least one whole CPU, or every sample will be interrupted"
+        if quota < 1
+        else None,
+    )
 
 
 def _check_pinning(machine: MachineIdentity) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mansard.cli.console import print_table
-from mansard.cli.scoring import layer_rows, score_rows
+from mansard.cli.scoring import is_free, layer_rows, score_rows
 from mansard.core.files import write_atomic
 from mansard.core.records import ModelScore
 
@@ -26,7 +26,9 @@ def write_score(scored: ModelScore, form: str, *, with_layers: bool, output: Pat
 
 def _print_tables(scored: ModelScore, with_layers: bool) -> None:
     if with_layers:
-        print_table(f"Layers of {scored.model}", *layer_rows(scored.layers))
+        n_free = sum(is_free(layer) for layer in scored.layers)
+        title = f"Layers of {scored.model}, without {n_free} that neither work nor move anything"
+        print_table(title, *layer_rows(scored.layers))
     print_table(f"{scored.model} (modelled)", *score_rows([scored]))
 
 

@@ -95,8 +95,13 @@ def score_rows(scores: Sequence[ModelScore]) -> tuple[tuple[str, ...], list[tupl
     return ("network", "batch", "precision", "phase", *_COLUMNS), rows
 
 
+def is_free(layer: LayerScore) -> bool:
+    """Whether a layer does nothing and moves nothing: a constant, a view, a shape."""
+    return layer.work_flop == 0 and layer.traffic_bytes == 0
+
+
 def layer_rows(layers: Sequence[LayerScore]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Columns and one row for each layer."""
+    """Columns and one row for each layer that is not free."""
     rows: list[tuple[str, ...]] = [
         (
             layer.name or f"(node {layer.index})",
@@ -111,6 +116,7 @@ def layer_rows(layers: Sequence[LayerScore]) -> tuple[tuple[str, ...], list[tupl
             _intensity(layer),
         )
         for layer in layers
+        if not is_free(layer)
     ]
     return (
         "layer",

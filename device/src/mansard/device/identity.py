@@ -10,6 +10,7 @@ from typing import Literal
 
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.records import MachineIdentity
+from mansard.device.cgroup import cpu_quota, memory_limit_bytes
 from mansard.device.system import SYSTEM_ROOT, read_text, usable_cpus
 from mansard.device.topology import data_caches, physical_cores
 
@@ -21,9 +22,10 @@ def identify(
 ) -> MachineIdentity:
     """The machine under ``root``; ``cpus`` holds one logical CPU per physical core.
 
-    ``allowed_cpus`` defaults to the CPUs this process may run on.
+    ``allowed_cpus`` defaults to the CPUs this process may run on. A container's quota of
+    CPU time limits their number, and its memory limit the memory.
     """
-    cpus = physical_cores(root, allowed_cpus or usable_cpus())
+    cpus = _within_quota(physical_cores(root, allowed_cpus or usable_cpus()), cpu_quota(root))
     memory_bytes = _memory_bytes(root)
     machine_hash = _machine_hash(root)
     unknown = {}
@@ -44,6 +46,11 @@ def identify(
         accelerators=_accelerators(root),
         unknown=unknown,
     )
+
+
+def _within_quota(cpus: tuple[int, ...], quota: float | None) -> tuple[int, ...]:
+    # A thread more than the quota pays for would have all of them stopped in turns.
+    return cpus if quota is None else cpus[: max(1, int(quota))]
 
 
 def _board(root: Path) -> str | None:
@@ -76,7 +83,10 @@ def _cpuinfo(root: Path) -> dict[str, str]:
 
 def _memory_bytes(root: Path) -> int | None:
     match = re.search(r"^MemTotal:\s*(\d+) kB$", read_text(root / "proc/meminfo") or "", re.M)
-    return int(match[1]) * 1024 if match else None
+    if match is None:
+        return None
+    total_bytes = int(match[1]) * 1024
+    return min(total_bytes, memory_limit_bytes(root) or total_bytes)
 
 
 def _operating_system(root: Path) -> str:

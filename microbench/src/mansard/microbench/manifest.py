@@ -67,17 +67,23 @@ def new_manifest(plan: Plan, meters: Meters) -> Manifest:
     )
 
 
-def finished(manifest: Manifest) -> Manifest:
-    """The same manifest, ended now."""
+def finished(manifest: Manifest, *, resumed: bool) -> Manifest:
+    """The same manifest, ended now.
+
+    The monotonic clock starts anew with every boot, so the end of a run that was
+    resumed has no place on the clock of its start.
+    """
     unknown = {
         name: reason
         for name, reason in manifest.unknown.items()
         if name not in {"finished_utc", "finished_monotonic_s"}
     }
+    if resumed:
+        unknown["finished_monotonic_s"] = "the run was resumed, perhaps after another boot"
     return msgspec.structs.replace(
         manifest,
         finished_utc=utc_now(),
-        finished_monotonic_s=time.monotonic(),
+        finished_monotonic_s=None if resumed else time.monotonic(),
         unknown=unknown,
     )
 

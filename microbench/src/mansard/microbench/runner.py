@@ -58,35 +58,41 @@ def run_plan(
     _check_cpus(plan)
     run_id = plan.run_id  # hashed once: a plan has hundreds of trials
     folder = make_folder(runs / run_id)
-    with ExitStack() as stack:
-        trials = stack.enter_context(RowWriter(folder / "trials.jsonl", Trial))
+    with RowWriter(folder / "trials.jsonl", Trial) as trials:
         done = _finished_trials(folder, plan, run_id)
         missing = [spec for spec in plan.trials if spec.trial_id not in done]
-        outcome = Outcome(
+        manifest = _open_manifest(folder, plan, meters)
+        with ExitStack() as stack:
+            instruments = _open_instruments(folder, meters if missing else NO_METERS, stack)
+            start_s = time.monotonic()
+            report = on_progress or _say_nothing
+            for number, spec in enumerate(missing):
+                report(_state(plan, len(missing), number, start_s, spec))
+                trials.append(make_trial(spec, plan, run_id, instruments, sampling))
+            report(_state(plan, len(missing), len(missing), start_s, None))
+        _finish_manifest(folder, manifest, resumed=bool(done))
+        return Outcome(
             run_id=run_id,
             folder=folder,
             n_measured=len(missing),
             n_resumed=len(done),
             torn_path=trials.torn_path,
         )
-        manifest = _open_manifest(folder, plan, meters)
-        if not missing:
-            _finish_manifest(folder, manifest)
-            return outcome
-        samples = (
-            stack.enter_context(RowWriter(folder / "samples.jsonl", PowerSample))
-            if meters.found
-            else None
-        )
-        instruments = Instruments(meters.found, samples)
-        start_s = time.monotonic()
-        report = on_progress or _say_nothing
-        for number, spec in enumerate(missing):
-            report(_state(plan, len(missing), number, start_s, spec))
-            trials.append(make_trial(spec, plan, run_id, instruments, sampling))
-        report(_state(plan, len(missing), len(missing), start_s, None))
-        _finish_manifest(folder, manifest)
-    return outcome
+
+
+def count_missing(plan: Plan, runs: Path) -> int:
+    """How many trials of ``plan`` are not in ``runs`` yet; raises as ``run_plan`` does."""
+    folder = runs / plan.run_id
+    if not (folder / "trials.jsonl").exists():
+        return len(plan.trials)
+    return len(plan.trials) - len(_finished_trials(folder, plan, plan.run_id))
+
+
+def _open_instruments(folder: Path, meters: Meters, stack: ExitStack) -> Instruments:
+    if not meters.found:
+        return Instruments((), None)
+    writer = RowWriter(folder / "samples.jsonl", PowerSample)
+    return Instruments(meters.found, stack.enter_context(writer))
 
 
 def _check_cpus(plan: Plan) -> None:
@@ -138,11 +144,11 @@ def _open_manifest(folder: Path, plan: Plan, meters: Meters) -> Manifest:
     return manifest
 
 
-def _finish_manifest(folder: Path, manifest: Manifest) -> None:
+def _finish_manifest(folder: Path, manifest: Manifest, *, resumed: bool) -> None:
     from mansard.microbench.manifest import finished
 
     if manifest.finished_utc is None:
-        write_document(folder / "manifest.json", finished(manifest))
+        write_document(folder / "manifest.json", finished(manifest, resumed=resumed))
 
 
 def _say_nothing(state: SweepState) -> None:

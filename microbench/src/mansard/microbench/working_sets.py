@@ -27,8 +27,8 @@ def stream_working_sets(
 ) -> tuple[int, ...]:
     """Working sets over all threads in bytes, from half of L1 to four times the last cache.
 
-    Sizes grow by equal ratios and are whole multiples of 4 KiB per thread, so
-    that every array of every kernel stays aligned and none is empty.
+    Sizes grow by equal ratios, the last step apart, and are whole multiples of 4 KiB
+    per thread, so that every array of every kernel stays aligned and none is empty.
     """
     first = cache_capacity_bytes(machine, cpus, 1)
     last = cache_capacity_bytes(machine, cpus, max((c.level for c in machine.caches), default=0))
@@ -39,9 +39,12 @@ def stream_working_sets(
     step = 2 ** (1 / points_per_octave)
     sizes = []
     size = start
-    while size <= end * 1.001:  # rounding must not drop the last point
+    while size < end * 0.999:  # rounding must not put the last point in twice
         sizes.append(_round_to_pages(size, len(cpus)))
         size *= step
+    # The end is always one of the points: the last power of two may lie at only twice the
+    # last cache, where much of the set still is in it.
+    sizes.append(_round_to_pages(end, len(cpus)))
     return tuple(dict.fromkeys(sizes))
 
 
