@@ -49,6 +49,14 @@ def test_counts_of_the_machine(tmp_path: Path) -> None:
         ingest(tmp_path)
 
 
+def test_two_caches_of_one_level(tmp_path: Path) -> None:
+    run = manifest("r")
+    machine = msgspec.structs.replace(run.machine, caches=run.machine.caches[:1] * 2)
+    write_run(tmp_path / "r", msgspec.structs.replace(run, machine=machine), [])
+    with pytest.raises(InputError, match="two caches have the same level"):
+        ingest(tmp_path)
+
+
 def test_counts_of_a_layer(tmp_path: Path) -> None:
     write_run(tmp_path / "r", manifest("r"), [])
     row = msgspec.structs.replace(layer(0, 1, 1), parameters=BEYOND)

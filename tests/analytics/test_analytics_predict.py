@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -97,6 +98,16 @@ def test_no_peak_no_guess(roofs: tuple[Roofline, ...]) -> None:
 def test_a_layer_without_work_needs_no_peak(roofs: tuple[Roofline, ...]) -> None:
     found = in_two_cores(roofs, layer(0, 0, 16_000_000, precision="int64"))
     assert found["time_s"] == pytest.approx(0.001)
+
+
+def test_integer_work_on_positions_is_timed_by_its_traffic(roofs: tuple[Roofline, ...]) -> None:
+    # 1000 additions of positions over 16 MB / 16 GB/s = 1 ms; no int64 peak is measured.
+    positions = msgspec.structs.replace(layer(0, 1000, 16_000_000, precision="int64"), macs=0)
+    assert in_two_cores(roofs, positions)["time_s"] == pytest.approx(0.001)
+    product = msgspec.structs.replace(positions, precision="int8", macs=500)
+    found = in_two_cores(roofs, product)
+    assert found["time_s"] is None
+    assert found["reason"] == "no int8 peak was measured in this mode"
 
 
 def test_an_unknown_layer_makes_the_time_unknown(roofs: tuple[Roofline, ...]) -> None:

@@ -31,7 +31,14 @@ def shell(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``command`` with the mansard command line in $@."""
     return subprocess.run(
-        ["/bin/sh", "-c", command, "sh", *MANSARD, *map(os.fspath, arguments)],
+        [
+            "/bin/sh",
+            "-c",
+            command,
+            "sh",
+            *MANSARD,
+            *(os.fspath(argument) for argument in arguments),
+        ],
         capture_output=True,
         text=True,
         timeout=60,

@@ -16,10 +16,13 @@ _MEASURE_AGAIN = "the file was changed by hand; measure again into another folde
 
 
 def check_manifest(manifest: Manifest, path: Path) -> None:
-    """Raises InputError for counts that cannot be."""
+    """Raises InputError for counts that cannot be, or two caches of one level."""
     machine = manifest.machine
     for record in (manifest, manifest.mode_read_back, machine, *machine.caches):
         _check_counts(record, str(path), _MEASURE_AGAIN)
+    levels = [cache.level for cache in machine.caches]
+    if len(set(levels)) < len(levels):
+        raise InputError("two caches have the same level", where=str(path), fix=_MEASURE_AGAIN)
 
 
 def check_trial(trial: Trial, path: Path) -> None:

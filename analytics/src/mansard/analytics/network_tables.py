@@ -66,15 +66,16 @@ def measurement_table(results: Results) -> Table:
                 str(row.batch),
                 shown(row.precision),
                 shown(row.engine),
+                row.source,
                 UNKNOWN if found is None else seconds(found.value, found.low, found.high),
                 str(len(row.seconds_s)),
             ]
         )
     return Table(
-        caption="Measured time of each network",
-        columns=("Network", "Batch", "Precision", "Engine", "Time", "Repetitions"),
+        caption="Times of networks that were run",
+        columns=("Network", "Batch", "Precision", "Engine", "Source", "Time", "Repetitions"),
         rows=rows,
-        numeric=frozenset({1, 4, 5}),
+        numeric=frozenset({1, 5, 6}),
     )
 
 

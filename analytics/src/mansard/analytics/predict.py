@@ -2,8 +2,12 @@
 
 T = sum over layers of max(W / P, Q / B_DRAM), with W in FLOP, Q in bytes, P the peak
 of the layer's precision and B_DRAM the bandwidth of main memory (docs/model.md).
-Launch overhead, cache reuse between layers and the efficiency of real kernels are
-not in it: it bounds the time from below.
+Launch overhead and the efficiency of real kernels would make it longer, fusion and
+cache reuse between layers shorter: none of them is in it.
+
+Integer work without multiply-adds (positions, masks, indices) is timed by its traffic
+alone: no integer peak is measured, and a few additions of positions must not make the
+time of a whole network unknown. Integer matrix products do need their peak.
 """
 
 from __future__ import annotations
@@ -72,8 +76,8 @@ def predict_layers(layers: pl.LazyFrame, roofs: Sequence[Roofline]) -> pl.LazyFr
 def predict_networks(layers: pl.LazyFrame) -> pl.LazyFrame:
     """Sums ``predict_layers`` over each network: one row per score and run.
 
-    ``time_s`` is null with a ``reason`` as soon as one layer's is; ``least_s`` then
-    still bounds it from below. ``memory_share`` is the share of time_s that
+    ``time_s`` is null with a ``reason`` as soon as one layer's is; ``least_s`` is then
+    the modelled time of what is known. ``memory_share`` is the share of time_s that
     memory-bound layers take; ``intensity`` is W / Q of the whole, FLOP/byte.
     """
     known = pl.col("time_s").null_count() == 0
@@ -123,9 +127,15 @@ def _with_ratios(summed: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _compute_time(peak: str) -> pl.Expr:
+    work = pl.col("work_flop")
+    return pl.when(~_needs_peak()).then(0.0).otherwise(work / pl.col(peak))
+
+
+def _needs_peak() -> pl.Expr:
     # Without work no peak is needed: a reshape in int64 is not unknown.
     work = pl.col("work_flop")
-    return pl.when(work == 0).then(0.0).otherwise(work / pl.col(peak))
+    integer = pl.col("layer_precision").str.contains("^(u?int|bool)") & (pl.col("macs") == 0)
+    return (work.is_null() | (work > 0)) & ~(integer & work.is_not_null())
 
 
 def _traffic_time(roof: str) -> pl.Expr:
@@ -139,7 +149,7 @@ def _slower(compute: pl.Expr, traffic: pl.Expr) -> pl.Expr:
 
 
 def _reason() -> pl.Expr:
-    missing_peak = (pl.col("work_flop") > 0) & pl.col("peak").is_null()
+    missing_peak = _needs_peak() & pl.col("peak").is_null()
     missing_roof = (pl.col("traffic_bytes") > 0) & pl.col("roof").is_null()
     return (
         pl.when(pl.col("work_flop").is_null())

@@ -41,7 +41,7 @@ class NetworkSummary(Record, frozen=True, kw_only=True):
     time_s: float | None
     low_s: float | None
     high_s: float | None
-    least_s: float  # the time of what is known: a lower bound also where time_s is None
+    least_s: float  # the modelled time of what is known, also where time_s is None
     bound: str | None
     memory_share: float | None
     energy_j: float | None
