@@ -1,9 +1,12 @@
 # `make` prints what there is to make; every target sets up what it needs.
-PYTHON ?= python3
+override PYTHON := $(or $(PYTHON),python3)
 MODE ?=
 MODELS ?=
 PROFILE ?= quick
 RUNS ?= runs
+# Handed on through the environment, so that the shell takes them as text, not as commands.
+# MODELS stands in the recipe as it is: quote a path with spaces as you would in the shell.
+export MODE PROFILE RUNS
 
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics cli
@@ -15,10 +18,10 @@ help: ## print this help
 	@echo "  settings: MODE=1c|2c|…|all  MODELS=\"a.onnx b.onnx\"  PROFILE=quick|full  RUNS=dir  PYTHON=python3.12"
 
 bench: setup ## measure this machine, score the networks, write the report
-	@$(BIN)/mansard bench --runs "$(RUNS)" --profile "$(PROFILE)" $(if $(MODE),--mode "$(MODE)") $(MODELS)
+	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $(MODELS)
 
 report: setup ## write the report again from what RUNS holds
-	@$(BIN)/mansard report --runs "$(RUNS)"
+	@$(BIN)/mansard report --runs "$$RUNS"
 
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor

@@ -14,7 +14,6 @@ from mansard.core.signals import turn_signals_into_interrupts
 from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_INTERRUPTED = 1, 130
-_INTERRUPTED = "interrupted; what was finished is kept, the same command resumes"
 
 
 def main() -> None:
@@ -35,10 +34,10 @@ def run(arguments: list[str]) -> int:
     except SystemExit as leaving:
         code = _exit_code(leaving)
         if code == EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
-            print_error(_INTERRUPTED)
+            print_error(_interrupted(arguments))
         return code
     except KeyboardInterrupt:
-        print_error(_INTERRUPTED)
+        print_error(_interrupted(arguments))
         return EXIT_INTERRUPTED
     except MansardError as error:
         if debug:
@@ -51,6 +50,13 @@ def run(arguments: list[str]) -> int:
         _print_unexpected(error)
         return EXIT_FAILURE
     return 0
+
+
+def _interrupted(arguments: list[str]) -> str:
+    # Only a bench takes long and keeps what it has; the others write all or nothing.
+    if "bench" in arguments:
+        return "interrupted; what was finished is kept, the same command resumes"
+    return "interrupted; nothing was written"
 
 
 def _print_unexpected(error: Exception) -> None:

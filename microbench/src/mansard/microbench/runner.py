@@ -69,7 +69,8 @@ def run_plan(
             for number, spec in enumerate(missing):
                 report(_state(plan, len(missing), number, start_s, spec))
                 trials.append(make_trial(spec, plan, run_id, instruments, sampling))
-            report(_state(plan, len(missing), len(missing), start_s, None))
+            if missing:
+                report(_state(plan, len(missing), len(missing), start_s, None))
         _finish_manifest(folder, manifest, resumed=bool(done))
         return Outcome(
             run_id=run_id,
