@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import onnx
 import pytest
-from onnx import parser
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Settings, load, score, score_loaded, totals
-
-
-def store(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Declared tensors that no node writes become stored ones, without a payload."""
-    written = {name for node in proto.graph.node for name in node.output}
-    for value in proto.graph.value_info:
-        if value.name not in written:
-            kind = value.type.tensor_type
-            dims = [size.dim_value for size in kind.shape.dim]
-            proto.graph.initializer.add(name=value.name, data_type=kind.elem_type, dims=dims)
-    return proto
-
-
-def model(body: str, signature: str, stored: str = "") -> bytes:
-    held = f"<{stored}>" if stored else ""
-    head = f'<ir_version: 8, opset_import: ["" : 17]> g ({signature}) => (float[] y)'
-    data: bytes = store(parser.parse_model(f"{head} {held} {{ {body} }}")).SerializeToString()
-    return data
+from tests.estimator.models import model
 
 
 def macs(found: ModelScore) -> int | None:

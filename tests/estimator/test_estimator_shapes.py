@@ -16,6 +16,7 @@ from mansard.estimator.dimensions import bind
 from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
 from mansard.estimator.tensors import Tensor
+from tests.estimator.models import store
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 
@@ -116,17 +117,6 @@ CASES: list[tuple[str, dict[str, int]]] = [
     (ARITHMETIC, {"n": 1, "h": 8, "w": 9}),
     (RECURRENT, {"batch": 5, "seq": 3}),
 ]
-
-
-def store(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Declared tensors that no node writes become stored ones, without a payload."""
-    written = {name for node in proto.graph.node for name in node.output}
-    for value in proto.graph.value_info:
-        if value.name not in written:
-            kind = value.type.tensor_type
-            dims = [size.dim_value for size in kind.shape.dim]
-            proto.graph.initializer.add(name=value.name, data_type=kind.elem_type, dims=dims)
-    return proto
 
 
 def run_all(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Arrays:

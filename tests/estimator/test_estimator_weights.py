@@ -3,31 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from mansard.core.records import LayerScore
 from mansard.estimator import score, totals
-
-
-def store(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Declared tensors that no node writes become stored ones, without a payload."""
-    written = {name for node in proto.graph.node for name in node.output}
-    for value in proto.graph.value_info:
-        if value.name not in written:
-            kind = value.type.tensor_type
-            dims = [size.dim_value for size in kind.shape.dim]
-            proto.graph.initializer.add(name=value.name, data_type=kind.elem_type, dims=dims)
-    return proto
-
-
-def layers(
-    body: str, signature: str, stored: str = "", precision: str | None = None
-) -> dict[str, LayerScore]:
-    held = f"<{stored}>" if stored else ""
-    head = f'<ir_version: 8, opset_import: ["" : 17]> g ({signature}) => (float[] y)'
-    data = store(parser.parse_model(f"{head} {held} {{ {body} }}")).SerializeToString()
-    return {layer.name: layer for layer in score(data, precision=precision).layers}
+from tests.estimator.models import layers, store
 
 
 def test_initialisers() -> None:
@@ -101,10 +80,12 @@ def test_running_statistics_are_stored_but_not_learned() -> None:
 
 
 def test_integers_are_indices_and_keep_their_width() -> None:
-    rows = layers("y = Gather(t, i)", "float[5] unused", "float[100,8] t, int64[3] i", "fp16")
+    rows = layers(
+        "y = Gather(t, i)", "float[5] unused", "float[100,8] t, int64[3] i", precision="fp16"
+    )
     # constant from constants: nothing is left to do at run time
     assert (rows["y"].parameters, rows["y"].traffic_bytes) == (0, 0)
-    rows = layers("y = Gather(t, i)", "int64[3] i", "float[100,8] t", "fp16")
+    rows = layers("y = Gather(t, i)", "int64[3] i", "float[100,8] t", precision="fp16")
     assert (rows["y"].parameters, rows["y"].weight_bytes) == (800, 1600)
     assert rows["y"].input_bytes == 24
     assert rows["y"].traffic_bytes == 48 + 48 + 24

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from onnx import parser
 
 from mansard.core.errors import ModelError
-from mansard.core.records import LayerScore
-from mansard.estimator import score
-
-
-def layer(body: str, signature: str, weights: str = "") -> LayerScore:
-    stored = f"<{weights}>" if weights else ""
-    head = f'<ir_version: 8, opset_import: ["" : 17]> g ({signature}) => (float[] y)'
-    text = f"{head} {stored} {{ {body} }}"
-    data = parser.parse_model(text).SerializeToString()
-    return score(data).layers[-1]
+from tests.estimator.models import layer
 
 
 def test_convolution() -> None:

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from onnx import parser
 
 from mansard.core.errors import ModelError
-from mansard.core.records import LayerScore
-from mansard.estimator import score
-
-
-def layer(body: str, signature: str, opset: int = 17) -> LayerScore:
-    text = (
-        f'<ir_version: 8, opset_import: ["" : {opset}]> g ({signature}) => (float[] y) {{ {body} }}'
-    )
-    return score(parser.parse_model(text).SerializeToString()).layers[-1]
+from tests.estimator.models import layer
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,8 @@ import pytest
 from onnx import parser
 
 from mansard.core.errors import ModelError
-from mansard.core.records import LayerScore
 from mansard.estimator import score
-
-
-def layer(body: str, signature: str) -> LayerScore:
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({signature}) => (float[] y) {{ {body} }}'
-    return score(parser.parse_model(text).SerializeToString()).layers[-1]
+from tests.estimator.models import layer
 
 
 def test_lstm() -> None:

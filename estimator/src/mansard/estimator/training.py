@@ -11,10 +11,10 @@ gradients of a tensor that several nodes read, and recomputation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import MappingProxyType
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost, Formula
+from mansard.estimator.derivatives import derivative
 from mansard.estimator.formulas.movement import MOVING, PICKING
 from mansard.estimator.formulas.recurrent import recurrent_macs
 from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
@@ -23,39 +23,9 @@ from mansard.estimator.weights import LayerWeights, is_weight, slots
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum"})
 
-# The gradient goes on as it is: no work, and no bytes where shapes are equal.
+# The gradient goes on as it is: no work, and no bytes where shapes are equal. What was
+# subtracted gets it negated.
 PASSING = frozenset({"Add", "Sub", "Sum", "Identity"})
-
-# operator -> (simple operations, functions) for each output element and each operand
-# that needs a gradient, from the derivative written with the saved output y.
-_PER_OPERAND = MappingProxyType(
-    {
-        "Div": (2, 0),  # dy / b, and -dy·y / b: two on average
-        "Mul": (1, 0),
-        "Relu": (1, 0),  # mask
-        "Clip": (1, 0),
-        "LeakyRelu": (1, 0),
-        "HardSigmoid": (1, 0),
-        "HardSwish": (3, 0),
-        "Where": (1, 0),
-        "Sigmoid": (3, 0),  # dy·y·(1 - y)
-        "Tanh": (3, 0),  # dy·(1 - y²)
-        "Exp": (1, 0),  # dy·y
-        "Log": (1, 0),
-        "Sqrt": (2, 0),  # dy / (2·y)
-        "Reciprocal": (3, 0),  # -dy·y²
-        "Pow": (2, 1),  # dy·p·x^(p - 1)
-        "Erf": (3, 1),  # dy·2/√π·exp(-x²)
-        "Gelu": (8, 2),  # dy·(cdf(x) + x·pdf(x))
-        "Softmax": (4, 0),  # y·(dy - Σ dy·y)
-        "LogSoftmax": (3, 1),  # dy - exp(y)·Σ dy
-        "MaxPool": (1, 0),  # added where the maximum was
-        "Gather": (1, 0),  # added into the table
-        "Cast": (0, 0),
-        "ReduceSum": (0, 0),
-        "ReduceMean": (1, 0),
-    }
-)
 
 # Normalisations give all their gradients in one go: two sums over dy and dy·x̂, the
 # data gradient, and the normalised x̂ again; 11 operations an element.
@@ -128,10 +98,7 @@ def _backward(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cos
     forward = formula.function(node)
     names = {tensor.name for tensor in operands}
     if node.op_type in PRODUCTS:
-        factors = [t for t in node.inputs[:2] if t is not None and t.name in names]
-        has_bias = any(t is not None and t.name in names for t in node.inputs[2:])
-        bias = Cost(simple=node.output.n_elements if has_bias else 0)
-        return Cost(macs=forward.macs) * len(factors) + bias
+        return _product_backward(node, forward, names)
     if node.op_type in GATES:
         return _recurrent_backward(node, forward, names)
     if forward.macs:
@@ -140,6 +107,30 @@ def _backward(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cos
     if node.op_type in _NORMALIZATIONS:
         return Cost(simple=_NORMALIZATION_SIMPLE * node.output.n_elements)
     return _elementwise_backward(node, formula, forward, operands)
+
+
+def _product_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
+    if node.op_type == "Einsum":
+        return _einsum_backward(node, forward, names)
+    factors = [t for t in node.inputs[:2] if t is not None and t.name in names]
+    biases = [t for t in node.inputs[2:] if t is not None and t.name in names]
+    sums = sum(max(node.output.n_elements - bias.n_elements, 0) for bias in biases)
+    return Cost(macs=forward.macs) * len(factors) + Cost(simple=sums)
+
+
+def _einsum_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
+    if len(node.present) == 1:
+        return NOTHING  # a transposition, or a sum whose gradient is repeated
+    factors = [tensor for tensor in node.present if tensor.name in names]
+    if forward.macs:
+        return Cost(macs=forward.macs) * len(factors)
+    # Nothing was summed forwards: what an operand was repeated for is summed backwards.
+    n_summed = sum(tensor.n_elements < node.output.n_elements for tensor in factors)
+    return Cost(macs=forward.simple * n_summed, simple=forward.simple * (len(factors) - n_summed))
+
+
+def _is_subtracted(node: Node, tensor: Tensor) -> bool:
+    return node.op_type == "Sub" and node.input(1).name == tensor.name
 
 
 def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
@@ -167,16 +158,17 @@ def _elementwise_backward(
             return Cost(simple=n)
         return Cost(simple=sums if node.op_type == "Expand" else 0)
     if node.op_type in PASSING:
-        return Cost(simple=sums)
-    counts = _PER_OPERAND.get(node.op_type)
-    if counts is None:
+        negations = sum(t.n_elements for t in operands if _is_subtracted(node, t))
+        return Cost(simple=sums + negations)
+    names = {operand.name for operand in operands}
+    used = [i for i, t in enumerate(node.inputs) if t is not None and t.name in names]
+    each = [derivative(node, position) for position in used]
+    if None in each:
         return Cost(simple=forward.simple, functions=forward.functions) * len(operands)
     if node.op_type in PICKING:
         sums = 0
     size = max(n, operands[0].n_elements) if node.op_type.startswith("Reduce") else n
-    return Cost(simple=counts[0] * size, functions=counts[1] * size) * len(operands) + Cost(
-        simple=sums
-    )
+    return sum((cost * size for cost in each if cost is not None), Cost(simple=sums))
 
 
 def _backward_traffic(
@@ -189,9 +181,9 @@ def _backward_traffic(
     results = sum(operand.n_bytes(precision) for operand in operands)
     inputs = sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.dtype.is_float)
     if node.op_type in PASSING:
-        summed = [o for o in operands if o.shape != node.output.shape]
-        written = sum(operand.n_bytes(precision) for operand in summed)
-        return Cost(read_bytes=gradient * len(summed), write_bytes=written)
+        made = [o for o in operands if o.shape != node.output.shape or _is_subtracted(node, o)]
+        written = sum(operand.n_bytes(precision) for operand in made)
+        return Cost(read_bytes=gradient * len(made), write_bytes=written)
     if node.op_type in PRODUCTS:
         # One kernel for each gradient: it reads the other operand, not its own.
         others = sum(inputs - operand.n_bytes(precision) for operand in operands)

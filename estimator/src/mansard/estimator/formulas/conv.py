@@ -29,8 +29,11 @@ def conv_integer(node: Node) -> Cost:
 
 @register("QLinearConv", not_weights=(1, 2, 4, 5, 6, 7))
 def qlinear_conv(node: Node) -> Cost:
-    """Convolution, then scale, round and clamp of each output (4 operations), and the bias."""
-    per_element = 5 if node.has(8) else 4
+    """Convolution, the bias, and 5 operations for each output.
+
+    They are: scale, round, add the zero point, clamp twice.
+    """
+    per_element = 6 if node.has(8) else 5
     macs = conv_macs(node.output.shape, node.input(3).shape)
     return Cost(macs=macs, simple=per_element * node.output.n_elements)
 

@@ -73,7 +73,6 @@ PER_ELEMENT = {
     "Sigmoid": (3, 1),  # 1 / (1 + exp(-x))
     "Softplus": (1, 2),  # log(1 + exp(x))
     "Softsign": (3, 0),  # x / (1 + |x|)
-    "Swish": (4, 1),  # x · sigmoid(x)
     "ThresholdedRelu": (1, 0),
 }
 
@@ -115,6 +114,13 @@ def gelu_microsoft(node: Node) -> Cost:
 def gelu_with_bias(node: Node) -> Cost:
     """A bias, then Gelu: exactly (4) or with tanh (8 operations), and a function."""
     simple = (8 if node.op_type == "FastGelu" else 4) + (1 if node.has(1) else 0)
+    return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
+
+
+@register("Swish")
+def swish(node: Node) -> Cost:
+    """x · sigmoid(a·x): 4 operations and a function for each element, 5 where a is not 1."""
+    simple = 4 if node.number("alpha", 1.0) == 1.0 else 5
     return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
 
 

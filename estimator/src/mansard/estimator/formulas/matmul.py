@@ -24,8 +24,8 @@ def matmul_integer(node: Node) -> Cost:
 
 @register("QLinearMatMul", not_weights=(1, 2, 4, 5, 6, 7))
 def qlinear_matmul(node: Node) -> Cost:
-    """As MatMul, then scale, round and clamp of each output (4 operations)."""
-    return matmul(node) + Cost(simple=4 * node.output.n_elements)
+    """As MatMul; then scale, round, add the zero point and clamp twice for each output."""
+    return matmul(node) + Cost(simple=5 * node.output.n_elements)
 
 
 @register("Gemm")

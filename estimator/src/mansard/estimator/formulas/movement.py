@@ -14,7 +14,7 @@ VIEWS = ("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 PICKING = ("Compress", "Gather", "GatherElements", "GatherND", "Slice")
 
 MOVING = (
-    *("Bernoulli", "BitCast", "Cast", "CastLike", "CenterCropPad", "Col2Im", "Concat", "Constant"),
+    *("Bernoulli", "BitCast", "Cast", "CastLike", "CenterCropPad", "Concat", "Constant"),
     *(
         "ConstantOfShape",
         "DepthToSpace",
@@ -47,6 +47,12 @@ def pick(node: Node) -> Cost:  # noqa: ARG001
 def move(node: Node) -> Cost:  # noqa: ARG001
     """No work; reads its inputs and writes its outputs."""
     return NOTHING
+
+
+@register("Col2Im", not_weights=(1, 2))
+def col2im(node: Node) -> Cost:
+    """Each element of the columns is added into the image."""
+    return Cost(simple=node.input(0).n_elements)
 
 
 @register("Scatter", "ScatterElements", "ScatterND", not_weights=(1,))

@@ -5,6 +5,8 @@ https://onnx.ai/onnx/operators/onnx__BatchNormalization.html, …__LayerNormaliz
 
 from __future__ import annotations
 
+import math
+
 from mansard.estimator.cost import Cost
 from mansard.estimator.formulas.registry import register
 from mansard.estimator.tensors import Node
@@ -50,14 +52,24 @@ def skip_layer_normalization(node: Node) -> Cost:
 
 @register("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Cost:
-    """For each element: sum, deviation, square, sum, factor."""
-    return Cost(simple=5 * node.output.n_elements)
+    """For each element: sum, deviation, square, sum, factor.
+
+    For each group that is normalised: two divisions, an addition and a root.
+    """
+    data = node.input(0)
+    axes = node.integers("axes")
+    averaged = {data.axis(axis) for axis in ((0, 2, 3) if axes is None else axes)}
+    n_groups = math.prod(size for i, size in enumerate(data.shape) if i not in averaged)
+    return Cost(simple=5 * data.n_elements + 3 * n_groups, functions=n_groups)
 
 
 @register("LpNormalization")
 def lp_normalization(node: Node) -> Cost:
-    """Power, sum and factor of each element."""
-    return Cost(simple=3 * node.output.n_elements)
+    """Power, sum and factor of each element; for p = 2 a root of each group's sum."""
+    n = node.output.n_elements
+    width = node.output.shape[node.output.axis(node.integer("axis", -1))]
+    n_groups = n // max(width, 1)
+    return Cost(simple=3 * n, functions=0 if node.integer("p", 2) == 1 else n_groups)
 
 
 @register("Softmax")
@@ -70,7 +82,13 @@ def softmax(node: Node) -> Cost:
 @register("LogSoftmax")
 def log_softmax(node: Node) -> Cost:
     """As Softmax, with a difference in place of the quotient and a logarithm for each row."""
-    n, width = node.output.n_elements, max(node.output.shape[-1:] or (1,))
+    data = node.output
+    if node.opset < 13:
+        # The axes from this one on are one row.
+        width = math.prod(data.shape[data.axis(node.integer("axis", 1)) :])
+    else:
+        width = data.shape[data.axis(node.integer("axis", -1))]
+    n = data.n_elements
     return Cost(simple=4 * n, functions=n + n // max(width, 1))
 
 

@@ -23,9 +23,11 @@ def average_pool(node: Node) -> Cost:
 
 @register("LpPool")
 def lp_pool(node: Node) -> Cost:
-    """Powers of all elements of the window, additions, a root."""
-    n = node.output.n_elements
-    return Cost(simple=(2 * _window(node) - 1) * n, functions=n)
+    """Powers of all elements of the window, additions, a root (none for p = 1).
+
+    A power is one operation for p = 1 or 2, three for 3, otherwise one and a function.
+    """
+    return _norm(node, _window(node) * node.output.n_elements)
 
 
 @register("GlobalMaxPool")
@@ -42,9 +44,19 @@ def global_average_pool(node: Node) -> Cost:
 
 @register("GlobalLpPool")
 def global_lp_pool(node: Node) -> Cost:
-    """Powers of all elements of a channel, additions, a root."""
-    n = node.output.n_elements
-    return Cost(simple=max(2 * node.input(0).n_elements - n, 0), functions=n)
+    """Powers of all elements of a channel, additions, a root; counted as in LpPool."""
+    return _norm(node, node.input(0).n_elements)
+
+
+# order p -> operations of |x|^p: absolute value, square, or absolute value and two products
+_POWERS = {1.0: Cost(simple=1), 2.0: Cost(simple=1), 3.0: Cost(simple=3)}
+
+
+def _norm(node: Node, n_terms: int) -> Cost:
+    n, order = node.output.n_elements, node.number("p", 2)
+    additions = Cost(simple=max(n_terms - n, 0))
+    roots = Cost(functions=0 if order == 1 else n)
+    return _POWERS.get(order, Cost(simple=1, functions=1)) * n_terms + additions + roots
 
 
 def _window(node: Node) -> int:

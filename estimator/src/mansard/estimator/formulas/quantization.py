@@ -9,17 +9,21 @@ from mansard.estimator.tensors import Node
 
 @register("QuantizeLinear", not_weights=(1, 2))
 def quantize(node: Node) -> Cost:
-    """Divide, round, add the zero point, clamp twice."""
-    return Cost(simple=5 * node.output.n_elements)
+    """Divide, round, add the zero point where one is given, clamp twice."""
+    return Cost(simple=(4 + node.has(2)) * node.output.n_elements)
 
 
 @register("DequantizeLinear", not_weights=(1, 2))
 def dequantize(node: Node) -> Cost:
-    """Subtract the zero point, multiply."""
-    return Cost(simple=2 * node.output.n_elements)
+    """Subtract the zero point where one is given, multiply."""
+    return Cost(simple=(1 + node.has(2)) * node.output.n_elements)
 
 
 @register("DynamicQuantizeLinear")
 def dynamic_quantize(node: Node) -> Cost:
-    """Minimum and maximum of all elements, then as QuantizeLinear."""
-    return Cost(simple=7 * node.output.n_elements)
+    """Minimum and maximum of all elements and 0, then as QuantizeLinear.
+
+    Once for the tensor: the scale (difference, quotient) and the zero point (quotient,
+    difference, clamp twice, round).
+    """
+    return Cost(simple=7 * node.output.n_elements + 7)

@@ -41,8 +41,14 @@ def lstm(node: Node) -> Cost:
 
 @register("GRU", not_weights=(4, 5))
 def gru(node: Node) -> Cost:
-    """3 gates: z, r by sigmoid, h by tanh; r multiplies once; H = (1 - z)·h + z·H."""
+    """3 gates: z, r by sigmoid, h by tanh; r multiplies once; H = (1 - z)·h + z·H.
+
+    Each gate adds its two halves, and a bias once more; with ``linear_before_reset``
+    h has two biases, for r multiplies one of them.
+    """
     cell = 3 * Cost(simple=2 if node.has(3) else 1) + 2 * _SIGMOID + _TANH + Cost(simple=5)
+    if node.has(3) and node.integer("linear_before_reset", 0):
+        cell += Cost(simple=1)
     return _with_macs(node, cell)
 
 

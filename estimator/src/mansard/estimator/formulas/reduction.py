@@ -39,9 +39,12 @@ def reduce_log_sum(node: Node) -> Cost:
 
 @register("ReduceLogSumExp", not_weights=(1,))
 def reduce_log_sum_exp(node: Node) -> Cost:
-    """Maximum, difference and exp of each element, additions, a logarithm for each output."""
-    n = node.input(0).n_elements
-    return Cost(simple=2 * _folds(node) + n, functions=n + node.output.n_elements)
+    """Maximum, difference and exp of each element, additions.
+
+    For each output a logarithm, and the maximum is added again.
+    """
+    n, n_outputs = node.input(0).n_elements, node.output.n_elements
+    return Cost(simple=2 * _folds(node) + n + n_outputs, functions=n + n_outputs)
 
 
 @register("CumProd", "CumSum", not_weights=(1,))
