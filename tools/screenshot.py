@@ -73,10 +73,13 @@ def _take(chromium: webdriver.Chrome, arguments: argparse.Namespace) -> bytes:
             _choose(chromium, name, value)
     area = chromium.execute_script(
         "const e = arguments[0] ? document.getElementById(arguments[0]) : document.documentElement;"
+        "if (!e) { return null; }"
         "const r = e.getBoundingClientRect();"
         "return [r.left + scrollX, r.top + scrollY, r.width, e.scrollHeight]",
         arguments.section,
     )
+    if area is None:
+        raise SystemExit(f"the report has no section {arguments.section!r}")
     left, top, width, height = area
     clip = {
         "x": left,
