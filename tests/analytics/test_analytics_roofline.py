@@ -105,9 +105,9 @@ def test_a_set_just_above_the_last_cache_belongs_nowhere(tmp_path: Path) -> None
 
 
 def test_a_level_too_small_beside_the_one_below_says_so(tmp_path: Path) -> None:
-    # 1.5 × 2 × 1 MiB = 3 MiB begin where 0.75 × 4 MiB = 3 MiB end: nothing is in between.
+    # Two L2 hold 2 MiB; 2.25 MiB of L3 are less than 1.1² = 1.21 times that.
     plain = machine()
-    small = msgspec.structs.replace(plain.caches[2], size_bytes=4 * MIB)
+    small = msgspec.structs.replace(plain.caches[2], size_bytes=2 * MIB + MIB // 4)
     on = msgspec.structs.replace(plain, caches=(*plain.caches[:2], small))
     trials = [trial("r", "read", 16e9, working_set_bytes=64 * MIB)]
     level = one_run(tmp_path, trials, on).bandwidth("L3")

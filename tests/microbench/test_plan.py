@@ -77,6 +77,20 @@ def test_the_end_of_the_sweep_is_measured_where_doubling_misses_it() -> None:
     assert sizes[-2:] == (48 * MIB, 60 * MIB)
 
 
+def test_a_level_hardly_larger_than_the_one_below_gets_a_size_of_its_own() -> None:
+    # AGX Orin: 12 cores with 64 KiB L1 and 256 KiB L2 each, and 2 MiB L3 for each cluster of 4.
+    orin = msgspec.structs.replace(
+        machine(12),
+        caches=(cache(1, 64 * KIB, 1, 12), cache(2, 256 * KIB, 1, 12), cache(3, 2 * MIB, 4, 12)),
+    )
+    sizes = stream_working_sets(orin, tuple(range(12)), points_per_octave=1)
+    # L2 holds 3 MiB, L3 6 MiB; the middle is √18 = 4.243 MiB, in steps of 12 × 4 KiB 4.265 MiB:
+    # 4.243 × 1024 / 48 = 90.5, so 90 or 91 steps of 48 KiB.
+    between = [size for size in sizes if 3.9 * MIB < size < 4.7 * MIB]
+    assert between in ([90 * 48 * KIB], [91 * 48 * KIB])
+    assert sizes[-1] == 24 * MIB
+
+
 def test_working_sets_leave_memory_for_others() -> None:
     sizes = stream_working_sets(machine(memory_bytes=16 * MIB), (0,), points_per_octave=1)
     assert max(sizes) == 4 * MIB  # a quarter of 16 MiB

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.core.caches import capacity_bytes
+from mansard.core.caches import level_windows
 from mansard.core.records import MachineIdentity, Record
 
-# A set that fills a level to the brim already misses (other data, the stack and the
-# page tables live there too); one just above the previous level still hits in it.
-UPPER_MARGIN = 0.75
-LOWER_MARGIN = 1.5
 # STREAM's rule is arrays of four times the last caches; three are enough for one
 # pass over a set that an LRU-like cache cannot keep, two are used where no larger
 # set was measured.
@@ -40,19 +36,17 @@ def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level,
     """
     if not machine.caches:
         return ()
-    levels: list[Level] = []
-    below = 0.0
-    for cache in sorted(machine.caches, key=lambda cache: cache.level):
-        capacity = capacity_bytes(cache, cpus)
-        levels.append(
-            Level(
-                name=f"L{cache.level}",
-                capacity_bytes=capacity,
-                low_bytes=LOWER_MARGIN * below,
-                high_bytes=UPPER_MARGIN * capacity,
-            )
+    windows = level_windows(machine.caches, cpus)
+    levels = [
+        Level(
+            name=f"L{window.level}",
+            capacity_bytes=window.capacity_bytes,
+            low_bytes=window.low_bytes,
+            high_bytes=window.high_bytes,
         )
-        below = float(capacity)
+        for window in windows
+    ]
+    below = float(windows[-1].capacity_bytes)
     levels.append(
         Level(
             name=DRAM,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mansard.core.caches import capacity_bytes
+import math
+
+from mansard.core.caches import capacity_bytes, level_windows
 from mansard.core.records import MachineIdentity
 
 _KIB, _MIB = 1024, 1024**2
@@ -27,8 +29,9 @@ def stream_working_sets(
 ) -> tuple[int, ...]:
     """Working sets over all threads in bytes, from half of L1 to four times the last cache.
 
-    Sizes grow by equal ratios, the last step apart, and are whole multiples of 4 KiB
-    per thread, so that every array of every kernel stays aligned and none is empty.
+    Sizes grow by equal ratios, the last step apart, with one more for a cache level that
+    they would step over, and are whole multiples of 4 KiB per thread, so that every array
+    of every kernel stays aligned and none is empty.
     """
     first = cache_capacity_bytes(machine, cpus, 1)
     last = cache_capacity_bytes(machine, cpus, max((c.level for c in machine.caches), default=0))
@@ -45,7 +48,18 @@ def stream_working_sets(
     # The end is always one of the points: the last power of two may lie at only twice the
     # last cache, where much of the set still is in it.
     sizes.append(_round_to_pages(end, len(cpus)))
-    return tuple(dict.fromkeys(sizes))
+    sizes += _level_middles(machine, cpus, sizes)
+    return tuple(sorted(set(sizes)))
+
+
+def _level_middles(machine: MachineIdentity, cpus: tuple[int, ...], sizes: list[int]) -> list[int]:
+    """A size in the middle of each cache level that none of ``sizes`` falls into."""
+    return [
+        _round_to_pages(math.sqrt(window.low_bytes * window.high_bytes), len(cpus))
+        for window in level_windows(machine.caches, cpus)
+        if 0 < window.low_bytes < window.high_bytes
+        and not any(window.low_bytes < size <= window.high_bytes for size in sizes)
+    ]
 
 
 def fma_working_set(machine: MachineIdentity, cpus: tuple[int, ...]) -> int:
