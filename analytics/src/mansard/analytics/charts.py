@@ -7,6 +7,7 @@ light and dark. All charts share a parameter ``mode``; the page keeps them in st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import altair as alt
 import polars as pl
@@ -155,9 +156,9 @@ def inline(frame: pl.DataFrame) -> alt.InlineData:
 
 def _sweep(layers: Sequence[alt.Chart], mode: alt.Parameter, description: str) -> alt.LayerChart:
     in_mode = [layer.transform_filter(f"datum.mode === {mode.name}") for layer in layers]
-    chart: alt.LayerChart = (
-        alt.layer(*in_mode)
-        .add_params(mode)
-        .properties(width=WIDTH_PX, height=HEIGHT_PX, description=description)
+    # Altair's versions differ in what they say layer and add_params return.
+    layered: Any = alt.layer(*in_mode)
+    chart = layered.add_params(mode).properties(
+        width=WIDTH_PX, height=HEIGHT_PX, description=description
     )
-    return chart
+    return cast("alt.LayerChart", chart)
