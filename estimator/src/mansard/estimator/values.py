@@ -141,12 +141,16 @@ def _nonzero(node: Node, _shape: Shape) -> Array:
     return np.asarray(np.nonzero(node.value(0)))
 
 
+def _broadcast(node: Node) -> list[Array]:
+    return list(np.broadcast_arrays(*(np.asarray(tensor.value) for tensor in node.present)))
+
+
 def _minimum(node: Node, _shape: Shape) -> Array:
-    return np.asarray(np.minimum.reduce(np.broadcast_arrays(*(t.value for t in node.present))))  # type: ignore[arg-type]
+    return np.asarray(np.minimum.reduce(np.stack(_broadcast(node))))
 
 
 def _maximum(node: Node, _shape: Shape) -> Array:
-    return np.asarray(np.maximum.reduce(np.broadcast_arrays(*(t.value for t in node.present))))  # type: ignore[arg-type]
+    return np.asarray(np.maximum.reduce(np.stack(_broadcast(node))))
 
 
 def _expand(node: Node, shape: Shape) -> Array:
