@@ -146,11 +146,11 @@ def _broadcast(node: Node) -> list[Array]:
 
 
 def _minimum(node: Node, _shape: Shape) -> Array:
-    return np.asarray(np.minimum.reduce(np.stack(_broadcast(node))))
+    return np.asarray(np.stack(_broadcast(node)).min(axis=0))
 
 
 def _maximum(node: Node, _shape: Shape) -> Array:
-    return np.asarray(np.maximum.reduce(np.stack(_broadcast(node))))
+    return np.asarray(np.stack(_broadcast(node)).max(axis=0))
 
 
 def _expand(node: Node, shape: Shape) -> Array:
