@@ -71,10 +71,14 @@ class Roofline(Record, frozen=True, kw_only=True):
         )
 
     def bandwidth(self, level: str) -> Ceiling:
-        """The roof of ``level``: its fastest kernel, since a roof must bound every mix."""
+        """The roof of ``level``: its fastest kernel, since a roof must bound every mix.
+
+        Fastest by the lower end of the interval: of several noisy rates the greatest is
+        mostly the luckiest, and a wide interval must not make a roof.
+        """
         measured = [c for c in self.bandwidths if c.subject == level and c.value is not None]
         if measured:
-            return max(measured, key=lambda ceiling: ceiling.value or 0.0)
+            return max(measured, key=lambda c: (c.low is not None, c.low or c.value or 0.0))
         for ceiling in self.bandwidths:
             if ceiling.subject == level:
                 return _missing(level, None, "B/s", ceiling.unknown["value"])
