@@ -26,8 +26,10 @@ def protocol_facts(results: Results) -> list[str]:
     n_accepted, n_rejected = int(trials["n_accepted"].sum()), int(trials["n_rejected"].sum())
     total = n_accepted + n_rejected
     share = f" ({100 * n_rejected / total:.1f} %)" if total else ""
+    n_runs = len(results.roofs)
+    runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
     return [
-        f"{len(trials):,} trials in {len(results.roofs)} runs; {n_accepted:,} samples accepted, "
+        f"{len(trials):,} trials in {runs}; {n_accepted:,} samples accepted, "
         f"{n_rejected:,} rejected{share}.",
         *_rejections(results),
     ]
@@ -93,21 +95,39 @@ def meter_facts(results: Results) -> list[str]:
     return list(facts)
 
 
+def _short_commit(manifest: Manifest) -> str:
+    """The commit's first twelve digits, with the mark of a changed checkout."""
+    if manifest.commit is None:
+        return f"unknown: {manifest.unknown['commit']}"
+    number, mark, rest = manifest.commit.partition("-")
+    return f"{number[:12]}{mark}{rest}"
+
+
+def _minute(utc: str) -> str:
+    """``2026-11-21T04:19:52+00:00`` as ``2026-11-21 04:19``."""
+    return utc[:16].replace("T", " ")
+
+
 def provenance_table(results: Results) -> Table:
     """Which run came from where: ids, versions, times."""
     rows = []
     for roof in results.roofs:
         manifest = results.dataset.manifest(roof.run_id)
-        versions = ", ".join(f"{name} {value}" for name, value in sorted(manifest.versions.items()))
+        # "mansard" has a column of its own; kernels are named by the hash of their source.
+        versions = ", ".join(
+            f"{name} {value}"
+            for name, value in sorted(manifest.versions.items())
+            if name != "mansard"
+        )
         rows.append(
             [
                 shown(manifest.run_id),
                 shown(roof.label),
                 shown(manifest.profile),
                 shown(manifest.tool_version),
-                shown(manifest.commit or f"unknown: {manifest.unknown['commit']}"),
-                shown(manifest.started_utc),
-                shown(manifest.finished_utc or "not finished"),
+                shown(_short_commit(manifest)),
+                shown(_minute(manifest.started_utc)),
+                shown(_minute(manifest.finished_utc) if manifest.finished_utc else "not finished"),
                 shown_long(versions),
             ]
         )
