@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
+from mansard.core.documents import readable_json
 from mansard.core.text import printable
 
 _PLAIN_PERIOD_S = 10.0  # between progress lines where there is no terminal
@@ -35,7 +34,7 @@ def note(line: str) -> None:
 def print_json(value: object) -> None:
     """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
+    sys.stdout.buffer.write(readable_json(value))
 
 
 def prepare_streams() -> None:

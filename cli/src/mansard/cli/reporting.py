@@ -22,13 +22,15 @@ def report_runs(
     """
     from mansard.analytics.ingest import ingest
     from mansard.analytics.report import write_report
+    from mansard.analytics.results import compute
     from mansard.analytics.summary import summary
 
     dataset = ingest(runs)
     for line in dataset.notes:
         note(f"note: {line}")
-    path = write_report(dataset, report_path)
-    found = summary(dataset)
+    results = compute(dataset)
+    path = write_report(dataset, report_path, results)
+    found = summary(dataset, results)
     if as_json:
         print_json({"report": path_text(path), "summary": found})
         return

@@ -23,7 +23,9 @@ def score(
         Literal["inference", "training"], typer.Option(help="What the network does.")
     ] = "inference",
     form: Annotated[Format, typer.Option("--format", help="How to print.")] = "table",
-    layers: Annotated[bool, typer.Option("--layers", help="Show every layer.")] = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Show the layers that work or move something.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),

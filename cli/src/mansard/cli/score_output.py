@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from mansard.cli.console import print_table
 from mansard.cli.scoring import is_free, layer_rows, score_rows
+from mansard.core.documents import readable_json
 from mansard.core.files import write_atomic
 from mansard.core.records import ModelScore
 
 
 def write_score(scored: ModelScore, form: str, *, with_layers: bool, output: Path | None) -> None:
     """Write ``scored`` to ``output``, or print it; raises StorageError."""
-    if form == "table" and output is None:
+    if form == "table":
         _print_tables(scored, with_layers)
         return
     content = _encode(scored, form)
     if output is not None:
         write_atomic(output, content)
     else:
-        import sys
-
         sys.stdout.buffer.write(content)
 
 
@@ -33,13 +33,10 @@ def _print_tables(scored: ModelScore, with_layers: bool) -> None:
 
 
 def _encode(scored: ModelScore, form: str) -> bytes:
-    import msgspec
-
     from mansard.estimator import totals
 
     if form == "json":
-        document = {"score": scored, "totals": totals(scored)}
-        return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+        return readable_json({"score": scored, "totals": totals(scored)})
     from mansard.analytics.tables import encode_layers
 
     return encode_layers(scored, form)

@@ -14,11 +14,16 @@ from mansard.core.records import Record
 Document = TypeVar("Document", bound=Record)
 
 
+def readable_json(value: object) -> bytes:
+    """Any value msgspec can encode as indented JSON in UTF-8, with a last newline."""
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
 def write_document(path: Path, record: Record) -> None:
     """Write one record as a readable JSON document, whole or not at all."""
     schema = record.schema
     document = {"schema": schema.name, "version": schema.version, "content": record}
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    write_atomic(path, readable_json(document))
 
 
 def read_document(path: Path, record_type: type[Document]) -> Document:

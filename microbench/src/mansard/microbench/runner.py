@@ -16,6 +16,7 @@ from mansard.core.files import make_folder
 from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import Manifest, PowerSample, Trial
 from mansard.device.meters.meter import Meters
+from mansard.microbench.manifest import finished, new_manifest
 from mansard.microbench.plan import Plan, TrialSpec
 from mansard.microbench.trial import Instruments, Sampling, make_trial, sample_on_cpu
 
@@ -135,8 +136,6 @@ def _state(
 
 def _open_manifest(folder: Path, plan: Plan, meters: Meters) -> Manifest:
     """The manifest of an earlier start of this run, or a new one."""
-    from mansard.microbench.manifest import new_manifest
-
     path = folder / "manifest.json"
     if path.exists():
         return read_document(path, Manifest)
@@ -146,8 +145,6 @@ def _open_manifest(folder: Path, plan: Plan, meters: Meters) -> Manifest:
 
 
 def _finish_manifest(folder: Path, manifest: Manifest, *, resumed: bool) -> None:
-    from mansard.microbench.manifest import finished
-
     if manifest.finished_utc is None:
         write_document(folder / "manifest.json", finished(manifest, resumed=resumed))
 
