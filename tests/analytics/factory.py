@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mansard.analytics.frames import LAYER_COUNTS
 from mansard.core.documents import write_document
 from mansard.core.jsonl import RowWriter
 from mansard.core.power_mode import core_count_mode
@@ -202,6 +203,9 @@ def stream_trials(
     return found
 
 
+_SIZES = ("weight_bytes", "input_bytes", "output_bytes")
+
+
 def layer(
     index: int,
     work_flop: int | None,
@@ -211,13 +215,12 @@ def layer(
     op_type: str = "Conv",
     precision: str = "fp32",
 ) -> LayerScore:
-    values = {
+    known = dict.fromkeys(LAYER_COUNTS, 0) | {"parameters": 10} | dict.fromkeys(_SIZES, 40)
+    values = known | {
         "macs": None if work_flop is None else work_flop // 2,
+        "multiply_add_flop": work_flop,
         "work_flop": work_flop,
-        "parameters": 10,
-        "weight_bytes": 40,
-        "input_bytes": 40,
-        "output_bytes": 40,
+        "read_bytes": traffic_bytes,
         "traffic_bytes": traffic_bytes,
     }
     return LayerScore(
@@ -225,7 +228,10 @@ def layer(
         name=name or f"layer {index}",
         op_type=op_type,
         domain="",
+        scope="",
+        runs=1,
         precision=precision,
+        unit="CUDA core",
         unknown={
             key: f"{op_type} has no formula" for key, value in values.items() if value is None
         },
@@ -248,7 +254,15 @@ def score(
         batch=batch,
         precision=precision,
         dimensions={},
+        trips={},
+        optimizer="none",
+        recompute=False,
+        cache_bytes=1 << 20,
+        peak_activation_bytes=80,
+        kv_cache_bytes=0,
+        optimizer_state_bytes=0,
         layers=tuple(layers),
+        alternatives=(),
         unknown={} if batch is not None else {"batch": "the model has no batch dimension"},
     )
 

@@ -33,6 +33,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unknown: dict[str, str] = {}
 
     def __post_init__(self) -> None:
+        values = msgspec.structs.astuple(self)
+        if self.unknown or None in values:
+            self._check_reasons()
+        for name, value in zip(self.__struct_fields__, values, strict=True):
+            # JSON has no way to write these, so the row could never be read again.
+            if type(value) is float and not math.isfinite(value):
+                raise ValueError(f"{type(self).__name__}: {name} is {value}")
+
+    def _check_reasons(self) -> None:
         missing = {name for name in self.__struct_fields__ if getattr(self, name) is None}
         if missing != self.unknown.keys():
             unexplained = sorted(missing - self.unknown.keys())
@@ -41,11 +50,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{type(self).__name__}: every None needs its reason in 'unknown' "
                 f"(without reason: {unexplained}, reason without None: {needless})"
             )
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            # JSON has no way to write these, so the row could never be read again.
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{type(self).__name__}: {name} is {value}")
 
 
 class Cache(Record, frozen=True, kw_only=True):
@@ -146,26 +150,49 @@ class Trial(Record, frozen=True, kw_only=True):
 
 
 class LayerScore(Record, frozen=True, kw_only=True):
-    """Work and traffic of one node of a network; counted, not measured."""
+    """Work and traffic of one node of a network; counted, not measured.
+
+    Counts are those of one pass of the network in its phase: a node in the body of a
+    loop counts all its ``runs``, and in training forward, backward and update together.
+    """
 
     index: int
     name: str
     op_type: str
     domain: str
-    precision: str
+    scope: str  # the graph it stands in: empty, or the nodes and attributes that hold it
+    runs: int
+    precision: str  # of the multiply-adds; where there are none, of the floating tensors
+    unit: Literal["tensor core", "CUDA core", "none"]  # that could run the work on a GPU
     macs: int | None
-    work_flop: int | None
+    multiply_add_flop: int | None
+    simple_flop: int | None
+    function_flop: int | None
+    work_flop: int | None  # the sum of the three classes
+    backward_flop: int | None  # this much of the work
+    update_flop: int | None  # and this much
     parameters: int | None
     weight_bytes: int | None
     input_bytes: int | None
     output_bytes: int | None
+    read_bytes: int | None  # algorithmic traffic
+    write_bytes: int | None
     traffic_bytes: int | None
+    fused_group: int | None  # index of the node that heads its group
+    fused_read_bytes: int | None
+    fused_write_bytes: int | None
+    fused_traffic_bytes: int | None
+    cached_traffic_bytes: int | None
+    saved_bytes: int | None  # kept by the forward pass for the backward one
+
+
+Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
 
 class ModelScore(Record, frozen=True, kw_only=True):
     """All layers of one network for one batch, precision and phase."""
 
-    schema: ClassVar[Schema] = Schema("score", 1)
+    schema: ClassVar[Schema] = Schema("score", 2)
 
     model: str
     model_hash: str  # SHA-256 of the file
@@ -174,7 +201,15 @@ class ModelScore(Record, frozen=True, kw_only=True):
     batch: int | None
     precision: str
     dimensions: dict[str, int]
+    trips: dict[str, int]  # how often each loop ran
+    optimizer: Optimizer
+    recompute: bool  # whether the backward pass computes the activations again
+    cache_bytes: int | None  # the last-level cache that cached traffic is for
+    peak_activation_bytes: int | None
+    kv_cache_bytes: int | None
+    optimizer_state_bytes: int | None
     layers: tuple[LayerScore, ...]
+    alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
 
 
 class Measurement(Record, frozen=True, kw_only=True):

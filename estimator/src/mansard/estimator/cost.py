@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mansard.core.precision import Precision
 from mansard.estimator.tensors import Node
 
 FLOP_PER_MAC = 2  # one multiplication and one addition
@@ -27,6 +28,11 @@ class Cost(msgspec.Struct, frozen=True):
     functions: int = 0
     read_bytes: int = 0
     write_bytes: int = 0
+
+    @property
+    def multiply_add_flop(self) -> int:
+        """Work of the multiply-adds alone."""
+        return FLOP_PER_MAC * self.macs
 
     @property
     def work_flop(self) -> int:
@@ -62,6 +68,9 @@ class Cost(msgspec.Struct, frozen=True):
 NOTHING = Cost()
 
 FormulaFunction = Callable[[Node], Cost]
+BytesFunction = Callable[[Node, "Precision | None"], int]
+
+_FACTORS = (0, 1)
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -70,12 +79,18 @@ class Formula(msgspec.Struct, frozen=True):
     ``is_view``: the output is the input's memory seen otherwise; nothing moves.
     ``not_weights``: inputs that never hold weights (an initial state, a size).
     ``statistics``: inputs that are stored with the model but are not learned.
+    ``operands``: inputs that are multiplied in the multiply-adds; the widest element
+    type among them is the precision of the work.
+    ``reads``, ``writes``: bytes of operators that do not touch all of their tensors.
     """
 
     function: FormulaFunction
     is_view: bool = False
     not_weights: frozenset[int] = frozenset()
     statistics: frozenset[int] = frozenset()
+    operands: tuple[int, ...] = _FACTORS
+    reads: BytesFunction | None = None
+    writes: BytesFunction | None = None
 
 
 class Registry:
@@ -91,11 +106,22 @@ class Registry:
         is_view: bool = False,
         not_weights: tuple[int, ...] = (),
         statistics: tuple[int, ...] = (),
+        operands: tuple[int, ...] = _FACTORS,
+        reads: BytesFunction | None = None,
+        writes: BytesFunction | None = None,
     ) -> Callable[[FormulaFunction], FormulaFunction]:
         """A decorator that makes a function the formula of ``op_types``."""
 
         def decorate(function: FormulaFunction) -> FormulaFunction:
-            formula = Formula(function, is_view, frozenset(not_weights), frozenset(statistics))
+            formula = Formula(
+                function,
+                is_view,
+                frozenset(not_weights),
+                frozenset(statistics),
+                operands,
+                reads,
+                writes,
+            )
             for op_type in op_types:
                 key = (normal_domain(domain), op_type)
                 if key in self._formulas:

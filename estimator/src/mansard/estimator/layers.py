@@ -10,45 +10,60 @@ import msgspec
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import LayerScore, Phase
+from mansard.estimator.completeness import check_complete
 from mansard.estimator.cost import NOTHING, Formula
+from mansard.estimator.counts import Counts
+from mansard.estimator.element_types import ElementType
 from mansard.estimator.formulas import FORMULAS
-from mansard.estimator.propagation import MALFORMED, Network
+from mansard.estimator.propagation import MALFORMED
+from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.summary import COUNTS
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.traffic import traffic, write_bytes
-from mansard.estimator.training import differentiable_tensors, training_cost
+from mansard.estimator.training import differentiable_tensors, training_step
+from mansard.estimator.walk import Placed, walk
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, assign_weights, is_weight
+from mansard.estimator.work_precision import quantized_tensors
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
-_SHOWN = 3  # nodes named for each unknown operator
+NO_COUNTS = Counts()
+
+Formulas = Mapping[tuple[str, str], "Formula | None"]
 
 
-class _Context(msgspec.Struct, frozen=True):
+class Context(msgspec.Struct, frozen=True):
+    """What the rows of one score have in common."""
+
     precision: Precision | None
     phase: Phase
-    formulas: Mapping[int, Formula | None]
+    formulas: Formulas
     weights: Mapping[int, LayerWeights]
+    behind: dict[str, ElementType]
     differentiable: set[str]
+
+    def formula(self, node: Node) -> Formula | None:
+        return self.formulas[node.domain, node.op_type]
+
+
+def find_formulas(nodes: Iterable[Node]) -> Formulas:
+    """The formula of every operator of ``nodes``; None where there is none."""
+    return {key: FORMULAS.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
 def score_layers(
-    network: Network, precision: Precision | None, phase: Phase, allow_unknown: bool
-) -> tuple[LayerScore, ...]:
-    """One row for each node, in the order of the file.
+    nodes: tuple[Node, ...], precision: Precision | None, phase: Phase, allow_unknown: bool
+) -> tuple[tuple[LayerScore, ...], tuple[LayerScore, ...]]:
+    """One row for each node, and those of branches that are not taken, in the file's order.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
     """
-    nodes = network.nodes
-    formulas = {node.index: FORMULAS.find(node.domain, node.op_type) for node in nodes}
+    placed = list(walk(nodes))
+    formulas = find_formulas(each.node for each in placed)
+    taken = [each for each in placed if each.is_taken]
     if not allow_unknown:
-        _check_complete(nodes, formulas)
-    weights = assign_weights(nodes, formulas)
-    differentiable: set[str] = set()
-    if phase == "training":
-        differentiable = differentiable_tensors(nodes, lambda node: formulas[node.index])
-    context = _Context(precision, phase, formulas, weights, differentiable)
-    rows = tuple(_row(node, context) for node in sorted(nodes, key=lambda node: node.index))
+        check_complete([each.node for each in taken], formulas)
+    rows = _rows(taken, formulas, precision, phase)
     for name in COUNTS:
         # Sums are records too, so it is them that must fit.
         if sum(getattr(row, name) or 0 for row in rows) > _LARGEST:
@@ -56,7 +71,8 @@ def score_layers(
                 f"the sum of {name} does not fit 63 bits",
                 fix="check the dimensions that were given",
             )
-    return rows
+    others = [each for each in placed if not each.is_taken]
+    return rows, _rows(others, formulas, precision, phase) if others else ()
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
@@ -68,42 +84,63 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
     return macs.most_common(1)[0][0]
 
 
-def _check_complete(nodes: Iterable[Node], formulas: Mapping[int, Formula | None]) -> None:
-    users: dict[str, list[str]] = {}
-    for node in nodes:
-        if formulas[node.index] is None:
-            operator = f"{node.domain or 'ai.onnx'}::{node.op_type}"
-            users.setdefault(operator, []).append(node.name)
-    if users:
-        raise ModelError(
-            f"{len(users)} operator(s) have no formula: "
-            + ", ".join(f"{operator} ({_named(names)})" for operator, names in users.items()),
-            fix="add formulas for them, or score with --allow-unknown to leave them out visibly",
+def _rows(
+    placed: list[Placed], formulas: Formulas, precision: Precision | None, phase: Phase
+) -> tuple[LayerScore, ...]:
+    nodes = [each.node for each in placed]
+    differentiable: set[str] = set()
+    if phase == "training":
+        differentiable = differentiable_tensors(
+            nodes, lambda node: formulas[node.domain, node.op_type]
         )
-    reasons = dict.fromkeys(
-        tensor.unknown for node in nodes for tensor in node.present if tensor.unknown
-    ) | dict.fromkeys(tensor.unknown for node in nodes for tensor in node.outputs if tensor.unknown)
-    if reasons:
-        raise ModelError(
-            f"shapes cannot be known: {'; '.join(str(reason) for reason in reasons)}",
-            fix="score with --allow-unknown to leave the layers behind them out visibly",
-        )
+    context = Context(
+        precision,
+        phase,
+        formulas,
+        assign_weights(nodes, formulas),
+        quantized_tensors(nodes),
+        differentiable,
+    )
+    passes: dict[int, list[Placed]] = {}
+    for each in placed:
+        passes.setdefault(each.node.index, []).append(each)
+    return tuple(_row(passes[index], context) for index in sorted(passes))
 
 
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"node {', '.join(repr(name) for name in names[:_SHOWN])}{more}"
-
-
-def _row(node: Node, context: _Context) -> LayerScore:
-    formula = context.formulas[node.index]
-    lost = next((t.unknown for t in (*node.present, *node.outputs) if t.unknown), None)
+def _row(passes: list[Placed], context: Context) -> LayerScore:
+    """The row of a node, its passes added up; one that is unknown makes it unknown."""
+    first = passes[0]
+    node, formula = first.node, context.formula(first.node)
+    runs = sum(each.runs for each in passes)
+    lost = next((reason for each in passes if (reason := _lost(each.node))), None)
+    if lost is None and formula is None and not all(each.node.is_constant for each in passes):
+        lost = "the operator has no formula"
     if lost is not None:
-        return _unknown_row(node, context, lost)
-    if formula is None and not node.is_constant:
-        return _unknown_row(node, context, "the operator has no formula")
+        return unknown_row(first, runs, context.behind, context.precision, lost)
+    weights = context.weights.get(node.index, NO_WEIGHTS)
+    total = NO_COUNTS
+    for each in passes:
+        counts = _guarded_counts(each.node, formula, weights, context)
+        total = counts if runs == 1 else total + counts.times(each.runs)
+    tally = Tally(first, runs, formula, weights, total)
+    return known_row(tally, context.behind, context.precision)
+
+
+def _lost(node: Node) -> str | None:
+    for tensor in node.inputs:
+        if tensor is not None and tensor.unknown:
+            return tensor.unknown
+    for tensor in node.outputs:
+        if tensor.unknown:
+            return tensor.unknown
+    return None
+
+
+def _guarded_counts(
+    node: Node, formula: Formula | None, weights: LayerWeights, context: Context
+) -> Counts:
     try:
-        return _known_row(node, formula, context)
+        return _counts(node, formula, weights, context)
     except MansardError:
         raise
     except MALFORMED as error:
@@ -113,46 +150,17 @@ def _row(node: Node, context: _Context) -> LayerScore:
         ) from error
 
 
-def _known_row(node: Node, formula: Formula | None, context: _Context) -> LayerScore:
+def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context: Context) -> Counts:
+    if formula is None or node.is_constant:
+        return NO_COUNTS
     precision = context.precision
-    weights = context.weights.get(node.index, NO_WEIGHTS)
-    cost, is_constant = NOTHING, node.is_constant
-    if formula is not None and not is_constant:
-        cost = formula.function(node) + traffic(node, formula, precision)
-        if context.phase == "training":
-            cost += training_cost(node, formula, weights, context.differentiable, precision)
-    return LayerScore(
-        index=node.index,
-        name=node.name,
-        op_type=node.op_type,
-        domain=node.domain,
-        precision=_precision(node, precision),
-        macs=cost.macs,
-        work_flop=cost.work_flop,
-        parameters=weights.parameters,
-        weight_bytes=weights.size_bytes(precision),
-        input_bytes=0 if is_constant else _input_bytes(node, precision),
-        output_bytes=0 if is_constant else write_bytes(node, precision),
-        traffic_bytes=cost.traffic_bytes,
-    )
-
-
-def _unknown_row(node: Node, context: _Context, reason: str) -> LayerScore:
-    return LayerScore(
-        index=node.index,
-        name=node.name,
-        op_type=node.op_type,
-        domain=node.domain,
-        precision=_precision(node, context.precision),
-        macs=None,
-        work_flop=None,
-        parameters=None,
-        weight_bytes=None,
-        input_bytes=None,
-        output_bytes=None,
-        traffic_bytes=None,
-        unknown=dict.fromkeys(COUNTS, reason),
-    )
+    forward = formula.function(node) + traffic(node, formula, precision)
+    backward = update = NOTHING
+    if context.phase == "training":
+        step = training_step(node, formula, weights, context.differentiable, precision)
+        forward, backward, update = forward + step.forward, step.backward, step.update
+    inputs, outputs = _input_bytes(node, precision), write_bytes(node, precision)
+    return Counts(forward, backward, update, inputs, outputs)
 
 
 def _input_bytes(node: Node, precision: Precision | None) -> int:
@@ -162,11 +170,3 @@ def _input_bytes(node: Node, precision: Precision | None) -> int:
 
 def _holds_weights(tensor: Tensor) -> bool:
     return tensor.origin is not Origin.DATA and any(map(is_weight, tensor.weights))
-
-
-def _precision(node: Node, precision: Precision | None) -> str:
-    """The precision of the node's floating tensors; of its first output if there are none."""
-    for tensor in (*node.outputs, *node.present):
-        if tensor.dtype.is_float:
-            return precision.name if precision is not None else tensor.dtype.precision
-    return node.outputs[0].dtype.precision if node.outputs else "none"

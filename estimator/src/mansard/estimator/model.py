@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -10,6 +11,7 @@ from mansard.estimator.element_types import ElementType
 from mansard.estimator.tensors import Array, Shape
 
 Dimension = int | str | None  # a number, a name, or nothing at all
+Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
 
 
 class StoredTensor(msgspec.Struct, frozen=True, eq=False):
@@ -21,22 +23,25 @@ class StoredTensor(msgspec.Struct, frozen=True, eq=False):
     value: Array | None
 
 
-class Subgraph(msgspec.Struct, frozen=True):
-    """A graph inside a node. Only what it reads from outside is kept."""
-
-    captured: tuple[str, ...]
-
-
 class ModelInput(msgspec.Struct, frozen=True):
-    """An input of the network; ``dimensions`` is None where the file gives no shape."""
+    """An input of the network; ``dimensions`` is None where the file gives no shape.
+
+    Of a sequence or an optional, ``dtype`` and ``dimensions`` are those of the tensors
+    in it, of a map those of its values.
+    """
 
     name: str
-    dtype: ElementType | None  # None: a sequence, map or optional
+    dtype: ElementType | None  # None: the file gives no type, or one that does not exist
     dimensions: tuple[Dimension, ...] | None
+    kind: Kind = "tensor"
 
 
 class ModelNode(msgspec.Struct, frozen=True, eq=False):
-    """One operator as written, by names. Left-out inputs are empty names."""
+    """One operator as written, by names. Left-out inputs are empty names.
+
+    ``index`` is unique over all graphs of a model: the main graph's nodes have their
+    places in the file, those of subgraphs follow.
+    """
 
     index: int
     name: str
@@ -45,10 +50,24 @@ class ModelNode(msgspec.Struct, frozen=True, eq=False):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, object]
+    opset: int = 1  # of its domain; a node out of a function has that of the function
 
     @property
     def label(self) -> str:
         return f"node {self.name!r} ({self.op_type})"
+
+
+class Subgraph(msgspec.Struct, frozen=True, eq=False):
+    """A graph inside a node: a branch of an If, the body of a Loop or Scan.
+
+    ``captured`` are the tensors that it, or a graph inside it, reads from outside.
+    """
+
+    nodes: tuple[ModelNode, ...]  # sorted, as those of the whole network
+    inputs: tuple[ModelInput, ...]
+    outputs: tuple[ModelInput, ...]
+    stored: Mapping[str, StoredTensor]
+    captured: tuple[str, ...]
 
 
 class Model(msgspec.Struct, frozen=True, eq=False):

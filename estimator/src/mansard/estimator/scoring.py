@@ -106,8 +106,17 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     check_batch(model, binding, network, settings.dims)
     batch = known_batch(binding, network)
     precision = settings.precision
-    layers = score_layers(network, precision, settings.phase, settings.allow_unknown)
-    reason = "the model does not say which dimension is the batch"
+    layers, alternatives = score_layers(
+        network.nodes, precision, settings.phase, settings.allow_unknown
+    )
+    unknown = {
+        "cache_bytes": "no cache was given",
+        "peak_activation_bytes": "not modelled yet",
+        "kv_cache_bytes": "not modelled yet",
+        "optimizer_state_bytes": "not modelled yet",
+    }
+    if batch is None:
+        unknown["batch"] = "the model does not say which dimension is the batch"
     return ModelScore(
         model=loaded.name,
         model_hash=loaded.model_hash,
@@ -116,6 +125,14 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch,
         precision=precision.name if precision else main_precision(layers),
         dimensions=dict(binding.named),
+        trips={},
+        optimizer="sgd" if settings.phase == "training" else "none",
+        recompute=False,
+        cache_bytes=None,
+        peak_activation_bytes=None,
+        kv_cache_bytes=None,
+        optimizer_state_bytes=None,
         layers=layers,
-        unknown={} if batch is not None else {"batch": reason},
+        alternatives=alternatives,
+        unknown=unknown,
     )

@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import msgspec
 
-from mansard.core.records import ModelScore
+from mansard.core.records import LayerScore, ModelScore
 
 # The fields of a LayerScore that add up over layers.
 COUNTS = (
     "macs",
+    "multiply_add_flop",
+    "simple_flop",
+    "function_flop",
     "work_flop",
+    "backward_flop",
+    "update_flop",
     "parameters",
     "weight_bytes",
     "input_bytes",
     "output_bytes",
+    "read_bytes",
+    "write_bytes",
     "traffic_bytes",
+    "fused_read_bytes",
+    "fused_write_bytes",
+    "fused_traffic_bytes",
+    "cached_traffic_bytes",
+    "saved_bytes",
 )
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over all layers. A sum with an unknown layer is None, its reason in ``unknown``.
 
-    ``intensity`` is work over traffic in FLOP per byte; None also where nothing moves.
+    ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
+    over fused traffic; None also where nothing moves. ``by_precision`` and ``by_unit``
+    hold the work in FLOP of the layers that are known, by what does it.
     """
 
     macs: int | None
+    multiply_add_flop: int | None
+    simple_flop: int | None
+    function_flop: int | None
     work_flop: int | None
+    backward_flop: int | None
+    update_flop: int | None
     parameters: int | None
     weight_bytes: int | None
     input_bytes: int | None
     output_bytes: int | None
+    read_bytes: int | None
+    write_bytes: int | None
     traffic_bytes: int | None
+    fused_read_bytes: int | None
+    fused_write_bytes: int | None
+    fused_traffic_bytes: int | None
+    cached_traffic_bytes: int | None
+    saved_bytes: int | None
     intensity: float | None
+    fused_intensity: float | None
+    by_precision: dict[str, int]
+    by_unit: dict[str, int]
     n_layers: int
     n_unknown_layers: int
     unknown: dict[str, str] = msgspec.field(default_factory=dict)
@@ -42,20 +74,48 @@ def totals(score: ModelScore) -> Totals:
     sums: dict[str, int | None] = {}
     unknown: dict[str, str] = {}
     for name in COUNTS:
-        missing = [layer for layer in score.layers if getattr(layer, name) is None]
-        sums[name] = None if missing else sum(getattr(layer, name) for layer in score.layers)
-        if missing:
-            first = missing[0]
-            more = f" and {len(missing) - 1} more layer(s)" if len(missing) > 1 else ""
-            unknown[name] = f"{first.op_type} {first.name!r}{more}: {first.unknown[name]}"
-    work, moved = sums["work_flop"], sums["traffic_bytes"]
-    intensity = work / moved if work is not None and moved else None
-    if intensity is None:
-        unknown["intensity"] = next(iter(unknown.values()), "no bytes are moved")
+        values = [getattr(layer, name) for layer in score.layers]
+        sums[name] = None if None in values else sum(values)
+        if sums[name] is None:
+            unknown[name] = _reason(score.layers, name)
+    intensity = _intensity(sums, "traffic_bytes", "intensity", unknown)
+    fused_intensity = _intensity(sums, "fused_traffic_bytes", "fused_intensity", unknown)
     return Totals(
         **sums,
         intensity=intensity,
+        fused_intensity=fused_intensity,
+        by_precision=_work_by(score.layers, "precision"),
+        by_unit=_work_by(score.layers, "unit"),
         n_layers=len(score.layers),
-        n_unknown_layers=sum(bool(layer.unknown) for layer in score.layers),
+        n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
         unknown=unknown,
     )
+
+
+def _reason(layers: Sequence[LayerScore], name: str) -> str:
+    missing = [layer for layer in layers if getattr(layer, name) is None]
+    first = missing[0]
+    reason = first.unknown[name]
+    if len(missing) == len(layers):
+        return reason
+    more = f" and {len(missing) - 1} more layer(s)" if len(missing) > 1 else ""
+    return f"{first.op_type} {first.name!r}{more}: {reason}"
+
+
+def _intensity(
+    sums: dict[str, int | None], traffic: str, name: str, unknown: dict[str, str]
+) -> float | None:
+    work, moved = sums["work_flop"], sums[traffic]
+    if work is not None and moved:
+        return work / moved
+    lost = unknown.get("work_flop") or unknown.get(traffic)
+    unknown[name] = lost or "no bytes are moved"
+    return None
+
+
+def _work_by(layers: Sequence[LayerScore], field: str) -> dict[str, int]:
+    work: Counter[str] = Counter()
+    for layer in layers:
+        if layer.work_flop:
+            work[getattr(layer, field)] += layer.work_flop
+    return dict(work.most_common())

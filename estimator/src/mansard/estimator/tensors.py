@@ -52,7 +52,8 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 
     ``unknown`` holds the reason where the shape cannot be known; ``shape`` means
     nothing then. ``value`` is kept for small tensors that shapes are computed from.
-    ``weights`` are the stored tensors that this one was made of.
+    ``weights`` are the stored tensors that this one was made of. ``items`` makes it a
+    sequence: its elements, in order; its own shape means nothing then.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
     value: Array | None = None
     weights: tuple[Weight, ...] = ()
     unknown: str | None = None
+    items: tuple[Tensor, ...] | None = None
 
     @property
     def rank(self) -> int:
@@ -73,6 +75,8 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 
     def n_bytes(self, precision: Precision | None) -> int:
         """Size in memory; ``precision`` replaces the width of floating elements only."""
+        if self.items is not None:
+            return sum(item.n_bytes(precision) for item in self.items)
         return self.dtype.size_bytes(self.n_elements, precision)
 
     def axis(self, axis: int) -> int:
@@ -87,10 +91,33 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 _NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
 
 
+class Pass(msgspec.Struct, frozen=True, eq=False):
+    """A subgraph with its shapes, as it runs ``times`` times over."""
+
+    nodes: tuple[Node, ...]
+    times: int
+
+
+class Body(msgspec.Struct, frozen=True, eq=False):
+    """A subgraph of a node: a branch of an If, the body of a Loop or Scan.
+
+    ``name`` is the attribute that holds it, ``inputs`` and ``outputs`` are its tensors'
+    names. Iterations of equal shapes are one pass. ``is_taken`` is False for the branch
+    of an If that is shown, but not counted.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    passes: tuple[Pass, ...]
+    is_taken: bool = True
+
+
 class Node(msgspec.Struct, frozen=True, eq=False):
     """One operator with its tensors. Inputs that are left out are None.
 
     ``outputs`` is empty while the shapes of the outputs are being worked out.
+    ``bodies`` are the graphs inside it; their nodes have indexes of their own.
     """
 
     index: int
@@ -102,6 +129,7 @@ class Node(msgspec.Struct, frozen=True, eq=False):
     inputs: tuple[Tensor | None, ...] = ()
     output_names: tuple[str, ...] = ()
     outputs: tuple[Tensor, ...] = ()
+    bodies: tuple[Body, ...] = ()
 
     @property
     def label(self) -> str:

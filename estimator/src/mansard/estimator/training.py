@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost, Formula
 from mansard.estimator.derivatives import derivative
@@ -49,20 +51,31 @@ def differentiable_tensors(
     return names
 
 
-def training_cost(
+class Step(msgspec.Struct, frozen=True):
+    """What a training step adds to the forward pass of a node."""
+
+    forward: Cost = NOTHING  # that only training's forward pass does
+    backward: Cost = NOTHING
+    update: Cost = NOTHING
+
+
+NO_STEP = Step()
+
+
+def training_step(
     node: Node,
     formula: Formula,
     weights: LayerWeights,
     differentiable: set[str],
     precision: Precision | None,
-) -> Cost:
+) -> Step:
     """Backward pass and update of ``node``, and what its forward pass does more in training."""
     if node.is_constant:
-        return NOTHING
+        return NO_STEP
     operands = _operands(node, formula, differentiable)
     backward = _backward(node, formula, operands)
     moved = _backward_traffic(node, formula, operands, precision)
-    return _forward_extra(node, precision) + backward + moved + _update(weights, precision)
+    return Step(_forward_extra(node, precision), backward + moved, _update(weights, precision))
 
 
 def _operands(node: Node, formula: Formula | None, differentiable: set[str]) -> tuple[Tensor, ...]:

@@ -61,7 +61,7 @@ def slots(node: Node, formula: Formula | None) -> Iterable[tuple[Tensor, bool]]:
 
 
 def assign_weights(
-    nodes: Iterable[Node], formulas: Mapping[int, Formula | None]
+    nodes: Iterable[Node], formulas: Mapping[tuple[str, str], Formula | None]
 ) -> dict[int, LayerWeights]:
     """Each stored weight at the first node that uses it, by the node's index.
 
@@ -73,7 +73,7 @@ def assign_weights(
         if node.is_constant:
             continue
         found: tuple[list[Weight], list[Weight]] = ([], [])
-        for tensor, is_statistic in slots(node, formulas[node.index]):
+        for tensor, is_statistic in slots(node, formulas[node.domain, node.op_type]):
             for weight in tensor.weights:
                 if weight.name not in seen and is_weight(weight):
                     seen.add(weight.name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.tensors import Node, Shape
+from mansard.estimator.tensors import Node
 
-Spec = tuple[ElementType, Shape]
+# An output's type and shape; None stands for a dimension that depends on data.
+Spec = tuple[ElementType, tuple["int | None", ...]]
 Rule = Callable[[Node], Sequence[Spec]]  # one spec for each output, trailing ones may be missing
 
 _RULES: dict[tuple[str, str], Rule] = {}

@@ -1,0 +1,102 @@
+"""Counts of a node, written as a record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.core.precision import Precision
+from mansard.core.records import LayerScore
+from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
+from mansard.estimator.counts import Counts
+from mansard.estimator.element_types import ElementType
+from mansard.estimator.summary import COUNTS
+from mansard.estimator.units import unit_of
+from mansard.estimator.walk import Placed
+from mansard.estimator.weights import LayerWeights
+from mansard.estimator.work_precision import work_precision
+
+_NOT_MODELLED = "fused traffic is not modelled yet"
+_UNMODELLED = dict.fromkeys(
+    (
+        "fused_group",
+        "fused_read_bytes",
+        "fused_write_bytes",
+        "fused_traffic_bytes",
+        "cached_traffic_bytes",
+    ),
+    _NOT_MODELLED,
+)
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """A node with everything that was counted of it, over all its ``runs``."""
+
+    placed: Placed
+    runs: int
+    formula: Formula | None
+    weights: LayerWeights
+    counts: Counts
+
+
+def known_row(
+    tally: Tally, behind: dict[str, ElementType], precision: Precision | None
+) -> LayerScore:
+    """The row of a node whose counts are known."""
+    placed, weights, counts = tally.placed, tally.weights, tally.counts
+    node, cost = placed.node, counts.total
+    form = work_precision(node, tally.formula, cost.macs, behind, precision)
+    return LayerScore(
+        index=node.index,
+        name=node.name,
+        op_type=node.op_type,
+        domain=node.domain,
+        scope=placed.scope,
+        runs=tally.runs,
+        precision=form,
+        unit=unit_of(node, cost, form),
+        macs=cost.macs,
+        multiply_add_flop=cost.multiply_add_flop,
+        simple_flop=cost.simple,
+        function_flop=FLOP_PER_FUNCTION * cost.functions,
+        work_flop=cost.work_flop,
+        backward_flop=counts.backward.work_flop,
+        update_flop=counts.update.work_flop,
+        parameters=weights.parameters,
+        weight_bytes=weights.size_bytes(precision),
+        input_bytes=counts.input_bytes,
+        output_bytes=counts.output_bytes,
+        read_bytes=cost.read_bytes,
+        write_bytes=cost.write_bytes,
+        traffic_bytes=cost.traffic_bytes,
+        fused_group=None,
+        fused_read_bytes=None,
+        fused_write_bytes=None,
+        fused_traffic_bytes=None,
+        cached_traffic_bytes=None,
+        saved_bytes=counts.saved_bytes,
+        unknown=_UNMODELLED,
+    )
+
+
+def unknown_row(
+    placed: Placed,
+    runs: int,
+    behind: dict[str, ElementType],
+    precision: Precision | None,
+    reason: str,
+) -> LayerScore:
+    """The row of a node that cannot be counted."""
+    node = placed.node
+    nothing = dict.fromkeys((*COUNTS, "fused_group"))
+    return LayerScore(
+        index=node.index,
+        name=node.name,
+        op_type=node.op_type,
+        domain=node.domain,
+        scope=placed.scope,
+        runs=runs,
+        precision=work_precision(node, None, 0, behind, precision),
+        unit="none",
+        unknown=dict.fromkeys(nothing, reason),
+        **nothing,
+    )

@@ -1,0 +1,71 @@
+"""The precision of each node's work, seen through quantisation.
+
+A product whose factors all come from DequantizeLinear runs on the integers behind
+them: that is how a file says int8 to TensorRT and ONNX Runtime. One quantised factor
+alone (weight-only quantisation) leaves the work in the precision of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mansard.core.precision import Precision
+from mansard.estimator.cost import Formula
+from mansard.estimator.element_types import ElementType
+from mansard.estimator.tensors import Node
+
+# What keeps a dequantised tensor's integers as they are: they are moved, not computed.
+_TRANSPARENT = frozenset(
+    {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split"}
+    | {"Gather", "Expand", "MaxPool", "DepthToSpace", "SpaceToDepth"}
+)
+
+
+def quantized_tensors(nodes: Iterable[Node]) -> dict[str, ElementType]:
+    """The element type behind each dequantised tensor, by its name."""
+    behind: dict[str, ElementType] = {}
+    for node in nodes:
+        if node.op_type == "DequantizeLinear":
+            source = node.optional(0)
+            if source is not None and node.outputs:
+                behind[node.outputs[0].name] = source.dtype
+        elif behind and node.op_type in _TRANSPARENT and not node.domain:
+            source = node.optional(0)
+            if source is not None and source.name in behind:
+                behind.update((output.name, behind[source.name]) for output in node.outputs)
+    return behind
+
+
+def work_precision(
+    node: Node,
+    formula: Formula | None,
+    macs: int,
+    behind: dict[str, ElementType],
+    precision: Precision | None,
+) -> str:
+    """The precision of the multiply-adds; without any, of the node's floating tensors.
+
+    ``precision`` replaces that of floating tensors. Without floats it is the element
+    type of the first output.
+    """
+    if macs and formula is not None:
+        found = _factors(node, formula, behind)
+        if found:
+            widest = max(found, key=lambda dtype: dtype.n_bits)
+            return _name(widest, precision)
+    for tensor in (*node.outputs, *node.present):
+        if tensor.dtype.is_float:
+            return _name(tensor.dtype, precision)
+    return node.outputs[0].dtype.precision if node.outputs else "none"
+
+
+def _factors(node: Node, formula: Formula, behind: dict[str, ElementType]) -> list[ElementType]:
+    tensors = [node.inputs[i] for i in formula.operands if node.has(i)]
+    present = [tensor for tensor in tensors if tensor is not None]
+    if present and all(tensor.name in behind for tensor in present):
+        return [behind[tensor.name] for tensor in present]
+    return [tensor.dtype for tensor in present]
+
+
+def _name(dtype: ElementType, precision: Precision | None) -> str:
+    return precision.name if precision is not None and dtype.is_float else dtype.precision
