@@ -7,6 +7,7 @@ import pytest
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Settings, load, score, score_loaded, totals
+from mansard.estimator.given import Given
 from tests.estimator.models import model
 
 
@@ -137,7 +138,7 @@ def test_a_first_dimension_that_is_the_sequence() -> None:
 
 def test_one_load_serves_many_batches() -> None:
     loaded = load(model("y = MatMul(x, w)", "float[batch,4] x, float[4,3] w"), "net")
-    found = [score_loaded(loaded, Settings(batch=batch)) for batch in (1, 2, 64)]
+    found = [score_loaded(loaded, Settings(Given(batch=batch))) for batch in (1, 2, 64)]
     assert [macs(item) for item in found] == [12, 24, 768]
     assert {item.model for item in found} == {"net"}
     assert len({item.model_hash for item in found}) == 1

@@ -13,6 +13,7 @@ from onnx import helper, parser
 
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
+from mansard.estimator.given import Given
 from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
 from mansard.estimator.tensors import Tensor
@@ -147,7 +148,7 @@ def run_all(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Arrays:
 
 def our_tensors(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Mapping[str, Tensor]:
     model = read_model(proto.SerializeToString())
-    return propagate(model, bind(model, None, dims).shapes).tensors
+    return propagate(model, bind(model, Given(dims=dims))).tensors
 
 
 @pytest.mark.parametrize(("text", "dims"), CASES)

@@ -52,7 +52,8 @@ def machine_id(machine: MachineIdentity) -> str:
 
 
 def score_id(score: ModelScore) -> str:
-    """A short name for one score: the same model, phase, batch, precision and dimensions."""
+    """A short name for one score: the same model in the same circumstances."""
+    circumstances = [score.dimensions, score.trips, score.optimizer, score.recompute]
     return content_hash(
-        [score.model, score.model_hash, score.phase, score.batch, score.precision, score.dimensions]
+        [score.model, score.model_hash, score.phase, score.batch, score.precision, *circumstances]
     )

@@ -24,6 +24,9 @@ MOST_LAYERS_DRAWN = 30  # of one network in one mode
 MOST_LAYER_ROWS = 900  # in all: each is some 200 bytes of a page that stays under 2 MB
 
 
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart
+
+
 @dataclass(frozen=True)
 class Figure:
     """One chart of the page. ``spec`` is JSON that is safe inside a script element."""
@@ -56,35 +59,45 @@ def roofline_figure(results: Results) -> Figure:
         all_named=len(labels) == len(points),
         seen=seen,
     )
-    drawn = in_order(networks.frame["network"].to_list())
-    chart = roof_chart.roofline_chart(frames, _modes(results), _batches(networks.frame), drawn)
+    names = in_order(networks.frame["network"].to_list())
+    chart = roof_chart.roofline_chart(frames, _modes(results), _batches(networks.frame), names)
     notes = _dropped(networks.n_dropped, "networks", "their time or their work is unknown or zero")
-    return _figure("roofline", chart, _roofline_table(networks.frame), notes)
+    return make_figure("roofline", chart, _roofline_table(networks.frame), notes)
 
 
 def staircase_figure(results: Results) -> Figure:
     """Bandwidth over the working set."""
-    drawn = sweep_data.staircase(results.rates, results.labels())
+    found = sweep_data.staircase(results.rates, results.labels())
     caches = sweep_data.cache_rules(results.roofs)
-    largest = max(drawn.frame["working_set_bytes"].to_list(), default=2.0**30)
-    smallest = min(drawn.frame["working_set_bytes"].to_list(), default=2.0**12)
-    rates = drawn.frame["rate"].to_list() or [1.0, 10.0]
+    largest = max(found.frame["working_set_bytes"].to_list(), default=2.0**30)
+    smallest = min(found.frame["working_set_bytes"].to_list(), default=2.0**12)
+    rates = found.frame["rate"].to_list() or [1.0, 10.0]
     window = (smallest / 1.3, largest * 1.3, min(rates) / 1.6, max(rates) * 1.7)
     steps = sweep_data.ceiling_steps(results.roofs, window[0], window[1])
-    chart = charts.staircase_chart(drawn.frame, caches, steps, _modes(results), window)
-    notes = _dropped(drawn.n_dropped, "trials", "they have no positive rate")
-    return _figure("staircase", chart, _staircase_table(drawn.frame), notes)
+    chart = charts.staircase_chart(found.frame, caches, steps, _modes(results), window)
+    notes = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    return make_figure("staircase", chart, _staircase_table(found.frame), notes)
 
 
 def chain_figure(results: Results) -> Figure:
     """FLOP/s over the length of the FMA chain."""
-    drawn = sweep_data.chains(results.rates, results.labels())
-    precisions = in_order(drawn.frame["precision"].to_list())
-    highest = max(drawn.frame["rate"].to_list(), default=1.0) * 1.15
+    found = sweep_data.chains(results.rates, results.labels())
+    precisions = in_order(found.frame["precision"].to_list())
+    highest = max(found.frame["rate"].to_list(), default=1.0) * 1.15
     peaks = sweep_data.peak_rules(results.roofs)
-    chart = charts.chain_chart(drawn.frame, peaks, _modes(results), precisions, highest)
-    notes = _dropped(drawn.n_dropped, "trials", "they have no positive rate")
-    return _figure("chains", chart, _chain_table(drawn.frame), notes)
+    chart = charts.chain_chart(found.frame, peaks, _modes(results), precisions, highest)
+    notes = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    return make_figure("chains", chart, _chain_table(found.frame), notes)
+
+
+def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = ()) -> Figure:
+    """``chart`` as a figure of a page; its description is the picture's text."""
+    spec = chart.to_dict()
+    description = str(spec["description"])
+    spec.pop("config", None)  # the page sets it, for light or for dark
+    svg = _renumbered(vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT)))
+    picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return Figure(name, description, json_markup(spec), picture, table, notes)
 
 
 def json_markup(value: Any) -> Markup:
@@ -96,15 +109,6 @@ def safe_json(value: Any) -> str:
     """JSON that cannot end the script element it stands in, whatever its strings hold."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _figure(name: str, chart: alt.LayerChart, table: Table, notes: tuple[str, ...]) -> Figure:
-    spec = chart.to_dict()
-    description = str(spec["description"])
-    spec.pop("config", None)  # the page sets it, for light or for dark
-    svg = _renumbered(vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT)))
-    picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-    return Figure(name, description, json_markup(spec), picture, table, notes)
 
 
 def _renumbered(svg: str) -> str:

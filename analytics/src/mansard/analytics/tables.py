@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from mansard.analytics.frames import layer_frame
 from mansard.core.errors import UsageError
 from mansard.core.records import ModelScore
 
 
-def encode_layers(score: ModelScore, form: str) -> bytes:
-    """The layers of ``score`` in ``form``, csv or parquet; raises UsageError for others.
+def encode_layers(scores: Sequence[ModelScore], form: str) -> bytes:
+    """The layers of ``scores`` in ``form``, csv or parquet; raises UsageError for others.
 
     Each row begins with the model, its batch and its phase, so that files of many
     models can be put together.
     """
-    frame = layer_frame([score])
+    frame = layer_frame(scores)
     buffer = io.BytesIO()
     if form == "csv":
         frame.write_csv(buffer)

@@ -114,5 +114,6 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-rule-label-halo": {**label, **halo, "color": theme.paper},
         "m-ceiling": {"color": theme.ink, "strokeWidth": 9, "strokeOpacity": 0.13},
         "m-peak": {"color": theme.ink, "strokeWidth": 1.2, "strokeDash": [6, 4]},
+        "m-share": {"color": theme.categories[0]},
         "m-interval": {"strokeWidth": 1.6, "strokeOpacity": 0.75},
     }

@@ -8,6 +8,7 @@ import typer
 
 from mansard.cli.bench import bench
 from mansard.cli.doctor import doctor
+from mansard.cli.export import export
 from mansard.cli.report import report
 from mansard.cli.score import score
 from mansard.cli.zoo import zoo_app
@@ -43,5 +44,6 @@ def main(
 app.command()(bench)
 app.command()(score)
 app.command()(report)
+app.command()(export)
 app.command()(doctor)
 app.add_typer(zoo_app, name="zoo")

@@ -35,9 +35,9 @@ def bench(
 
     What was measured before is not measured again; an interrupted run resumes.
     """
+    from mansard.cli.given_options import parse_dimensions
     from mansard.cli.measuring import measure_modes
     from mansard.cli.reporting import report_runs
-    from mansard.cli.scoring import parse_dimensions
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
     from mansard.core.power_mode import parse_modes

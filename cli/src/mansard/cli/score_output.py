@@ -1,42 +1,58 @@
-"""A score on the terminal, or in a file of the format that was asked for."""
+"""Scores on the terminal, or in a file of the format that was asked for."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mansard.cli.console import print_table
-from mansard.cli.scoring import is_free, layer_rows, score_rows
+from mansard.cli.score_tables import is_free, layer_rows, score_rows, work_rows
 from mansard.core.documents import readable_json
 from mansard.core.files import write_atomic
 from mansard.core.records import ModelScore
 
+_DETAILED = 1  # so many scores are shown with their work by class
 
-def write_score(scored: ModelScore, form: str, *, with_layers: bool, output: Path | None) -> None:
-    """Write ``scored`` to ``output``, or print it; raises StorageError."""
+
+def write_scores(
+    scores: Sequence[ModelScore], form: str, *, with_layers: bool, output: Path | None
+) -> None:
+    """Write ``scores`` to ``output``, or print them; raises StorageError."""
     if form == "table":
-        _print_tables(scored, with_layers)
+        _print_tables(scores, with_layers)
         return
-    content = _encode(scored, form)
+    content = _encode(scores, form)
     if output is not None:
         write_atomic(output, content)
     else:
         sys.stdout.buffer.write(content)
 
 
-def _print_tables(scored: ModelScore, with_layers: bool) -> None:
-    if with_layers:
-        n_free = sum(is_free(layer) for layer in scored.layers)
-        title = f"Layers of {scored.model}, without {n_free} that neither work nor move anything"
-        print_table(title, *layer_rows(scored.layers))
-    print_table(f"{scored.model} (modelled)", *score_rows([scored]))
+def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
+    for score in scores if with_layers else ():
+        _print_layers(score)
+    if len(scores) <= _DETAILED:
+        for score in scores:
+            print_table(f"Work of {score.model}", *work_rows(score))
+    print_table("Scores (modelled)", *score_rows(scores))
 
 
-def _encode(scored: ModelScore, form: str) -> bytes:
+def _print_layers(score: ModelScore) -> None:
+    n_free = sum(is_free(layer) for layer in score.layers)
+    title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
+    print_table(title, *layer_rows(score.layers))
+    if score.alternatives:
+        title = f"Branches of {score.model} that are not taken and in no sum"
+        print_table(title, *layer_rows(score.alternatives))
+
+
+def _encode(scores: Sequence[ModelScore], form: str) -> bytes:
     from mansard.estimator import totals
 
     if form == "json":
-        return readable_json({"score": scored, "totals": totals(scored)})
+        documents = [{"score": score, "totals": totals(score)} for score in scores]
+        return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
     from mansard.analytics.tables import encode_layers
 
-    return encode_layers(scored, form)
+    return encode_layers(scores, form)

@@ -46,7 +46,8 @@ def list_networks(as_json: _Json = False) -> None:
 def show_network(name: _Name, as_json: _Json = False) -> None:
     """Show what one network is, where its figures come from, and its work."""
     from mansard.cli.console import print_json, print_table
-    from mansard.cli.scoring import score_rows, score_zoo
+    from mansard.cli.score_tables import score_rows
+    from mansard.cli.scoring import score_zoo
     from mansard.estimator import zoo
 
     entry = zoo.entry(name)

@@ -10,16 +10,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.estimator.scoring import Loaded, Settings, load, score, score_loaded
+    from mansard.estimator.given import Given
+    from mansard.estimator.loading import Loaded, load
+    from mansard.estimator.scoring import Settings, score, score_loaded
     from mansard.estimator.summary import Totals, totals
 
-__all__ = ["Loaded", "Settings", "Totals", "load", "score", "score_loaded", "totals"]
+__all__ = [
+    "Given",
+    "Loaded",
+    "Settings",
+    "Totals",
+    "load",
+    "score",
+    "score_loaded",
+    "totals",
+]
 
 _HOMES = {
-    "Loaded": "scoring",
+    "Given": "given",
+    "Loaded": "loading",
     "Settings": "scoring",
     "Totals": "summary",
-    "load": "scoring",
+    "load": "loading",
     "score": "scoring",
     "score_loaded": "scoring",
     "totals": "summary",

@@ -8,7 +8,7 @@ at where the batch goes when it is doubled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.dimensions import Binding, bind
@@ -41,16 +41,16 @@ def known_batch(binding: Binding, network: Network) -> int | None:
     return binding.batch
 
 
-def check_batch(model: Model, binding: Binding, network: Network, dims: Mapping[str, int]) -> None:
+def check_batch(model: Model, binding: Binding, network: Network) -> None:
     """Raise ModelError if the batch that was set does not reach every layer as a batch."""
     if not binding.is_batch_changed or binding.batch is None:
         return
     suspects = [node for node in network.nodes if _is_suspect(node, binding)]
     if not suspects:
         return
-    doubled = bind(model, 2 * binding.batch, dims)
+    doubled = bind(model, msgspec.structs.replace(binding.given, batch=2 * binding.batch))
     try:
-        probe = propagate(model, doubled.shapes)
+        probe = propagate(model, doubled)
     except ModelError as error:
         raise ModelError(f"the batch is baked into the graph: {error}", fix=_FIX) from error
     after = {node.index: node for node in probe.nodes}

@@ -19,17 +19,13 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """The counts of a node: ``forward``, ``backward`` and ``update`` apart.
-
-    ``fused`` and ``cached_bytes`` are None where they are not modelled.
-    """
+    """The counts of a node: ``forward``, ``backward`` and ``update`` apart."""
 
     forward: Cost = NOTHING
     backward: Cost = NOTHING
     update: Cost = NOTHING
     input_bytes: int = 0
     output_bytes: int = 0
-    saved_bytes: int = 0
 
     @property
     def total(self) -> Cost:
@@ -44,7 +40,6 @@ class Counts(msgspec.Struct, frozen=True):
             self.update + other.update,
             self.input_bytes + other.input_bytes,
             self.output_bytes + other.output_bytes,
-            self.saved_bytes + other.saved_bytes,
         )
 
     def times(self, runs: int) -> Counts:
@@ -55,5 +50,4 @@ class Counts(msgspec.Struct, frozen=True):
             self.update,
             self.input_bytes * runs,
             self.output_bytes * runs,
-            self.saved_bytes * runs,
         )

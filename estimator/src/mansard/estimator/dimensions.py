@@ -2,196 +2,166 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.estimator.given import NOTHING_GIVEN, Given
 from mansard.estimator.graph.order import reads
-from mansard.estimator.model import Model, ModelInput, ModelNode
-from mansard.estimator.tensors import Shape
-
-# Names that exporters and people give the batch, the clearer ones first. A product or
-# sum such as "2*batch" is another dimension.
-_BATCH_NAMES = (
-    re.compile(r"(\w+_)?batch(_?(size|dim|axis|num|n))?(_?\d+)?", re.IGNORECASE),
-    re.compile(r"n|b|bs|bsz", re.IGNORECASE),
-)
-_MAX_SIZE = 2**40  # a dimension beyond this is a damaged file or a slip of the keyboard
-
-
-class Place(msgspec.Struct, frozen=True):
-    """One dimension of one input. ``symbol`` is its name; places that share one are equal."""
-
-    tensor: str
-    axis: int
-    symbol: str
-    fixed: int | None
+from mansard.estimator.inputs import MAX_SIZE, input_tensor, length_name, present_name
+from mansard.estimator.model import Model
+from mansard.estimator.names import check_names
+from mansard.estimator.places import Places, find_places
+from mansard.estimator.tensors import Tensor
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """The inputs' shapes. ``named`` holds the dimensions that have a name in the file.
+    """The inputs, each with its shape, or the reason why it has none.
 
+    ``named`` holds the dimensions that have a name in the file, and those given by place.
     ``is_batch_guessed``: the batch was taken to be the first dimension, for want of a name.
     """
 
-    shapes: Mapping[str, Shape | str]
+    tensors: Mapping[str, Tensor]
     named: Mapping[str, int]
     batch: int | None
     is_batch_guessed: bool
     is_batch_changed: bool
+    given: Given
 
 
-def bind(model: Model, batch: int | None, dims: Mapping[str, int]) -> Binding:
+def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
     """Numbers for all dimensions that are needed.
 
     Raises UsageError for a name or size that cannot be, ModelError listing every
     dimension that is missing with the first node that needs it.
     """
-    places = {
-        (given.name, axis): _place(given, axis, size)
-        for given in model.inputs
-        for axis, size in enumerate(given.dimensions or ())
+    places = find_places(model, given)
+    check_names(model, places, given)
+    sizes = _sizes(places, given)
+    _check_known(model, places, sizes, given)
+    tensors = {
+        source.name: input_tensor(source, places.by_input.get(source.name), sizes, given)
+        for source in model.inputs
     }
-    batch_symbols, is_guessed = _batch_symbols(model, places)
-    sizes = _sizes(places, batch_symbols, batch, dims)
-    _check_known(model, places, sizes, batch_symbols)
-    shapes: dict[str, Shape | str] = {}
-    for given in model.inputs:
-        shapes[given.name] = _shape(given, places, sizes)
     named = {
         place.symbol: sizes[place.symbol]
-        for place in places.values()
+        for place in places
         if place.fixed is None and place.symbol in sizes
     }
-    own = _own_batch(batch_symbols, sizes)
-    fixed = {place.fixed for place in places.values() if place.symbol in batch_symbols}
-    is_changed = batch is not None and fixed != {batch}
-    return Binding(shapes, named, own, is_guessed, is_changed)
-
-
-def _place(given: ModelInput, axis: int, size: int | str | None) -> Place:
-    # A dimension without a name gets one that a command line can say.
-    symbol = size if isinstance(size, str) else f"{given.name}[{axis}]"
-    fixed = size if isinstance(size, int) else None
-    if fixed == 0:
-        raise ModelError(
-            f"dimension {axis} is 0: there is nothing to compute",
-            where=f"input {given.name!r}",
-            fix=f"give it a size with --dim '{symbol}=1'",
-        )
-    return Place(given.name, axis, symbol, fixed)
-
-
-def _batch_symbols(
-    model: Model, places: Mapping[tuple[str, int], Place]
-) -> tuple[frozenset[str], bool]:
-    """The symbols that stand for the batch, and whether that is a guess from position."""
-    symbols = {place.symbol for place in places.values() if place.fixed is None}
-    for pattern in _BATCH_NAMES:
-        named = frozenset(symbol for symbol in symbols if pattern.fullmatch(symbol))
-        if named:
-            return named, False
-    firsts = [places[given.name, 0] for given in model.inputs if given.dimensions]
-    # Inputs that do not start as the first one does are something else: states, scales.
-    alike = {
-        place.symbol
-        for place in firsts
-        if (place.fixed, place.symbol if _has_name(place) else None)
-        == (firsts[0].fixed, firsts[0].symbol if _has_name(firsts[0]) else None)
-    }
-    return frozenset(alike), True
-
-
-def _has_name(place: Place) -> bool:
-    return place.fixed is None and place.symbol != f"{place.tensor}[{place.axis}]"
-
-
-def _sizes(
-    places: Mapping[tuple[str, int], Place],
-    batch_symbols: frozenset[str],
-    batch: int | None,
-    dims: Mapping[str, int],
-) -> dict[str, int]:
-    sizes = {place.symbol: place.fixed for place in places.values() if place.fixed is not None}
-    if batch is not None:
-        _check_size("batch", batch, 1)
-        sizes.update(dict.fromkeys(batch_symbols, batch))
-    by_position = {f"{place.tensor}[{place.axis}]": place.symbol for place in places.values()}
-    known = {place.symbol for place in places.values()}
-    for name, size in dims.items():
-        symbol = name if name in known else by_position.get(name)
-        if symbol is None:
-            names = ", ".join(sorted({p.symbol for p in places.values() if p.fixed is None}))
-            raise UsageError(
-                f"the model has no dimension named {name!r}",
-                fix=f"it has {names}" if names else "all its dimensions are fixed",
-            )
-        _check_size(name, size, 0)
-        sizes[symbol] = size
-    return sizes
-
-
-def _check_size(name: str, size: int, least: int) -> None:
-    if not least <= size <= _MAX_SIZE:
-        raise UsageError(f"{name} = {size} is not a size", fix=f"give {least} or more, below 2^40")
-
-
-def _check_known(
-    model: Model,
-    places: Mapping[tuple[str, int], Place],
-    sizes: Mapping[str, int],
-    batch_symbols: frozenset[str],
-) -> None:
-    users = _first_users(model)
-    missing: dict[str, str] = {}
-    for place in places.values():
-        user = users.get(place.tensor)
-        if user is not None and place.symbol not in sizes and place.symbol not in missing:
-            missing[place.symbol] = (
-                f"{place.symbol!r} (dimension {place.axis} of input {place.tensor!r}, "
-                f"first needed by {user.label})"
-            )
-    if not missing:
-        return
-    flags = [
-        "--batch 1" if symbol in batch_symbols else f"--dim '{symbol}=N'" for symbol in missing
-    ]
-    raise ModelError(
-        f"{len(missing)} dimension(s) must be given: {', '.join(missing.values())}",
-        fix=f"pass {' '.join(dict.fromkeys(flags))}",
+    own = {sizes[symbol] for symbol in places.batch_symbols if symbol in sizes}
+    fixed = {place.fixed for place in places if place.symbol in places.batch_symbols}
+    return Binding(
+        tensors,
+        named,
+        own.pop() if len(own) == 1 else None,
+        places.is_batch_guessed,
+        given.batch is not None and fixed != {given.batch},
+        given,
     )
 
 
-def _first_users(model: Model) -> dict[str, ModelNode]:
-    users: dict[str, ModelNode] = {}
+def _sizes(places: Places, given: Given) -> dict[str, int]:
+    """Sizes by symbol; what is given by name wins over the batch, both over the file."""
+    sizes = {place.symbol: place.fixed for place in places if place.fixed is not None}
+    if given.batch is not None:
+        check_size("batch", given.batch, 1)
+        sizes.update(dict.fromkeys(places.batch_symbols, given.batch))
+    sizes.update(_given_sizes(places, given))
+    for place in places:
+        is_given = place.symbol in given.dims or place.tensor in given.shapes
+        if place.fixed == 0 and sizes[place.symbol] == 0 and not is_given:
+            raise ModelError(
+                f"dimension {place.axis} is 0: there is nothing to compute",
+                where=f"input {place.tensor!r}",
+                fix=f"give it a size with --dim '{place.symbol}=1', or 0 if that is meant",
+            )
+    for symbol, tree in places.expressions().items():
+        if symbol not in sizes and tree.names <= sizes.keys():
+            size = tree.evaluate(sizes)
+            if size is None:
+                known = ", ".join(f"{name} = {sizes[name]}" for name in sorted(tree.names))
+                raise ModelError(f"dimension {symbol!r} is no size where {known}")
+            sizes[symbol] = size
+    return sizes
+
+
+def _given_sizes(places: Places, given: Given) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    positions = {place.position: place.symbol for place in places}
+    for name, size in given.dims.items():
+        check_size(name, size, 0)
+        _set(sizes, positions.get(name, name), size)
+    for name, shape in given.shapes.items():
+        for place, size in zip(places.by_input.get(name, ()), shape, strict=False):
+            check_size(place.position, size, 0)
+            _set(sizes, place.symbol, size)
+    for name, value in given.values.items():
+        # A value tells the length of a list; the dimension may be given all the same.
+        own = places.by_input.get(name, ())
+        if len(own) == 1 and own[0].fixed is None:
+            length = len(value) if isinstance(value, tuple) else 1
+            sizes.setdefault(own[0].symbol, length)
+    return sizes
+
+
+def _set(sizes: dict[str, int], symbol: str, size: int) -> None:
+    if sizes.setdefault(symbol, size) != size:
+        raise UsageError(
+            f"dimension {symbol!r} is given as {sizes[symbol]} and as {size}", fix="give one"
+        )
+
+
+def check_size(name: str, size: int, least: int) -> None:
+    """Raise UsageError unless ``size`` can be a dimension."""
+    if not least <= size <= MAX_SIZE:
+        raise UsageError(f"{name} = {size} is not a size", fix=f"give {least} or more, below 2^40")
+
+
+def _check_known(model: Model, places: Places, sizes: Mapping[str, int], given: Given) -> None:
+    missing = [place for place in places if place.symbol not in sizes]
+    lengths = [
+        source.name
+        for source in model.inputs
+        if "sequence" in source.kind and length_name(source.name) not in given.dims
+    ]
+    if not missing and not lengths:
+        return
+    users = _first_users(model, given)
+    needed: dict[str, str] = {}
+    for place in missing:
+        user = users.get(place.tensor)
+        for symbol in _unknowns(place.symbol, places, sizes) if user is not None else ():
+            what = f"dimension {place.axis} of input {place.tensor!r}, first needed by {user}"
+            needed.setdefault(symbol, f"{symbol!r} ({what})")
+    for name in lengths:
+        if name in users:
+            what = f"elements of input {name!r}, first needed by {users[name]}"
+            needed[length_name(name)] = f"{length_name(name)!r} ({what})"
+    if needed:
+        flags = [
+            "--batch 1" if symbol in places.batch_symbols else f"--dim '{symbol}=N'"
+            for symbol in needed
+        ]
+        raise ModelError(
+            f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
+            fix=f"pass {' '.join(dict.fromkeys(flags))}",
+        )
+
+
+def _unknowns(symbol: str, places: Places, sizes: Mapping[str, int]) -> Iterable[str]:
+    """What to ask for: a sum of named dimensions follows from these."""
+    tree = places.expressions().get(symbol)
+    if tree is None or not tree.names <= {place.symbol for place in places}:
+        return (symbol,)
+    return sorted(tree.names - sizes.keys())
+
+
+def _first_users(model: Model, given: Given) -> dict[str, str]:
+    users: dict[str, str] = {}
     for node in model.nodes:
         for name in reads(node):
-            users.setdefault(name, node)
-    return users
-
-
-def _shape(
-    given: ModelInput, places: Mapping[tuple[str, int], Place], sizes: Mapping[str, int]
-) -> Shape | str:
-    if given.dtype is None:
-        return f"input {given.name!r} is no tensor"
-    if given.dimensions is None:
-        return f"input {given.name!r} has no shape in the file"
-    symbols = [places[given.name, axis].symbol for axis in range(len(given.dimensions))]
-    if not all(symbol in sizes for symbol in symbols):
-        return f"input {given.name!r} has dimensions that are not given"
-    shape = tuple(sizes[symbol] for symbol in symbols)
-    if any(size > _MAX_SIZE for size in shape):
-        raise ModelError(
-            f"shape {list(shape)} is absurd",
-            where=f"input {given.name!r}",
-            fix="the file is damaged; export it again",
-        )
-    return shape
-
-
-def _own_batch(batch_symbols: frozenset[str], sizes: Mapping[str, int]) -> int | None:
-    found = {sizes[symbol] for symbol in batch_symbols if symbol in sizes}
-    return found.pop() if len(found) == 1 else None
+            users.setdefault(name, node.label)
+    # What is said to be absent needs no dimensions.
+    return {name: user for name, user in users.items() if given.dims.get(present_name(name)) != 0}

@@ -62,9 +62,20 @@ _TABLE = (
 
 ELEMENT_TYPES = MappingProxyType({row[0]: ElementType(*row) for row in _TABLE})
 BY_CODE = MappingProxyType({dtype.code: dtype for dtype in ELEMENT_TYPES.values()})
+# The names of the enumeration, which the first versions of Cast use.
+BY_PROTO_NAME = MappingProxyType(
+    {
+        {"float32": "FLOAT", "float64": "DOUBLE"}.get(name, name.upper()): dtype
+        for name, dtype in ELEMENT_TYPES.items()
+    }
+)
 
 FLOAT32 = ELEMENT_TYPES["float32"]
+FLOAT64 = ELEMENT_TYPES["float64"]
+UINT8 = ELEMENT_TYPES["uint8"]
+INT32 = ELEMENT_TYPES["int32"]
 INT64 = ELEMENT_TYPES["int64"]
+STRING = ELEMENT_TYPES["string"]
 BOOL = ELEMENT_TYPES["bool"]
 
 assert {row[4] for row in _TABLE if row[4].startswith(("fp", "bf"))} <= PRECISIONS.keys()  # noqa: S101

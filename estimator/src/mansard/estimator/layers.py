@@ -3,57 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
-from mansard.core.records import LayerScore, Phase
+from mansard.core.records import LayerScore
 from mansard.estimator.completeness import check_complete
+from mansard.estimator.context import Context, Options, find_formulas, make_context
 from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.counts import Counts
-from mansard.estimator.element_types import ElementType
-from mansard.estimator.formulas import FORMULAS
+from mansard.estimator.kernels import Kernels, find_kernels
 from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.summary import COUNTS
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.traffic import traffic, write_bytes
-from mansard.estimator.training import differentiable_tensors, training_step
+from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
 from mansard.estimator.walk import Placed, walk
-from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, assign_weights, is_weight
-from mansard.estimator.work_precision import quantized_tensors
+from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, is_weight
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
 NO_COUNTS = Counts()
 
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+
+class Scored(msgspec.Struct, frozen=True):
+    """The rows of the nodes, of branches that are not taken, and what the whole takes.
+
+    ``training_peak_bytes`` is None in inference, and where a row is unknown.
+    """
+
+    layers: tuple[LayerScore, ...]
+    alternatives: tuple[LayerScore, ...]
+    state_bytes: int
+    training_peak_bytes: int | None
 
 
-class Context(msgspec.Struct, frozen=True):
-    """What the rows of one score have in common."""
-
-    precision: Precision | None
-    phase: Phase
-    formulas: Formulas
-    weights: Mapping[int, LayerWeights]
-    behind: dict[str, ElementType]
-    differentiable: set[str]
-
-    def formula(self, node: Node) -> Formula | None:
-        return self.formulas[node.domain, node.op_type]
-
-
-def find_formulas(nodes: Iterable[Node]) -> Formulas:
-    """The formula of every operator of ``nodes``; None where there is none."""
-    return {key: FORMULAS.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
-
-
-def score_layers(
-    nodes: tuple[Node, ...], precision: Precision | None, phase: Phase, allow_unknown: bool
-) -> tuple[tuple[LayerScore, ...], tuple[LayerScore, ...]]:
-    """One row for each node, and those of branches that are not taken, in the file's order.
+def score_layers(nodes: tuple[Node, ...], outputs: Collection[str], options: Options) -> Scored:
+    """One row for each node, in the file's order; ``outputs``: the names of the graph's.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
@@ -61,9 +49,11 @@ def score_layers(
     placed = list(walk(nodes))
     formulas = find_formulas(each.node for each in placed)
     taken = [each for each in placed if each.is_taken]
-    if not allow_unknown:
+    if not options.allow_unknown:
         check_complete([each.node for each in taken], formulas)
-    rows = _rows(taken, formulas, precision, phase)
+    context = make_context(taken, formulas, options)
+    kernels = find_kernels(nodes, outputs, formulas, options)
+    rows = _rows(taken, context, kernels)
     for name in COUNTS:
         # Sums are records too, so it is them that must fit.
         if sum(getattr(row, name) or 0 for row in rows) > _LARGEST:
@@ -72,7 +62,31 @@ def score_layers(
                 fix="check the dimensions that were given",
             )
     others = [each for each in placed if not each.is_taken]
-    return rows, _rows(others, formulas, precision, phase) if others else ()
+    alternatives: tuple[LayerScore, ...] = ()
+    if others:
+        alternatives = _rows(others, make_context(others, formulas, options), kernels)
+    return Scored(rows, alternatives, _state_bytes(context), _peak_bytes(taken, rows, context))
+
+
+def _state_bytes(context: Context) -> int:
+    options = context.options
+    return sum(
+        state_bytes(weights, options.optimizer, options.precision)
+        for weights in context.weights.values()
+    )
+
+
+def _peak_bytes(placed: list[Placed], rows: tuple[LayerScore, ...], context: Context) -> int | None:
+    options, training = context.options, context.training
+    if options.phase != "training" or any(row.work_flop is None for row in rows):
+        return None
+    return training_peak_bytes(
+        placed,
+        training.saved_bytes,
+        training.differentiable,
+        options.recompute,
+        options.precision,
+    )
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
@@ -84,30 +98,14 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
     return macs.most_common(1)[0][0]
 
 
-def _rows(
-    placed: list[Placed], formulas: Formulas, precision: Precision | None, phase: Phase
-) -> tuple[LayerScore, ...]:
-    nodes = [each.node for each in placed]
-    differentiable: set[str] = set()
-    if phase == "training":
-        differentiable = differentiable_tensors(
-            nodes, lambda node: formulas[node.domain, node.op_type]
-        )
-    context = Context(
-        precision,
-        phase,
-        formulas,
-        assign_weights(nodes, formulas),
-        quantized_tensors(nodes),
-        differentiable,
-    )
+def _rows(placed: list[Placed], context: Context, kernels: Kernels) -> tuple[LayerScore, ...]:
     passes: dict[int, list[Placed]] = {}
     for each in placed:
         passes.setdefault(each.node.index, []).append(each)
-    return tuple(_row(passes[index], context) for index in sorted(passes))
+    return tuple(_row(passes[index], context, kernels) for index in sorted(passes))
 
 
-def _row(passes: list[Placed], context: Context) -> LayerScore:
+def _row(passes: list[Placed], context: Context, kernels: Kernels) -> LayerScore:
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
     first = passes[0]
     node, formula = first.node, context.formula(first.node)
@@ -116,14 +114,15 @@ def _row(passes: list[Placed], context: Context) -> LayerScore:
     if lost is None and formula is None and not all(each.node.is_constant for each in passes):
         lost = "the operator has no formula"
     if lost is not None:
-        return unknown_row(first, runs, context.behind, context.precision, lost)
+        return unknown_row(first, runs, context.behind, context.options.precision, lost)
     weights = context.weights.get(node.index, NO_WEIGHTS)
     total = NO_COUNTS
     for each in passes:
         counts = _guarded_counts(each.node, formula, weights, context)
         total = counts if runs == 1 else total + counts.times(each.runs)
-    tally = Tally(first, runs, formula, weights, total)
-    return known_row(tally, context.behind, context.precision)
+    saved = context.training.saved_bytes.get(node.index, 0)
+    tally = Tally(first, runs, formula, weights, total, saved)
+    return known_row(tally, context.behind, kernels, context.options.precision)
 
 
 def _lost(node: Node) -> str | None:
@@ -153,12 +152,17 @@ def _guarded_counts(
 def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context: Context) -> Counts:
     if formula is None or node.is_constant:
         return NO_COUNTS
-    precision = context.precision
+    precision = context.options.precision
     forward = formula.function(node) + traffic(node, formula, precision)
     backward = update = NOTHING
-    if context.phase == "training":
-        step = training_step(node, formula, weights, context.differentiable, precision)
+    if context.options.phase == "training":
+        optimizer = context.options.optimizer
+        step = training_step(
+            node, formula, weights, context.training.differentiable, optimizer, precision
+        )
         forward, backward, update = forward + step.forward, step.backward, step.update
+        if node.index in context.training.recomputed:
+            backward += forward
     inputs, outputs = _input_bytes(node, precision), write_bytes(node, precision)
     return Counts(forward, backward, update, inputs, outputs)
 

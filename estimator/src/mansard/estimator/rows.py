@@ -9,23 +9,14 @@ from mansard.core.records import LayerScore
 from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
 from mansard.estimator.counts import Counts
 from mansard.estimator.element_types import ElementType
+from mansard.estimator.kernels import Kernels
 from mansard.estimator.summary import COUNTS
 from mansard.estimator.units import unit_of
 from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights
 from mansard.estimator.work_precision import work_precision
 
-_NOT_MODELLED = "fused traffic is not modelled yet"
-_UNMODELLED = dict.fromkeys(
-    (
-        "fused_group",
-        "fused_read_bytes",
-        "fused_write_bytes",
-        "fused_traffic_bytes",
-        "cached_traffic_bytes",
-    ),
-    _NOT_MODELLED,
-)
+_FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -36,14 +27,21 @@ class Tally(msgspec.Struct, frozen=True):
     formula: Formula | None
     weights: LayerWeights
     counts: Counts
+    saved_bytes: int
 
 
 def known_row(
-    tally: Tally, behind: dict[str, ElementType], precision: Precision | None
+    tally: Tally, behind: dict[str, ElementType], kernels: Kernels, precision: Precision | None
 ) -> LayerScore:
     """The row of a node whose counts are known."""
     placed, weights, counts = tally.placed, tally.weights, tally.counts
     node, cost = placed.node, counts.total
+    moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
+    unknown: dict[str, str] = {}
+    if moved is None:
+        unknown = dict.fromkeys(_FUSED, kernels.fused_reason)
+    if cached is None:
+        unknown["cached_traffic_bytes"] = kernels.cached_reason
     form = work_precision(node, tally.formula, cost.macs, behind, precision)
     return LayerScore(
         index=node.index,
@@ -68,13 +66,13 @@ def known_row(
         read_bytes=cost.read_bytes,
         write_bytes=cost.write_bytes,
         traffic_bytes=cost.traffic_bytes,
-        fused_group=None,
-        fused_read_bytes=None,
-        fused_write_bytes=None,
-        fused_traffic_bytes=None,
-        cached_traffic_bytes=None,
-        saved_bytes=counts.saved_bytes,
-        unknown=_UNMODELLED,
+        fused_group=moved.group if moved else None,
+        fused_read_bytes=moved.read_bytes if moved else None,
+        fused_write_bytes=moved.write_bytes if moved else None,
+        fused_traffic_bytes=moved.read_bytes + moved.write_bytes if moved else None,
+        cached_traffic_bytes=cached,
+        saved_bytes=tally.saved_bytes,
+        unknown=unknown,
     )
 
 

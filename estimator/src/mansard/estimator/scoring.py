@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
@@ -10,80 +9,85 @@ from typing import get_args
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.hashing import file_hash
 from mansard.core.precision import Precision, parse_precision
-from mansard.core.records import ModelScore, Phase
+from mansard.core.records import ModelScore, Optimizer, Phase
 from mansard.estimator.batching import check_batch, known_batch
+from mansard.estimator.context import Options
 from mansard.estimator.dimensions import bind
-from mansard.estimator.graph import read_model, read_source
+from mansard.estimator.given import NOTHING_GIVEN, Given, Value
 from mansard.estimator.layers import main_precision, score_layers
-from mansard.estimator.model import Model
+from mansard.estimator.loading import Loaded, load, within
 from mansard.estimator.propagation import propagate
+from mansard.estimator.tensors import Shape
 
 
 class Settings(msgspec.Struct, frozen=True):
     """Under which circumstances a network is scored; see ``score``."""
 
-    batch: int | None = None
-    dims: Mapping[str, int] = msgspec.field(default_factory=dict)
+    given: Given = NOTHING_GIVEN
     precision: Precision | None = None
     phase: Phase = "inference"
+    optimizer: Optimizer = "sgd"  # of the training phase
+    recompute: bool = False
+    cache_bytes: int | None = None
     allow_unknown: bool = False
 
 
-class Loaded(msgspec.Struct, frozen=True, eq=False):
-    """A file that was read once, to be scored any number of times."""
-
-    name: str
-    place: str  # how errors call it: the file as it was given, or the model's name
-    model_hash: str
-    model: Model
-
-
-def score(
+def score(  # noqa: PLR0913 - one keyword for each thing a person can say
     source: Path | bytes,
     *,
     name: str | None = None,
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
+    trips: Mapping[str, int] | None = None,
+    values: Mapping[str, Value] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
     precision: str | None = None,
     phase: Phase = "inference",
+    optimizer: Optimizer = "sgd",
+    recompute: bool = False,
+    cache_bytes: int | None = None,
     allow_unknown: bool = False,
 ) -> ModelScore:
     """Work and traffic of every node of an ONNX model; nothing is executed.
 
-    ``name`` is the file's stem by default. ``batch`` sets the batch dimension,
-    ``dims`` dimensions by name; ``precision`` counts floating tensors at another
-    width (None: as the file has them). With ``allow_unknown`` an operator without a
-    formula, and whatever has no shape because of it, becomes a row of unknown
-    counts; without it, all of them are one ModelError.
+    ``source``: a path, or the bytes of a model. ``name`` is the file's stem by default.
+
+    ``batch`` sets the batch dimension, ``dims`` dimensions by name or, as
+    ``tensor[axis]``, by place, those that depend on data too. ``trips``: how often a
+    loop runs whose count depends on data, by the name of its node. ``values``: numbers
+    that inputs hold where shapes or branches depend on them. ``shapes``: whole shapes
+    of inputs that have none in the file.
+
+    ``precision`` counts floating tensors at another width (None: as the file has them).
+    ``phase``: ``inference`` or ``training``, one step with ``optimizer`` (``none``,
+    ``sgd``, ``momentum``, ``adam``); with ``recompute`` its backward pass computes
+    activations again instead of keeping them. ``cache_bytes``: the last-level cache for
+    the cache-aware traffic, bytes; None leaves that unknown.
+
+    With ``allow_unknown`` an operator without a formula, and whatever has no shape
+    because of it, becomes a row of unknown counts; without it, all of them are one
+    ModelError.
 
     Raises ModelError, UsageError or StorageError, and nothing else.
     """
     if phase not in get_args(Phase):
         raise UsageError(f"unknown phase {phase!r}", fix=f"use {' or '.join(get_args(Phase))}")
-    width = parse_precision(precision) if precision is not None else None
-    settings = Settings(batch, dims or {}, width, phase, allow_unknown)
+    if optimizer not in get_args(Optimizer):
+        known = ", ".join(get_args(Optimizer))
+        raise UsageError(f"unknown optimizer {optimizer!r}", fix=f"use one of {known}")
+    if cache_bytes is not None and cache_bytes < 0:
+        raise UsageError(f"a cache of {cache_bytes} bytes", fix="give 0 or more")
+    settings = Settings(
+        Given(batch, dims or {}, trips or {}, values or {}, shapes or {}),
+        parse_precision(precision) if precision is not None else None,
+        phase,
+        optimizer,
+        recompute,
+        cache_bytes,
+        allow_unknown,
+    )
     return score_loaded(load(source, name), settings)
-
-
-def load(source: Path | bytes, name: str | None = None) -> Loaded:
-    """Read a model; raises ModelError or StorageError."""
-    shown = name or (_stem(source) if isinstance(source, Path) else "model")
-    place = str(source) if isinstance(source, Path) else f"model {shown!r}"
-    try:
-        if isinstance(source, Path):
-            data, digest = read_source(source)
-        else:
-            data, digest = source, file_hash(source)
-        return Loaded(shown, place, digest, read_model(data))
-    except ModelError as error:
-        raise _within(place, error) from error
-
-
-def _stem(path: Path) -> str:
-    # A file's name may be any bytes; a record holds text.
-    return os.fsencode(path.stem).decode("utf-8", "replace")
 
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
@@ -91,30 +95,32 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     try:
         return _score(loaded, settings)
     except ModelError as error:
-        raise _within(loaded.place, error) from error
-
-
-def _within(place: str, error: ModelError) -> ModelError:
-    what = f"{error.where}: {error.what}" if error.where else error.what
-    return ModelError(what, where=place, fix=error.fix)
+        raise within(loaded.place, error) from error
+    except UsageError as error:
+        raise within(loaded.place, error) from error
 
 
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
-    model = loaded.model
-    binding = bind(model, settings.batch, settings.dims)
-    network = propagate(model, binding.shapes)
-    check_batch(model, binding, network, settings.dims)
+    binding = bind(loaded.model, settings.given)
+    network = propagate(loaded.model, binding, loaded.prepared)
+    check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
-    precision = settings.precision
-    layers, alternatives = score_layers(
-        network.nodes, precision, settings.phase, settings.allow_unknown
+    precision, is_training = settings.precision, settings.phase == "training"
+    options = Options(
+        precision,
+        settings.phase,
+        settings.optimizer if is_training else "none",
+        settings.recompute and is_training,
+        settings.cache_bytes,
+        settings.allow_unknown,
     )
-    unknown = {
-        "cache_bytes": "no cache was given",
-        "peak_activation_bytes": "not modelled yet",
-        "kv_cache_bytes": "not modelled yet",
-        "optimizer_state_bytes": "not modelled yet",
-    }
+    scored = score_layers(network.nodes, {output.name for output in loaded.model.outputs}, options)
+    unknown = {"kv_cache_bytes": "not modelled yet"}
+    if settings.cache_bytes is None:
+        unknown["cache_bytes"] = "no cache was given"
+    peak_bytes = scored.training_peak_bytes
+    if peak_bytes is None:
+        unknown["peak_activation_bytes"] = "not modelled yet"
     if batch is None:
         unknown["batch"] = "the model does not say which dimension is the batch"
     return ModelScore(
@@ -123,16 +129,16 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         source="modelled",
         phase=settings.phase,
         batch=batch,
-        precision=precision.name if precision else main_precision(layers),
+        precision=precision.name if precision else main_precision(scored.layers),
         dimensions=dict(binding.named),
         trips={},
-        optimizer="sgd" if settings.phase == "training" else "none",
-        recompute=False,
-        cache_bytes=None,
-        peak_activation_bytes=None,
+        optimizer=options.optimizer,
+        recompute=options.recompute,
+        cache_bytes=settings.cache_bytes,
+        peak_activation_bytes=peak_bytes,
         kv_cache_bytes=None,
-        optimizer_state_bytes=None,
-        layers=layers,
-        alternatives=alternatives,
+        optimizer_state_bytes=scored.state_bytes,
+        layers=scored.layers,
+        alternatives=scored.alternatives,
         unknown=unknown,
     )

@@ -47,6 +47,10 @@ class Weight(msgspec.Struct, frozen=True):
         return math.prod(self.shape)
 
 
+class ValueNeededError(ModelError):
+    """A shape follows from a value that is not known."""
+
+
 class Tensor(msgspec.Struct, frozen=True, eq=False):
     """One tensor of the network, every dimension a number.
 
@@ -117,7 +121,10 @@ class Node(msgspec.Struct, frozen=True, eq=False):
     """One operator with its tensors. Inputs that are left out are None.
 
     ``outputs`` is empty while the shapes of the outputs are being worked out.
-    ``bodies`` are the graphs inside it; their nodes have indexes of their own.
+    ``bodies`` are the graphs inside it; their nodes have indexes of their own. Nodes of
+    one network with the same ``alike``, if it is not negative, have the same operator,
+    attributes, types and shapes: what one costs, so does the other. Names differ, and
+    which of the inputs are weights.
     """
 
     index: int
@@ -130,6 +137,7 @@ class Node(msgspec.Struct, frozen=True, eq=False):
     output_names: tuple[str, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     bodies: tuple[Body, ...] = ()
+    alike: int = -1
 
     @property
     def label(self) -> str:
@@ -180,9 +188,10 @@ class Node(msgspec.Struct, frozen=True, eq=False):
         """The known value of an input; raises ModelError where it depends on data."""
         tensor = self.input(position)
         if tensor.value is None:
-            raise self.error(
+            raise ValueNeededError(
                 f"input {tensor.name!r} must be known to tell the shape of the output, "
                 "but it depends on data or is too large",
+                where=self.label,
             )
         return tensor.value
 
@@ -224,7 +233,7 @@ def is_sane(shape: Shape) -> bool:
     """Whether a tensor could have this shape at all; an empty one must not hide a huge one."""
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         return False
-    return math.prod(size or 1 for size in shape) <= MAX_ELEMENTS
+    return (math.prod(shape) or math.prod(size or 1 for size in shape)) <= MAX_ELEMENTS
 
 
 def as_array(values: object) -> Array:

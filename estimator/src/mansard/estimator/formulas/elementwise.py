@@ -74,6 +74,7 @@ PER_ELEMENT = {
     "Softplus": (1, 2),  # log(1 + exp(x))
     "Softsign": (3, 0),  # x / (1 + |x|)
     "ThresholdedRelu": (1, 0),
+    "Range": (2, 0),  # start + i·delta
 }
 
 
@@ -122,6 +123,12 @@ def swish(node: Node) -> Cost:
     """x · sigmoid(a·x): 4 operations and a function for each element, 5 where a is not 1."""
     simple = 4 if node.number("alpha", 1.0) == 1.0 else 5
     return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
+
+
+@register("SwiGLU")
+def gated_swish(node: Node) -> Cost:
+    """a · sigmoid(alpha·a) · b: 5 operations and a function, 6 where alpha is not 1."""
+    return swish(node) + Cost(simple=node.output.n_elements)
 
 
 @register("Clip", not_weights=(1, 2))

@@ -1,4 +1,7 @@
-"""Matrix products. https://onnx.ai/onnx/operators/onnx__MatMul.html, …__Gemm, …__Einsum"""
+"""Matrix products and determinants.
+
+https://onnx.ai/onnx/operators/onnx__MatMul.html, …__Gemm, …__Einsum, …__Det
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def matmul_integer(node: Node) -> Cost:
     return matmul(node)
 
 
-@register("QLinearMatMul", not_weights=(1, 2, 4, 5, 6, 7))
+@register("QLinearMatMul", not_weights=(1, 2, 4, 5, 6, 7), operands=(0, 3))
 def qlinear_matmul(node: Node) -> Cost:
     """As MatMul; then scale, round, add the zero point and clamp twice for each output."""
     return matmul(node) + Cost(simple=5 * node.output.n_elements)
@@ -58,3 +61,16 @@ def einsum(node: Node) -> Cost:
     if not is_summed:
         return Cost(simple=points * (len(terms) - 1))
     return Cost(macs=points * (len(terms) - 1))
+
+
+@register("Det")
+def det(node: Node) -> Cost:
+    """Elimination of an n x n matrix, then the product of its diagonal, n - 1 operations.
+
+    Column by column n(n - 1)/2 quotients and (n - 1)·n·(2·n - 1)/6 products and
+    differences each (G. Golub, C. Van Loan, Matrix Computations, section 3.2). They are
+    no multiply-adds here: they do not make a matrix product.
+    """
+    n, n_matrices = node.input(0).shape[-1], node.output.n_elements
+    quotients, updates = n * (n - 1) // 2, (n - 1) * n * (2 * n - 1) // 6
+    return Cost(simple=n_matrices * max(quotients + 2 * updates + n - 1, 0))

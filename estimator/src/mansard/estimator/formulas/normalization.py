@@ -1,6 +1,8 @@
-"""Normalisations and softmax.
+"""Normalisations and softmax, counted row by row: a sum of n numbers is n - 1 additions.
 
-https://onnx.ai/onnx/operators/onnx__BatchNormalization.html, …__LayerNormalization, …__Softmax
+https://onnx.ai/onnx/operators/onnx__BatchNormalization.html, …__LayerNormalization,
+…__MeanVarianceNormalization, …__Softmax and kin; where ONNX defines an operator by a
+function of others, its operations are counted.
 """
 
 from __future__ import annotations
@@ -9,14 +11,46 @@ import math
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.formulas.registry import register
+from mansard.estimator.shapes.normalization import softmax_rows
 from mansard.estimator.tensors import Node
+
+
+def softmax_cost(n_rows: int, width: int) -> Cost:
+    """Softmax of rows: n - 1 comparisons, n differences, n exp, n - 1 additions, n quotients."""
+    if not width:
+        return Cost()
+    return n_rows * Cost(simple=4 * width - 2, functions=width)
+
+
+def layer_norm_cost(n_rows: int, width: int, n_affine: int) -> Cost:
+    """(x - mean) / sqrt(variance + epsilon) of rows of n, with ``n_affine`` of scale and bias.
+
+    A mean is n - 1 additions and a quotient. Mean, its square, n squares and their mean,
+    their difference, epsilon, root, n deviations, n quotients; then one operation for
+    each element and parameter.
+    """
+    if not width:
+        return Cost()
+    return n_rows * Cost(simple=(5 + n_affine) * width + 3, functions=1)
+
+
+def rms_norm_cost(n_rows: int, width: int, n_affine: int) -> Cost:
+    """x / sqrt(mean square + epsilon) of rows of n.
+
+    n squares and their mean, epsilon, root, n quotients; then one operation for each
+    element and parameter.
+    """
+    if not width:
+        return Cost()
+    return n_rows * Cost(simple=(3 + n_affine) * width + 1, functions=1)
 
 
 @register("BatchNormalization", statistics=(3, 4))
 def batch_normalization(node: Node) -> Cost:
     """Inference: the four vectors fold into one factor and one summand for each channel.
 
-    With ``training_mode`` mean and variance of the batch are taken first.
+    With ``training_mode`` mean and variance of the batch come first: mean, deviation,
+    square, mean of each element, and a root for each channel.
     """
     n = node.output.n_elements
     if node.integer("training_mode", 0):
@@ -24,100 +58,114 @@ def batch_normalization(node: Node) -> Cost:
     return Cost(simple=2 * n)
 
 
-@register("LayerNormalization", "InstanceNormalization", "GroupNormalization")
+@register("LayerNormalization")
 def layer_normalization(node: Node) -> Cost:
-    """For each element: sum, deviation, square, sum, factor; 1 each for scale and bias.
+    """A row of n: 5·n + 3 operations and a root; scale and bias an operation an element each.
 
-    For each group that is normalised: two divisions, an addition and a root.
+    Mean n, squares n, their mean n, square of the mean 1, difference 1, epsilon 1,
+    deviations n, quotients n; the reciprocal of the deviation 1 where it is an output.
     """
-    n, n_groups = node.output.n_elements, _groups(node)
-    affine = sum(node.has(position) for position in (1, 2))
-    return Cost(simple=(5 + affine) * n + 3 * n_groups, functions=n_groups)
+    data = node.input(0)
+    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
+    n_rows, n_affine = _rows(data.n_elements, width), node.has(1) + node.has(2)
+    gives_reciprocal = len(node.output_names) > 2 and node.output_names[2]
+    extra = Cost(simple=n_rows if gives_reciprocal else 0)
+    return layer_norm_cost(n_rows, width, n_affine) + extra
+
+
+@register("InstanceNormalization")
+def instance_normalization(node: Node) -> Cost:
+    """As LayerNormalization with scale and bias; a row is one channel of one sample."""
+    data = node.input(0)
+    width = math.prod(data.shape[2:])
+    return layer_norm_cost(_rows(data.n_elements, width), width, 2)
+
+
+@register("GroupNormalization")
+def group_normalization(node: Node) -> Cost:
+    """As LayerNormalization with scale and bias; a row is one group of one sample."""
+    data = node.input(0)
+    n_rows = data.shape[0] * node.integer("num_groups", 1)
+    return layer_norm_cost(n_rows, data.n_elements // max(n_rows, 1), 2)
 
 
 @register("RMSNormalization")
 def rms_normalization(node: Node) -> Cost:
-    """For each element: square, sum, factor, scale; for each group a division, sum and root."""
-    n, n_groups = node.output.n_elements, _groups(node)
-    return Cost(simple=(3 + node.has(1)) * n + 2 * n_groups, functions=n_groups)
+    """A row of n: 3·n + 1 operations and a root; the scale an operation for each element.
+
+    Squares n, their mean n, epsilon 1, quotients n.
+    """
+    data = node.input(0)
+    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
+    return rms_norm_cost(_rows(data.n_elements, width), width, int(node.has(1)))
 
 
 @register("SkipLayerNormalization", domain="com.microsoft")
 def skip_layer_normalization(node: Node) -> Cost:
     """An addition, then layer normalisation with scale and bias."""
-    n, width = node.output.n_elements, max(node.output.shape[-1], 1)
-    biases = sum(node.has(position) for position in (3, 4))
-    return Cost(simple=(7 + biases) * n + 3 * (n // width), functions=n // width)
+    n, width = node.output.n_elements, node.output.shape[-1]
+    n_summands = 1 + node.has(4)
+    n_affine = 1 + node.has(3)
+    return layer_norm_cost(_rows(n, width), width, n_affine) + Cost(simple=n_summands * n)
 
 
 @register("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Cost:
-    """For each element: sum, deviation, square, sum, factor.
+    """A row of n: 5·n + 3 operations and a root.
 
-    For each group that is normalised: two divisions, an addition and a root.
+    Mean n, its square 1, squares n, their mean n, difference 1, deviations n, epsilon 1,
+    quotients n.
     """
     data = node.input(0)
     axes = node.integers("axes")
     averaged = {data.axis(axis) for axis in ((0, 2, 3) if axes is None else axes)}
-    n_groups = math.prod(size for i, size in enumerate(data.shape) if i not in averaged)
-    return Cost(simple=5 * data.n_elements + 3 * n_groups, functions=n_groups)
+    width = math.prod(size for i, size in enumerate(data.shape) if i in averaged)
+    n_rows = _rows(data.n_elements, width)
+    return Cost(simple=5 * data.n_elements + 3 * n_rows, functions=n_rows)
 
 
 @register("LpNormalization")
 def lp_normalization(node: Node) -> Cost:
-    """Power, sum and factor of each element; for p = 2 a root of each group's sum."""
-    n = node.output.n_elements
-    width = node.output.shape[node.output.axis(node.integer("axis", -1))]
-    n_groups = n // max(width, 1)
-    return Cost(simple=3 * n, functions=0 if node.integer("p", 2) == 1 else n_groups)
+    """A row of n: n powers, n - 1 additions, n quotients; for p = 2 a root of the sum."""
+    data = node.output
+    width = data.shape[data.axis(node.integer("axis", -1))]
+    n_rows = _rows(data.n_elements, width)
+    n_roots = 0 if node.integer("p", 2) == 1 else n_rows
+    return Cost(simple=3 * data.n_elements - n_rows, functions=n_roots)
 
 
 @register("Softmax")
 def softmax(node: Node) -> Cost:
-    """Maximum, difference, sum and quotient of each element, and an exp."""
-    n = node.output.n_elements
-    return Cost(simple=4 * n, functions=n)
+    """A row of n: n - 1 comparisons, n differences, n exp, n - 1 additions, n quotients.
+
+    Before version 13 all axes from ``axis`` on are one row.
+    """
+    return softmax_cost(*softmax_rows(node))
 
 
 @register("LogSoftmax")
 def log_softmax(node: Node) -> Cost:
     """As Softmax, with a difference in place of the quotient and a logarithm for each row."""
-    data = node.output
-    if node.opset < 13:
-        # The axes from this one on are one row.
-        width = math.prod(data.shape[data.axis(node.integer("axis", 1)) :])
-    else:
-        width = data.shape[data.axis(node.integer("axis", -1))]
-    n = data.n_elements
-    return Cost(simple=4 * n, functions=n + n // max(width, 1))
+    n_rows, width = softmax_rows(node)
+    return softmax_cost(n_rows, width) + Cost(functions=n_rows)
 
 
 @register("Hardmax")
 def hardmax(node: Node) -> Cost:
-    """A comparison for each element."""
-    return Cost(simple=node.output.n_elements)
+    """A row of n: n - 1 comparisons."""
+    n_rows, width = softmax_rows(node)
+    return Cost(simple=n_rows * max(width - 1, 0))
 
 
 @register("LRN")
 def local_response_normalization(node: Node) -> Cost:
-    """Square, sum over ``size`` channels, factor, summand, power, quotient of each element."""
+    """An element: square, sum over ``size`` channels, factor, summand, power, quotient.
+
+    Channels beyond the first and last count like others, as padding does.
+    """
     n, size = node.output.n_elements, node.integer("size", 1)
-    if size < 1:
-        raise node.error(f"a window of {size} channels holds nothing")
     return Cost(simple=(size + 3) * n, functions=n)
 
 
-def _groups(node: Node) -> int:
-    """How many sets of elements have a mean of their own."""
-    data = node.input(0)
-    if node.op_type == "InstanceNormalization":
-        return data.shape[0] * data.shape[1]
-    if node.op_type == "GroupNormalization":
-        n_groups = node.integer("num_groups", 1)
-        if n_groups < 1 or data.shape[1] % n_groups:
-            raise node.error(f"{data.shape[1]} channels do not fit {n_groups} groups")
-        return data.shape[0] * n_groups
-    groups = 1
-    for size in data.shape[: data.axis(node.integer("axis", -1))]:
-        groups *= size
-    return groups
+def _rows(n_elements: int, width: int) -> int:
+    return n_elements // width if width else 0

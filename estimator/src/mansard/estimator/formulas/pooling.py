@@ -1,10 +1,15 @@
-"""Pooling. https://onnx.ai/onnx/operators/onnx__MaxPool.html, …__AveragePool"""
+"""Pooling of windows and of regions.
+
+https://onnx.ai/onnx/operators/onnx__MaxPool.html, …__AveragePool, …__LpPool, …__MaxRoiPool,
+…__RoiAlign
+"""
 
 from __future__ import annotations
 
 import math
 
 from mansard.estimator.cost import Cost
+from mansard.estimator.formulas.interpolation import interpolation_cost, weights_cost
 from mansard.estimator.formulas.registry import register
 from mansard.estimator.tensors import Node
 
@@ -46,6 +51,39 @@ def global_average_pool(node: Node) -> Cost:
 def global_lp_pool(node: Node) -> Cost:
     """Powers of all elements of a channel, additions, a root; counted as in LpPool."""
     return _norm(node, node.input(0).n_elements)
+
+
+@register("MaxRoiPool", not_weights=(1,))
+def max_roi_pool(node: Node) -> Cost:
+    """As if each region were the whole image: every element of a channel is compared once.
+
+    How large the regions are depends on data; this is the most they can be.
+    """
+    data, n_regions = node.input(0), node.input(1).shape[0]
+    return Cost(simple=n_regions * math.prod(data.shape[1:]))
+
+
+_ADAPTIVE = 2
+
+
+@register("RoiAlign", not_weights=(1, 2))
+def roi_align(node: Node) -> Cost:
+    """Each bin is the mean, or maximum, of ``sampling_ratio``² bilinear samples.
+
+    A sample interpolates each channel (7 operations) and is added or compared; a mean
+    divides once. Its place (2 operations a coordinate) and weights are made once for all
+    channels. With a ratio of 0 a region's size decides, which depends on data: 2 are
+    taken, as regions matched to their level of a feature pyramid have (224 pixels at
+    stride 16 are 14 for 7 bins; Lin et al., CVPR 2017, equation 1).
+    """
+    n_samples = (node.integer("sampling_ratio", 0) or _ADAPTIVE) ** 2
+    each = n_samples * interpolation_cost(2, 2) + Cost(simple=n_samples - 1)
+    if node.text("mode", "avg") == "avg":
+        each += Cost(simple=1)
+    n_channels = max(node.output.shape[1], 1)
+    n_places = node.output.n_elements // n_channels * n_samples
+    place = weights_cost("linear", 2) + Cost(simple=2 * 2)
+    return node.output.n_elements * each + n_places * place
 
 
 # order p -> operations of |x|^p: absolute value, square, or absolute value and two products

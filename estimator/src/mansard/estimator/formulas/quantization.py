@@ -9,8 +9,12 @@ from mansard.estimator.tensors import Node
 
 @register("QuantizeLinear", not_weights=(1, 2))
 def quantize(node: Node) -> Cost:
-    """Divide, round, add the zero point where one is given, clamp twice."""
-    return Cost(simple=(4 + node.has(2)) * node.output.n_elements)
+    """To integers: divide, round, add the zero point where one is given, clamp twice.
+
+    To floats of 8 bits or less: divide and clamp twice; storing them rounds.
+    """
+    each = 3 if node.output.dtype.is_float else 4 + node.has(2)
+    return Cost(simple=each * node.output.n_elements)
 
 
 @register("DequantizeLinear", not_weights=(1, 2))

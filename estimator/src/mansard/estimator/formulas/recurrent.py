@@ -1,17 +1,36 @@
 """LSTM, GRU, RNN: every step of every direction of every sequence in the batch.
 
-https://onnx.ai/onnx/operators/onnx__LSTM.html, …__GRU, …__RNN (default activations)
+https://onnx.ai/onnx/operators/onnx__LSTM.html, …__GRU, …__RNN. Shorter sequences
+(sequence_lens) save nothing: how long they are depends on data.
 """
 
 from __future__ import annotations
 
-from mansard.estimator.cost import Cost
+from types import MappingProxyType
+
+from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.formulas.registry import register
 from mansard.estimator.shapes.recurrent import GATES, RecurrentSizes, recurrent_sizes
 from mansard.estimator.tensors import Node
 
-_SIGMOID = Cost(simple=3, functions=1)
-_TANH = Cost(functions=1)
+# What an activation does for one element, by the definitions in the specification.
+ACTIVATIONS = MappingProxyType(
+    {
+        "affine": Cost(simple=2),  # a·x + b
+        "elu": Cost(simple=3, functions=1),
+        "hardsigmoid": Cost(simple=4),
+        "leakyrelu": Cost(simple=2),
+        "relu": Cost(simple=1),
+        "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
+        "sigmoid": Cost(simple=3, functions=1),
+        "softplus": Cost(simple=1, functions=2),
+        "softsign": Cost(simple=3),
+        "tanh": Cost(functions=1),
+        "thresholdedrelu": Cost(simple=1),
+    }
+)
+_DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+_CLAMP = Cost(simple=2)
 
 
 def recurrent_macs(node: Node) -> tuple[int, int]:
@@ -22,41 +41,78 @@ def recurrent_macs(node: Node) -> tuple[int, int]:
 
 
 def _cells(sizes: RecurrentSizes) -> int:
-    """How often one hidden element is computed."""
+    """How often one hidden element is computed, over all directions."""
     return sizes.n_steps * sizes.batch * sizes.n_directions * sizes.hidden_size
 
 
-@register("LSTM", not_weights=(4, 5, 6))
+def activations(node: Node) -> list[list[Cost]]:
+    """The activations of each direction, a clamp of their input with them where there is one."""
+    default = _DEFAULTS[node.op_type]
+    n_directions = recurrent_sizes(node).n_directions
+    given = node.attributes.get("activations")
+    if not isinstance(given, tuple) or not given:
+        given = default * n_directions
+    if len(given) == len(default):
+        given = given * n_directions  # some exporters name those of one direction only
+    if len(given) != len(default) * n_directions:
+        raise node.error(f"{len(given)} activations for {n_directions} direction(s)")
+    clamp = _CLAMP if node.attributes.get("clip") is not None else NOTHING
+    costs = []
+    for name in given:
+        known = ACTIVATIONS.get(str(name).lower())
+        if known is None:
+            raise node.error(f"activation {name!r} does not exist")
+        costs.append(known + clamp)
+    n = len(default)
+    return [costs[i * n : (i + 1) * n] for i in range(n_directions)]
+
+
+@register("LSTM", not_weights=(4, 5, 6), operands=(0, 1, 2))
 def lstm(node: Node) -> Cost:
     """4 gates: i, o, f by sigmoid, c by tanh; then C = f·C + i·c and H = o·tanh(C).
 
     Each gate adds its two halves; a bias adds once more (W's and R's biases fold
-    into one); peepholes are a multiplication and an addition at three gates.
+    into one); peepholes are a multiplication and an addition at three gates. With
+    ``input_forget`` f is 1 - i. Other activations count by their own definition;
+    ``clip`` compares the input of each activation twice.
     """
-    cell = 4 * Cost(simple=2 if node.has(3) else 1) + 3 * _SIGMOID + 2 * _TANH + Cost(simple=4)
-    if node.has(7):
-        cell += Cost(simple=6)
-    return _with_macs(node, cell)
+    total = NOTHING
+    gate = Cost(simple=2 if node.has(3) else 1)
+    peephole = Cost(simple=2 if node.has(7) else 0)
+    for f, g, h in activations(node):
+        one = gate + peephole + f
+        forget = Cost(simple=1) if node.integer("input_forget", 0) else one
+        total += 2 * one + forget + gate + g + h + Cost(simple=4)
+    return _with_macs(node, total)
 
 
-@register("GRU", not_weights=(4, 5))
+@register("GRU", not_weights=(4, 5), operands=(0, 1, 2))
 def gru(node: Node) -> Cost:
     """3 gates: z, r by sigmoid, h by tanh; r multiplies once; H = (1 - z)·h + z·H.
 
     Each gate adds its two halves, and a bias once more; with ``linear_before_reset``
-    h has two biases, for r multiplies one of them.
+    h has two biases, for r multiplies one of them. Activations and ``clip`` as in LSTM.
     """
-    cell = 3 * Cost(simple=2 if node.has(3) else 1) + 2 * _SIGMOID + _TANH + Cost(simple=5)
-    if node.has(3) and node.integer("linear_before_reset", 0):
-        cell += Cost(simple=1)
-    return _with_macs(node, cell)
+    total = NOTHING
+    for f, g in activations(node):
+        cell = 3 * Cost(simple=2 if node.has(3) else 1) + 2 * f + g + Cost(simple=5)
+        if node.has(3) and node.integer("linear_before_reset", 0):
+            cell += Cost(simple=1)
+        total += cell
+    return _with_macs(node, total)
 
 
-@register("RNN", not_weights=(4, 5))
+@register("RNN", not_weights=(4, 5), operands=(0, 1, 2))
 def rnn(node: Node) -> Cost:
-    """H = tanh(W·x + R·H + bias)."""
-    return _with_macs(node, Cost(simple=2 if node.has(3) else 1) + _TANH)
+    """H = tanh(W·x + R·H + bias). Activations and ``clip`` as in LSTM."""
+    total = NOTHING
+    for (f,) in activations(node):
+        total += Cost(simple=2 if node.has(3) else 1) + f
+    return _with_macs(node, total)
 
 
-def _with_macs(node: Node, cell: Cost) -> Cost:
-    return Cost(macs=sum(recurrent_macs(node))) + cell * _cells(recurrent_sizes(node))
+def _with_macs(node: Node, cells: Cost) -> Cost:
+    """``cells``: the work of one hidden element, of each direction, added up."""
+    sizes = recurrent_sizes(node)
+    n = _cells(sizes) // sizes.n_directions
+    return Cost(macs=sum(recurrent_macs(node))) + cells * n

@@ -1,4 +1,7 @@
-"""Reductions, cumulative sums and searches."""
+"""Reductions and cumulative sums.
+
+https://onnx.ai/onnx/operators/onnx__ReduceSum.html and kin, …__ArgMax, …__CumSum
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ def reduce_plain(node: Node) -> Cost:
 
 @register("ReduceMean", not_weights=(1,))
 def reduce_mean(node: Node) -> Cost:
-    """Additions, and one division for each output."""
-    return Cost(simple=_folds(node) + node.output.n_elements)
+    """Additions, and one division for each output; nothing where nothing is reduced."""
+    folds = _folds(node)
+    return Cost(simple=folds + node.output.n_elements if folds else 0)
 
 
 @register("ReduceL1", "ReduceSumSquare", not_weights=(1,))
@@ -49,16 +53,16 @@ def reduce_log_sum_exp(node: Node) -> Cost:
 
 @register("CumProd", "CumSum", not_weights=(1,))
 def cumulate(node: Node) -> Cost:
-    """One operation for each element."""
-    return Cost(simple=node.output.n_elements)
+    """A row of n: n - 1 operations; n - 2 where each element leaves itself out.
 
-
-@register("TopK", not_weights=(1,))
-def top_k(node: Node) -> Cost:
-    """A heap of k elements: up to log2(k) + 1 comparisons for each input element."""
-    data = node.input(0)
-    k = node.output.shape[data.axis(node.integer("axis", -1))]
-    return Cost(simple=data.n_elements * k.bit_length())
+    Which axis is a row may depend on data; it is then taken to be the last one.
+    """
+    data, axis = node.input(0), node.optional(1)
+    known = None if axis is None else axis.value
+    width = data.shape[data.axis(-1 if known is None else int(known.reshape(-1)[0]))]
+    n_rows = data.n_elements // width if width else 0
+    steps = width - 2 if node.integer("exclusive", 0) else width - 1
+    return Cost(simple=n_rows * max(steps, 0))
 
 
 def _folds(node: Node) -> int:

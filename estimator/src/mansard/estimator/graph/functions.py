@@ -1,69 +1,86 @@
-"""Model-local functions are written out before anything else looks at the graph."""
+"""Model-local functions: from the message FunctionProto to a value.
+
+onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
+8 · field + kind. The nodes that call them are replaced in ``inlining``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from mansard.core.errors import ModelError
+from mansard.estimator.cost import normal_domain
+from mansard.estimator.graph.attributes import read_attribute
+from mansard.estimator.graph.graphs import GraphReader
+from mansard.estimator.graph.limits import MAX_FUNCTIONS, Budget, too_many
+from mansard.estimator.graph.nodes import Call
+from mansard.estimator.graph.opsets import read_opsets
+from mansard.estimator.graph.protobuf import messages
+from mansard.estimator.model import ModelNode
 
-if TYPE_CHECKING:
-    import onnx
+_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT = 10, 82, 106, 34, 42
+_NODE, _OPSET, _DEFAULT = 58, 74, 90
+_KEYS = frozenset({_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT, _NODE, _DEFAULT})
 
-_MAX_NODES = 1_000_000  # of the graph with all functions written out
-_MAX_DEPTH = 100  # of functions that call functions
-
-_Key = tuple[str, str, str]
-
-
-def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """``proto`` without functions; raises ModelError if they call themselves or explode."""
-    from onnx import checker, inliner
-
-    bodies = {_function_key(function): function.node for function in proto.functions}
-    sizes = _sizes(bodies)
-    total = sum(sizes.get(_call_key(node), 1) for node in proto.graph.node)
-    if total > _MAX_NODES:
-        raise ModelError(
-            f"its functions stand for {total} nodes",
-            fix=f"a graph may have {_MAX_NODES}; export it without nested functions",
-        )
-    try:
-        inlined: onnx.ModelProto = inliner.inline_local_functions(proto)
-    except (checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ModelError(f"its functions cannot be written out: {error}") from error
-    return inlined
+Key = tuple[str, str, str]  # domain, name, overload
 
 
-def _function_key(function: onnx.FunctionProto) -> _Key:
-    return function.domain, function.name, function.overload
+class Function(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that stand for one; ``inputs`` and ``outputs`` are names inside it."""
+
+    key: Key
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    defaults: Mapping[str, object]  # of attributes that a node need not give
+    nodes: tuple[ModelNode, ...]
 
 
-def _call_key(node: onnx.NodeProto) -> _Key:
-    return node.domain, node.op_type, node.overload
+def key_of(node: ModelNode) -> Key:
+    """The key of the function that ``node`` calls, if there is one."""
+    return node.domain, node.op_type, node.overload if isinstance(node, Call) else ""
 
 
-def _sizes(bodies: dict[_Key, Iterable[onnx.NodeProto]]) -> dict[_Key, int]:
-    """How many nodes each function stands for, callees written out."""
-    calls = {
-        key: [called for node in body if (called := _call_key(node)) in bodies]
-        for key, body in bodies.items()
+def read_functions(
+    contents: Iterable[bytes], opsets: Mapping[str, int], reader: GraphReader, budget: Budget
+) -> dict[Key, Function]:
+    """The functions of a model whose own ``opsets`` hold where a function names none."""
+    functions: dict[Key, Function] = {}
+    for content in contents:
+        if len(functions) == MAX_FUNCTIONS:
+            raise too_many("functions", MAX_FUNCTIONS)
+        function = _function(content, opsets, reader, budget)
+        if function.key in functions:
+            raise ModelError(
+                f"two functions are called {function.key[1]!r}",
+                fix="the file is broken; export the model again",
+            )
+        functions[function.key] = function
+    return functions
+
+
+def _function(
+    data: bytes, opsets: Mapping[str, int], reader: GraphReader, budget: Budget
+) -> Function:
+    own = read_opsets(content for _, content in messages(data, (_OPSET,)))
+    nodes, others = reader.nodes(messages(data, _KEYS), _NODE, {**opsets, **own})
+    texts: dict[int, list[str]] = {
+        key: [""] if key in (_NAME, _DOMAIN, _OVERLOAD) else []
+        for key in (_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT)
     }
-    sizes: dict[_Key, int] = {}
-    for _ in range(_MAX_DEPTH):
-        ready = [
-            key
-            for key, called in calls.items()
-            if key not in sizes and all(other in sizes for other in called)
-        ]
-        if not ready:
-            break
-        for key in ready:
-            sizes[key] = sum(sizes.get(_call_key(node), 1) for node in bodies[key])
-    stuck = next((key for key in bodies if key not in sizes), None)
-    if stuck is not None:
-        raise ModelError(
-            f"function {stuck[1]!r} calls itself, or functions nest deeper than {_MAX_DEPTH}",
-            fix="ONNX allows no recursion; export the model again",
-        )
-    return sizes
+    defaults: dict[str, object] = {}
+    for key, content in others:
+        budget.read(len(content))
+        if key == _DEFAULT:
+            name, value = read_attribute(content, budget, "of a function")
+            defaults[name] = reader.resolved(value, own, 1)
+        else:
+            texts[key].append(content.decode())
+    return Function(
+        (normal_domain(texts[_DOMAIN][-1]), texts[_NAME][-1], texts[_OVERLOAD][-1]),
+        tuple(texts[_INPUT]),
+        tuple(texts[_OUTPUT]),
+        defaults,
+        tuple(nodes),
+    )

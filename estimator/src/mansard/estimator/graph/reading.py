@@ -1,175 +1,107 @@
 """From the bytes of an ONNX file to a Model; weights are never looked at.
 
-Format: onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
+Message ModelProto of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto);
+keys are 8 · field + kind. Neither onnx nor protobuf is imported: the ``onnx`` package
+alone takes longer to load than a network of a thousand nodes takes to score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
-from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.graph.formats import HEAD_BYTES, recognised
+from mansard.estimator.graph.graphs import GRAPH_KEYS, GraphReader, Parts
+from mansard.estimator.graph.limits import Budget
+from mansard.estimator.graph.opsets import read_opsets
 from mansard.estimator.graph.order import sort_nodes
-from mansard.estimator.graph.payloads import stored_sparse_tensor, stored_tensor
-from mansard.estimator.model import (
-    Dimension,
-    Model,
-    ModelInput,
-    ModelNode,
-    Subgraph,
-)
+from mansard.estimator.graph.protobuf import damaged, field_at, messages, signed, varint
+from mansard.estimator.model import Model, ModelInput, ModelNode
 
-if TYPE_CHECKING:
-    import onnx
+_IR_VERSION, _GRAPH, _OPSET, _FUNCTION = 8, 58, 66, 202
 
 _NOT_ONNX = "this is not an ONNX model"
 _FIX = "give a file written by an ONNX exporter, whole and uncompressed"
+_BROKEN = "the graph is broken; export the model again"
+
+Span = tuple[int, int]
 
 
 def read_model(data: bytes) -> Model:
     """The network in ``data``; raises ModelError for anything that is not a whole ONNX model."""
+    if not data:
+        raise ModelError("the file is empty", fix=_FIX)
     try:
-        return _translate(_parse(data))
+        return _read(data)
     except UnicodeDecodeError as error:
         raise ModelError(f"{_NOT_ONNX}: a name in it is not text", fix=_FIX) from error
 
 
-def _parse(data: bytes) -> onnx.ModelProto:
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    if not data:
-        raise ModelError("the file is empty", fix=_FIX)
+def _read(data: bytes) -> Model:
     try:
-        proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
-    except DecodeError as error:
-        raise ModelError(f"{_NOT_ONNX}, or it is cut short or damaged", fix=_FIX) from error
-    # Protobuf has no magic number: many files parse as a message of unknown fields.
-    if proto.ir_version < 1 or not proto.HasField("graph"):
-        raise ModelError(f"{_NOT_ONNX}: it holds no graph", fix=_FIX)
-    if proto.functions:
-        from mansard.estimator.graph.functions import inline_functions
+        ir_version, spans = _top(data)
+        # Protobuf has no magic number: many files parse as a message of unknown fields.
+        if ir_version < 1 or not spans[_GRAPH]:
+            raise ModelError(f"{_NOT_ONNX}: it holds no graph", fix=_FIX)
+    except ModelError as error:
+        raise recognised(data[:HEAD_BYTES]) or error from error
+    opsets = read_opsets(data[start:end] for start, end in spans[_OPSET])
+    # Before IR version 3 a model had no opset list and meant version 1.
+    opsets.setdefault("", 1)
+    budget = Budget()
+    reader = GraphReader(budget)
+    parts = reader.graph(_fields(data, spans[_GRAPH]), opsets)
+    if spans[_FUNCTION]:
+        from mansard.estimator.graph.functions import read_functions
+        from mansard.estimator.graph.inlining import inline
 
-        return inline_functions(proto)
-    return proto
+        contents = (data[start:end] for start, end in spans[_FUNCTION])
+        parts = inline(parts, read_functions(contents, opsets, reader, budget), budget)
+    return _model(parts, opsets)
 
 
-def _translate(proto: onnx.ModelProto) -> Model:
-    graph = proto.graph
-    if not graph.node:
+def _top(data: bytes) -> tuple[int, Mapping[int, list[Span]]]:
+    """The file's version, and where the messages stand that are read."""
+    ir_version, position = 0, 0
+    spans: dict[int, list[Span]] = {_GRAPH: [], _OPSET: [], _FUNCTION: []}
+    while position < len(data):
+        key, start, position = field_at(data, position)
+        if position > len(data):
+            raise damaged()
+        if key in spans:
+            spans[key].append((start, position))
+        elif key == _IR_VERSION:
+            ir_version = signed(varint(data, start)[0])
+    return ir_version, spans
+
+
+def _fields(data: bytes, spans: list[Span]) -> Iterator[tuple[int, bytes]]:
+    for start, end in spans:
+        yield from messages(data, GRAPH_KEYS, start, end)
+
+
+def _model(parts: Parts, opsets: Mapping[str, int]) -> Model:
+    nodes, listed, outputs, stored = parts
+    if not nodes:
         raise ModelError("the graph is empty: it has no nodes", fix=_FIX)
-    stored = {tensor.name: stored_tensor(tensor) for tensor in graph.initializer}
-    for sparse in graph.sparse_initializer:
-        stored[sparse.values.name] = stored_sparse_tensor(sparse)
-    if len(stored) < len(graph.initializer) + len(graph.sparse_initializer):
-        raise ModelError("two stored tensors of the graph have the same name", fix=_FIX)
-    nodes = [_node(index, node) for index, node in enumerate(graph.node)]
-    # Up to IR version 3 every initialiser is listed among the inputs as well.
-    inputs = [_value(value) for value in graph.input if value.name not in stored]
-    known = dict.fromkeys(stored) | dict.fromkeys(value.name for value in inputs)
-    outputs = tuple(_value(value) for value in graph.output)
-    _check_ends(nodes, known, inputs, outputs)
-    return Model(sort_nodes(nodes, known), tuple(inputs), outputs, stored, _opsets(proto))
-
-
-def _check_ends(
-    nodes: list[ModelNode],
-    known: Mapping[str, object],
-    inputs: list[ModelInput],
-    outputs: tuple[ModelInput, ...],
-) -> None:
+    # Up to IR version 3 every initialiser is listed among the inputs as well; later on
+    # one that is listed is the default of an input.
+    inputs = tuple(given for given in listed if given.name not in stored)
     if len({given.name for given in inputs}) < len(inputs):
-        raise ModelError("two inputs of the graph have the same name", fix=_FIX)
-    written = {name for node in nodes for name in node.outputs}
-    for output in outputs:
-        if output.name not in written and output.name not in known:
-            raise ModelError(
-                f"no node writes the graph's output {output.name!r}",
-                fix="the graph is broken; export the model again",
-            )
+        raise ModelError("two inputs of the graph have the same name", fix=_BROKEN)
+    known = dict.fromkeys(stored) | dict.fromkeys(given.name for given in inputs)
+    _check_outputs(nodes, known, outputs)
+    return Model(sort_nodes(nodes, known), inputs, tuple(outputs), stored, opsets)
 
 
-def _opsets(proto: onnx.ModelProto) -> dict[str, int]:
-    opsets = {normal_domain(entry.domain): int(entry.version) for entry in proto.opset_import}
-    if "" not in opsets:
-        # Before IR version 3 a model had no opset list and meant version 1.
-        opsets[""] = 1
-    return opsets
-
-
-def _node(index: int, node: onnx.NodeProto) -> ModelNode:
-    outputs = tuple(node.output)
-    # Many exporters leave names empty; the first output then tells nodes apart.
-    name = node.name or next((output for output in outputs if output), "")
-    attributes = {attribute.name: _attribute(attribute, name) for attribute in node.attribute}
-    inputs = tuple(node.input)
-    return ModelNode(
-        index, name, node.op_type, normal_domain(node.domain), inputs, outputs, attributes
-    )
-
-
-# onnx.proto, enum AttributeProto.AttributeType
-_FLOAT, _INT, _STRING, _TENSOR, _GRAPH = 1, 2, 3, 4, 5
-_FLOATS, _INTS, _STRINGS = 6, 7, 8
-
-
-def _attribute(attribute: onnx.AttributeProto, node_name: str) -> object:
-    kind = attribute.type
-    if kind == _INT:
-        return int(attribute.i)
-    if kind == _INTS:
-        return tuple(attribute.ints)
-    if kind == _FLOAT:
-        return float(attribute.f)
-    if kind == _STRING:
-        return attribute.s.decode("utf-8", "replace")
-    if kind == _TENSOR:
-        return stored_tensor(attribute.t, node_name)
-    return _rare_attribute(attribute)
-
-
-def _rare_attribute(attribute: onnx.AttributeProto) -> object:
-    kind = attribute.type
-    if kind == _GRAPH:
-        return _subgraph(attribute.g)
-    if kind == _FLOATS:
-        return tuple(attribute.floats)
-    if kind == _STRINGS:
-        return tuple(text.decode("utf-8", "replace") for text in attribute.strings)
-    if attribute.HasField("sparse_tensor"):
-        return stored_sparse_tensor(attribute.sparse_tensor)
-    return None  # types, lists of graphs and tensors: no operator that is counted has them
-
-
-def _subgraph(graph: onnx.GraphProto) -> Subgraph:
-    inner = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
-    inner |= {name for node in graph.node for name in node.output}
-    read = dict.fromkeys(name for node in graph.node for name in node.input if name)
-    return Subgraph(tuple(name for name in read if name not in inner))
-
-
-def _value(value: onnx.ValueInfoProto) -> ModelInput:
-    name = value.name
-    if not value.type.HasField("tensor_type"):
-        return ModelInput(name, None, None)
-    tensor = value.type.tensor_type
-    dtype = BY_CODE.get(tensor.elem_type)
-    if not tensor.HasField("shape"):
-        return ModelInput(name, dtype, None)
-    return ModelInput(name, dtype, tuple(_dimension(item, name) for item in tensor.shape.dim))
-
-
-def _dimension(item: onnx.TensorShapeProto.Dimension, where: str) -> Dimension:
-    if item.HasField("dim_value"):
-        size = int(item.dim_value)
-        # Some exporters of old write -1 for a dimension that is not known.
-        if size < 0:
-            raise ModelError(
-                f"dimension {size} is negative",
-                where=f"tensor {where!r}",
-                fix="export the model again with a named dimension there",
-            )
-        return size
-    return item.dim_param or None
+def _check_outputs(
+    nodes: list[ModelNode], known: Mapping[str, object], outputs: list[ModelInput]
+) -> None:
+    missing = {output.name for output in outputs}.difference(known)
+    for node in reversed(nodes):  # most often the last one writes them
+        if not missing:
+            return
+        missing.difference_update(node.outputs)
+    if missing:
+        name = next(output.name for output in outputs if output.name in missing)
+        raise ModelError(f"no node writes the graph's output {name!r}", fix=_BROKEN)

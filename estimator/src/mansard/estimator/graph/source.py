@@ -1,45 +1,77 @@
-"""Reading a model's file: its hash, and the part of it that is not weights."""
+"""Reading a model: its bytes without weights, and the hash that names it."""
 
 from __future__ import annotations
 
-import hashlib
+import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
-from mansard.core.errors import StorageError
+from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
-from mansard.estimator.graph.wire import without_payloads
+from mansard.estimator.graph.formats import HEAD_BYTES, recognised
+from mansard.estimator.graph.skeleton import skeleton
+from mansard.estimator.graph.walking import Source
 
-WHOLE_BYTES = 1 << 24  # a file up to this size is read at once: quicker than walking it
-_CHUNK_BYTES = 1 << 20
+WHOLE_BYTES = 1 << 24  # a file up to this size is read at once
+_WINDOW_BYTES = 1 << 15  # after each tensor that is skipped, a new one is read
 
 
-def read_source(path: Path) -> tuple[bytes, str]:
-    """The model's bytes, without payloads if it is large, and the SHA-256 of the whole file.
+class _Memory:
+    """A model in memory."""
 
-    Raises StorageError where the file cannot be read, ModelError where it is damaged.
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._data = data
+
+    def read(self, start: int, n_bytes: int) -> bytes:
+        return self._data[start : start + n_bytes]
+
+    def window(self, start: int) -> tuple[bytes, int]:  # noqa: ARG002 - all of it, always
+        return self._data, 0
+
+
+class _File:
+    """A model in an open file, however large; only what is asked for is read."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.size = size
+        self._descriptor = descriptor
+
+    def read(self, start: int, n_bytes: int) -> bytes:
+        return os.pread(self._descriptor, n_bytes, start)
+
+    def window(self, start: int) -> tuple[bytes, int]:
+        return self.read(start, _WINDOW_BYTES), start
+
+
+def read_source(source: Path | bytes) -> tuple[bytes, str]:
+    """The model's bytes without its weights, and their SHA-256.
+
+    Raises StorageError where a file cannot be read, ModelError where it is damaged.
     """
+    if isinstance(source, bytes):
+        return _read(_Memory(source))
     try:
-        status = path.stat()
+        status = source.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             # A pipe would wait for ever, a device never end.
-            raise StorageError("is not a regular file", where=str(path), fix="give a model's file")
-        with path.open("rb") as stream:
+            raise StorageError(
+                "is not a regular file", where=str(source), fix="give a model's file"
+            )
+        with source.open("rb") as stream:
             if status.st_size <= WHOLE_BYTES:
-                data = stream.read()
-                return data, file_hash(data)
-            return without_payloads(stream, status.st_size), _hash(stream)
+                return _read(_Memory(stream.read()))
+            return _read(_File(stream.fileno(), status.st_size))
     except OSError as error:
-        raise storage_error(error, path) from error
+        raise storage_error(error, source) from error
     except ValueError as error:  # a path with a zero byte in it
-        raise StorageError(str(error), where=str(path), fix="check the path") from error
+        raise StorageError(str(error), where=str(source), fix="check the path") from error
 
 
-def _hash(stream: BinaryIO) -> str:
-    stream.seek(0)
-    digest = hashlib.sha256()
-    while chunk := stream.read(_CHUNK_BYTES):
-        digest.update(chunk)
-    return digest.hexdigest()
+def _read(source: Source) -> tuple[bytes, str]:
+    try:
+        data = skeleton(source)
+    except ModelError as error:
+        raise recognised(source.read(0, HEAD_BYTES)) or error from error
+    return data, file_hash(data)

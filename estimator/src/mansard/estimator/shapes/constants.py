@@ -1,4 +1,7 @@
-"""Operators that make tensors: Constant, ConstantOfShape, Shape, Size, Range, EyeLike, random."""
+"""Operators that make tensors: Constant, ConstantOfShape, Shape, Size, Range, EyeLike, random.
+
+https://onnx.ai/onnx/operators/onnx__Constant.html, …__ConstantOfShape, …__Shape, …__Range and kin
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT64, ElementType
+from mansard.estimator.element_types import FLOAT32, INT32, INT64, STRING, ElementType
 from mansard.estimator.model import StoredTensor
+from mansard.estimator.shapes.checks import check_rank, known_ints
 from mansard.estimator.shapes.elementwise import element_type
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node, Shape
 
 
+@rule("Constant")
+def _constant(node: Node) -> Sequence[Spec]:
+    held = constant_tensor(node)
+    return [(held.dtype, held.shape)]
+
+
 @rule("ConstantOfShape")
 def _constant_of_shape(node: Node) -> Sequence[Spec]:
-    shape = node.value_ints(0)
+    fill = node.attributes.get("value")
+    dtype = fill.dtype if isinstance(fill, StoredTensor) else FLOAT32
+    shape = known_ints(node, 0)
+    if shape is None:
+        return [(dtype, (None,) * node.input(0).n_elements)]
     if any(size < 0 for size in shape):
         raise node.error(f"shape {list(shape)} has a negative dimension")
-    fill = node.attributes.get("value")
-    return [(fill.dtype if isinstance(fill, StoredTensor) else FLOAT32, shape)]
+    return [(dtype, shape)]
 
 
 @rule("Shape")
@@ -31,6 +44,8 @@ def _shape(node: Node) -> Sequence[Spec]:
 def shape_slice(node: Node) -> Shape:
     """The part of the input's shape that a Shape node gives (``start`` and ``end``)."""
     shape = node.input(0).shape
+    if not node.attributes:
+        return shape
     return shape[node.integer("start", 0) : node.integer("end", len(shape))]
 
 
@@ -42,12 +57,15 @@ def _size(node: Node) -> Sequence[Spec]:
 
 @rule("Range")
 def _range(node: Node) -> Sequence[Spec]:
+    dtype, values = node.input(0).dtype, [node.input(position).value for position in range(3)]
+    if any(value is None for value in values):
+        return [(dtype, (None,))]
     start, limit, step = (node.value(position).reshape(-1)[0].item() for position in range(3))
     if not step:
         raise node.error("has a step of zero")
     # n = max(ceil((limit - start) / step), 0): exact for integers, in fp64 for the others.
     n = -((start - limit) // step) if isinstance(start, int) else _ceil((limit - start) / step)
-    return [(node.input(0).dtype, (max(n, 0),))]
+    return [(dtype, (max(n, 0),))]
 
 
 def _ceil(number: float) -> int:
@@ -57,20 +75,31 @@ def _ceil(number: float) -> int:
 
 @rule("EyeLike")
 def _eye_like(node: Node) -> Sequence[Spec]:
-    dtype = element_type(node, "dtype") if "dtype" in node.attributes else node.input(0).dtype
-    return [(dtype, node.input(0).shape)]
+    check_rank(node, 0, 2)
+    return [(element_type(node, "dtype", node.input(0).dtype), node.input(0).shape)]
 
 
 @rule("RandomNormal", "RandomUniform")
 def _random(node: Node) -> Sequence[Spec]:
-    dtype = element_type(node, "dtype") if "dtype" in node.attributes else FLOAT32
-    return [(dtype, node.integers("shape") or ())]
+    shape = node.integers("shape")
+    if shape is None:
+        raise node.error("the shape is missing")
+    return [(element_type(node, "dtype", FLOAT32), shape)]
 
 
 @rule("Bernoulli", "RandomNormalLike", "RandomUniformLike")
 def _random_like(node: Node) -> Sequence[Spec]:
-    dtype = element_type(node, "dtype") if "dtype" in node.attributes else node.input(0).dtype
-    return [(dtype, node.input(0).shape)]
+    return [(element_type(node, "dtype", node.input(0).dtype), node.input(0).shape)]
+
+
+@rule("Multinomial")
+def _multinomial(node: Node) -> Sequence[Spec]:
+    """[batch, samples] for log-probabilities [batch, classes]."""
+    check_rank(node, 0, 2)
+    n_samples = node.integer("sample_size", 1)
+    if n_samples < 1:
+        raise node.error(f"draws {n_samples} samples")
+    return [(element_type(node, "dtype", INT32), (node.input(0).shape[0], n_samples))]
 
 
 def constant_tensor(node: Node) -> StoredTensor:
@@ -90,8 +119,8 @@ _LITERALS = {
     "value_ints": INT64,
     "value_float": FLOAT32,
     "value_floats": FLOAT32,
-    "value_string": ELEMENT_TYPES["string"],
-    "value_strings": ELEMENT_TYPES["string"],
+    "value_string": STRING,
+    "value_strings": STRING,
 }
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from mansard.estimator.shapes.checks import check_length
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node
 
@@ -58,10 +59,12 @@ def _check_attributes(node: Node, hidden: int) -> None:
 
 
 def _check_states(node: Node, sizes: RecurrentSizes) -> None:
-    expected = (sizes.n_directions, sizes.batch, sizes.hidden_size)
+    directions, hidden = sizes.n_directions, sizes.hidden_size
+    expected = (directions, sizes.batch, hidden)
     if node.integer("layout", 0):
-        expected = (sizes.batch, sizes.n_directions, sizes.hidden_size)
-    for position in (5, 6) if node.op_type == "LSTM" else (5,):
+        expected = (sizes.batch, directions, hidden)
+    is_lstm = node.op_type == "LSTM"
+    for position in (5, 6) if is_lstm else (5,):
         state = node.optional(position)
         if state is not None and state.shape != expected:
             raise node.error(
@@ -69,6 +72,10 @@ def _check_states(node: Node, sizes: RecurrentSizes) -> None:
                 "the file fixes another batch inside the graph: "
                 "export the model with the batch dynamic",
             )
+    check_length(node, 3, directions * 2 * GATES[node.op_type] * hidden, "gates' biases")
+    check_length(node, 4, sizes.batch, "sequences")
+    if is_lstm:
+        check_length(node, 7, directions * 3 * hidden, "peepholes")
 
 
 @rule(*GATES)

@@ -1,0 +1,86 @@
+"""Options that say what a network's file leaves open: sizes, trip counts, values, shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from mansard.core.errors import UsageError
+
+Number = int | float | bool
+
+# Python reads no integer of thousands of digits; no size has more than 19.
+_SIZE = re.compile(r"0*[0-9]{1,19}")
+
+Parsed = TypeVar("Parsed")
+
+
+def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
+    """``name=size`` pairs, several with commas between them; raises UsageError."""
+    pairs = [pair for text in texts for pair in re.split(r",(?=[^,=]+=)", text)]
+    return dict(_pair("--dim", pair, _size, "--dim batch=8,sequence=128") for pair in pairs)
+
+
+def parse_trips(texts: Sequence[str]) -> dict[str, int]:
+    """``loop=count`` pairs; raises UsageError."""
+    return dict(_pair("--trip", text, _size, "--trip decoder_loop=20") for text in texts)
+
+
+def parse_values(texts: Sequence[str]) -> dict[str, Number | tuple[Number, ...]]:
+    """``input=value`` pairs, a list with commas between its elements; raises UsageError."""
+    return dict(_pair("--value", text, _values, "--value sr=16000") for text in texts)
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``input=1x3x224x224`` pairs; raises UsageError."""
+    return dict(_pair("--shape", text, _shape, "--shape image=1x3x224x224") for text in texts)
+
+
+def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
+    """Whole numbers from 1 on, one or several with commas between them, each once."""
+    sizes = [_size(part) for text in texts for part in text.split(",")]
+    if any(size is None or size < 1 for size in sizes):
+        raise UsageError(f"{option} {','.join(texts)!r} holds no size", fix="write 1 or 1,8,32")
+    return tuple(dict.fromkeys(size for size in sizes if size is not None))
+
+
+def _pair(
+    option: str, text: str, parse: Callable[[str], Parsed | None], example: str
+) -> tuple[str, Parsed]:
+    name, equals, value = text.rpartition("=")
+    parsed = parse(value) if equals and name else None
+    if parsed is None:
+        raise UsageError(
+            f"{option} {text!r} is not understood", fix=f"write name=value, for example {example}"
+        )
+    return name, parsed
+
+
+def _size(text: str) -> int | None:
+    return int(text) if _SIZE.fullmatch(text) else None
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    sizes = tuple(_size(part) for part in re.split("[x,]", text)) if text else ()
+    known = tuple(size for size in sizes if size is not None)
+    return known if len(known) == len(sizes) else None
+
+
+def _values(text: str) -> Number | tuple[Number, ...] | None:
+    numbers = [_number(part) for part in text.split(",")]
+    known = tuple(number for number in numbers if number is not None)
+    if len(known) < len(numbers):
+        return None
+    return known if len(known) > 1 else known[0]
+
+
+def _number(text: str) -> Number | None:
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", lowered):
+        return int(lowered)
+    if re.fullmatch(r"[+-]?[0-9]{1,18}\.[0-9]{0,18}(e[+-]?[0-9]{1,3})?", lowered):
+        return float(lowered)
+    return None

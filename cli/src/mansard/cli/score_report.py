@@ -1,0 +1,30 @@
+"""What happens to the outcomes of a scoring: failures are told, a page is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mansard.cli.console import print_error
+from mansard.cli.score_request import Outcome
+from mansard.core.records import ModelScore
+
+
+def report_failures(outcomes: Sequence[Outcome]) -> list[ModelScore]:
+    """All scores; every file that failed is a line on stderr.
+
+    Where a single file was asked for and nothing came of it, its error is raised.
+    """
+    if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
+        raise outcomes[0].errors[0]
+    for outcome in outcomes:
+        for error in outcome.errors:
+            print_error(str(error))
+    return [score for outcome in outcomes for score in outcome.scores]
+
+
+def write_page(scores: Sequence[ModelScore], path: Path, machine: Path | None) -> None:
+    """Write the page about the layers of ``scores``; raises StorageError."""
+    from mansard.analytics.score_page import write_score_page
+
+    write_score_page(scores, path, machine)

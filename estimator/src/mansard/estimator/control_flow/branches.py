@@ -1,0 +1,104 @@
+"""If: the branch that is executed, or the dearer one where that depends on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mansard.core.errors import ModelError
+from mansard.estimator.control_flow.course import Course, Outer, UndecidedError
+from mansard.estimator.control_flow.frames import (
+    Frame,
+    Ran,
+    given_out,
+    names_out,
+    open_graph,
+    run_graph,
+)
+from mansard.estimator.sequences import same_spec
+from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
+
+THEN, ELSE = "then_branch", "else_branch"
+
+Placed = tuple[tuple[Tensor, ...], tuple[Body, ...]]
+
+
+def place_if(node: Node, outer: Outer, course: Course) -> Placed:
+    """Outputs and branches. Where the condition is known, the other branch need not fit.
+
+    Where it depends on data, the branch that costs more is taken, and a note says so.
+    """
+    condition = node.input(0)
+    frames = {name: open_graph(node, name, outer, course) for name in (THEN, ELSE)}
+    if condition.value is not None:
+        if condition.value.size != 1:
+            raise node.error(f"its condition has {condition.value.size} elements, not 1")
+        taken = THEN if condition.value.reshape(-1)[0] else ELSE
+        ran = run_graph(frames[taken], ())
+        other = ELSE if taken == THEN else THEN
+        attempt = None if course.is_proof else _attempt(frames[other], quiet=True)
+        return _result(node, frames, {taken: ran, other: attempt}, taken, condition.origin)
+    if course.is_proof and condition.origin is not Origin.DATA:
+        raise UndecidedError("a condition changes between iterations", where=node.label)
+    return _dearer(node, frames, condition, course)
+
+
+def _dearer(node: Node, frames: dict[str, Frame], condition: Tensor, course: Course) -> Placed:
+    ran = {name: _attempt(frame) for name, frame in frames.items()}
+    fitting = {name: found for name, found in ran.items() if isinstance(found, Ran)}
+    if not fitting:
+        raise next(found for found in ran.values() if isinstance(found, ModelError))
+    taken = max(fitting, key=lambda name: _price(fitting[name], course))
+    why = "depends on data" if condition.origin is Origin.DATA else "cannot be worked out"
+    note = f"{node.label}: its condition {condition.name!r} {why}"
+    if len(fitting) == 1:
+        note += f"; {taken} is counted, the other does not fit these shapes"
+    else:
+        note += f"; the dearer branch, {taken}, is counted"
+        pairs = zip(fitting[THEN].outputs, fitting[ELSE].outputs, strict=False)
+        if not all(_look_alike(*pair) for pair in pairs):
+            note += ", whose outputs differ in shape from the other's"
+    course.notes[note] = None
+    return _result(node, frames, ran, taken, Origin.DATA)
+
+
+def _price(ran: Ran, course: Course) -> tuple[bool, int, int]:
+    # What is unknown may be anything: it has to be told before branches can be compared.
+    has_unknown = any(tensor.unknown for node in ran.nodes for tensor in node.outputs)
+    return has_unknown, *(course.cost_of(ran.nodes) if not has_unknown else (0, 0))
+
+
+def _look_alike(one: Tensor, other: Tensor) -> bool:
+    return same_spec(
+        msgspec.structs.replace(one, origin=Origin.DATA),
+        msgspec.structs.replace(other, origin=Origin.DATA),
+    )
+
+
+def _attempt(frame: Frame, quiet: bool = False) -> Ran | ModelError:
+    """The branch, or why it does not fit. ``quiet``: what it notes is of no interest."""
+    if quiet:
+        silent = msgspec.structs.replace(frame.course, notes={}, used=set())
+        frame = msgspec.structs.replace(frame, course=silent)
+    try:
+        return run_graph(frame, ())
+    except ModelError as error:
+        return error
+
+
+def _result(
+    node: Node,
+    frames: dict[str, Frame],
+    shown: Mapping[str, Ran | ModelError | None],
+    taken: str,
+    origin: Origin,
+) -> Placed:
+    bodies = tuple(
+        Body(name, (), names_out(frames[name]), (Pass(ran.nodes, 1),), name == taken)
+        for name in (THEN, ELSE)
+        if isinstance(ran := shown[name], Ran)
+    )
+    chosen = shown[taken]
+    assert isinstance(chosen, Ran)  # noqa: S101
+    return given_out(node, chosen.outputs, origin), bodies

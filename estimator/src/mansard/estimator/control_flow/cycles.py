@@ -1,0 +1,91 @@
+"""What a Loop or Scan does, and what it has done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mansard.estimator.control_flow.course import UnknownTripsError
+from mansard.estimator.control_flow.frames import Frame, Ran
+from mansard.estimator.control_flow.likeness import same_nodes
+from mansard.estimator.tensors import Origin, Pass, Tensor
+
+Tensors = tuple[Tensor, ...]
+Runs = list[tuple[Tensor, int]]  # tensors in a row, and how often each
+
+
+class Cycle(msgspec.Struct, frozen=True, eq=False):
+    """What a Loop or a Scan does, free of their differences.
+
+    The graph takes ``fresh`` tensors, other ones in each iteration, and the ``state`` that
+    the iteration before handed on (the state first if ``is_state_first``); ``anything``
+    stands for the fresh tensors of any iteration. It writes the next state, then
+    tensors to be collected. ``limit``: iterations at most. With ``has_condition`` the
+    state's first tensor tells whether there is another iteration; where it depends on
+    data, ``trips`` must be given, and ``ask`` is the error if it is not.
+    """
+
+    frame: Frame
+    state: Tensors
+    fresh: Callable[[int], Tensors]
+    anything: Tensors
+    is_state_first: bool
+    limit: int | None
+    has_condition: bool = False
+    is_limit_open: bool = False
+    trips: int | None = None
+    ask: Callable[[], UnknownTripsError] | None = None
+
+    def inputs(self, fresh: Tensors, state: Tensors) -> Tensors:
+        """The graph's inputs in their order."""
+        return state + fresh if self.is_state_first else fresh + state
+
+
+class History:
+    """What has run so far: passes, the state, and what was collected, by output."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self.done = 0
+        self.state = cycle.state
+        self.passes: list[Pass] = []
+        self.collected: list[Runs] = []
+        self.is_open = cycle.is_limit_open  # whether data decides how often it runs
+        self.origin = Origin.DATA if cycle.is_limit_open else Origin.FILE
+
+    @property
+    def limit(self) -> int | None:
+        return self.cycle.trips if self.is_open else self.cycle.limit
+
+    def goes_on(self) -> bool:
+        """Whether there is another iteration; raises ModelError where nobody can tell."""
+        if self.cycle.has_condition:
+            condition = self.state[0]
+            self.origin = max(self.origin, condition.origin)
+            if condition.value is None:
+                self.is_open = True
+            elif not condition.value.reshape(-1)[0]:
+                return False
+        if self.is_open and self.cycle.trips is None:
+            assert self.cycle.ask is not None  # noqa: S101
+            raise self.cycle.ask()
+        return self.limit is None or self.done < self.limit
+
+    def add(self, ran: Ran, times: int = 1) -> None:
+        """Append ``times`` iterations that look like ``ran``."""
+        if self.passes and same_nodes(self.passes[-1].nodes, ran.nodes):
+            self.passes[-1] = Pass(self.passes[-1].nodes, self.passes[-1].times + times)
+        else:
+            self.passes.append(Pass(ran.nodes, times))
+        n_state = len(self.state)
+        self.state = ran.outputs[:n_state]
+        self.collect(ran.outputs[n_state:], times)
+        self.done += times
+
+    def collect(self, outputs: Tensors, times: int) -> None:
+        """Append to what is collected."""
+        if not self.collected:
+            self.collected = [[] for _ in outputs]
+        for runs, output in zip(self.collected, outputs, strict=True):
+            runs.append((output, times))

@@ -1,0 +1,62 @@
+"""A decoder's two phases: prefill reads a prompt, decode makes one token from a cache.
+
+Both are the same network with other dimensions. Which dimension is the new tokens and
+which the cached ones follows from where they stand: the inputs that hold keys and
+values of earlier tokens, and the integer inputs that hold tokens.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mansard.core.errors import UsageError
+from mansard.estimator.given import NOTHING_GIVEN
+from mansard.estimator.model import Model, ModelInput
+from mansard.estimator.places import Place, Places, find_places
+
+# Names that exporters give to the keys and values of earlier tokens: Hugging Face
+# Optimum, ONNX Runtime GenAI, PyTorch's dynamo exporter, llama.cpp's converters.
+_CACHE = re.compile(r"past|cache|kv", re.IGNORECASE)
+_MASK = re.compile(r"mask", re.IGNORECASE)
+
+
+def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
+    """Dimensions for ``n_new`` tokens after ``n_cached`` others.
+
+    Raises UsageError where the network does not look like a decoder with a cache.
+    """
+    places = find_places(model, NOTHING_GIVEN)
+    inputs = {source.name: source for source in model.inputs}
+    cached = _symbols(places, [i for i in inputs.values() if _CACHE.search(i.name)])
+    tokens = _symbols(places, [i for i in inputs.values() if _holds_tokens(i)]) - cached
+    if not cached or not tokens:
+        raise UsageError(
+            "the network does not look like a decoder: no dimension of cached tokens "
+            f"{'and none' if not tokens else 'beside that'} of new tokens was found",
+            fix="set its dimensions by name with --dim",
+        )
+    masks = _symbols(places, [i for i in inputs.values() if _MASK.search(i.name)])
+    return (
+        dict.fromkeys(tokens, n_new)
+        | dict.fromkeys(cached, n_cached)
+        | dict.fromkeys(masks - tokens - cached, n_new + n_cached)
+    )
+
+
+def _holds_tokens(source: ModelInput) -> bool:
+    if _CACHE.search(source.name) or _MASK.search(source.name):
+        return False
+    return "ids" in source.name.lower() or "token" in source.name.lower()
+
+
+def _symbols(places: Places, inputs: list[ModelInput]) -> set[str]:
+    """Dimensions of ``inputs`` that are open, no batch, and no expression of others."""
+    computed = places.expressions()
+    found = [place for source in inputs for place in places.by_input.get(source.name, ())]
+    return {
+        place.symbol for place in found if _is_open(place, places) and place.symbol not in computed
+    }
+
+
+def _is_open(place: Place, places: Places) -> bool:
+    return place.fixed is None and place.symbol not in places.batch_symbols

@@ -1,0 +1,132 @@
+"""The exported file against PyTorch: the same inputs through both, outputs compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import ModelError
+from mansard.estimator.export.extras import need
+from mansard.estimator.export.network import Network, foreign_code
+from mansard.estimator.export.tensors import flat_tensors
+
+TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+"""Greatest relative difference that counts as equal, by the type of the output.
+
+Chosen: some hundred times the rounding of one operation (2⁻⁵³, 2⁻²⁴, 2⁻¹¹, 2⁻⁸), for sums
+in another order over many layers; ONNX Runtime computes parts of float64 graphs in float32.
+"""
+
+RUNTIME = "ONNX Runtime"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Between two outputs. Relative: to the greatest magnitude of PyTorch's output."""
+
+    absolute: float
+    relative: float
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One comparison that passed; ``sizes`` are those of the symbols."""
+
+    sizes: Mapping[str, int]
+    n_outputs: int
+    greatest_absolute: float
+    greatest_relative: float
+    tolerance: float
+
+
+def difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> Difference | None:
+    """How far ``ours`` is from ``theirs``; None where shape, type or non-finite numbers differ."""
+    if ours.shape != theirs.shape or ours.dtype.kind != theirs.dtype.kind:
+        return None
+    if np.array_equal(ours, theirs):
+        return Difference(0.0, 0.0)
+    mine, other = ours.astype(np.float64), theirs.astype(np.float64)
+    finite = np.isfinite(other)
+    if not np.array_equal(mine[~finite], other[~finite], equal_nan=True):
+        return None
+    absolute = float(np.max(np.abs(mine[finite] - other[finite]), initial=0.0))
+    if not np.isfinite(absolute):
+        return None
+    magnitude = float(np.max(np.abs(other[finite]), initial=0.0))
+    if absolute == 0.0:
+        return Difference(0.0, 0.0)
+    return Difference(absolute, absolute / magnitude if magnitude else float("inf"))
+
+
+def compare(
+    given: Sequence[npt.NDArray[Any]],
+    expected: Sequence[Any],
+    sizes: Mapping[str, int],
+    tolerance: float | None,
+) -> Check:
+    """``given`` by the file against ``expected``, PyTorch's own output tensors.
+
+    ``tolerance`` None: the one for each output's type. A NaN or an infinity must be in
+    both, at the same places. Raises ModelError where they differ by more.
+    """
+    at = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "fixed sizes"
+    if len(given) != len(expected):
+        raise ModelError(f"the file gives {len(given)} outputs, PyTorch {len(expected)} ({at})")
+    results = [
+        _compare(index, ours, theirs, tolerance, at)
+        for index, (ours, theirs) in enumerate(zip(given, expected, strict=True))
+    ]
+    return Check(
+        dict(sizes),
+        len(results),
+        max(found.absolute for found, _ in results),
+        max(found.relative for found, _ in results),
+        max(limit for _, limit in results),
+    )
+
+
+def _compare(
+    index: int, ours: npt.NDArray[Any], theirs: Any, tolerance: float | None, at: str
+) -> tuple[Difference, float]:
+    dtype = str(theirs.dtype).removeprefix("torch.")
+    limit = tolerance if tolerance is not None else TOLERANCES.get(dtype, 0.0)
+    reference = theirs.float().numpy() if dtype == "bfloat16" else theirs.numpy()
+    found = difference(ours, reference)
+    if found is None:
+        raise ModelError(
+            f"output {index} is {ours.dtype} {list(ours.shape)} in the file, "
+            f"{dtype} {list(theirs.shape)} in PyTorch, or they are not finite at the same places "
+            f"({at})"
+        )
+    if found.relative > limit:
+        raise ModelError(
+            f"output {index} differs from PyTorch's by {found.absolute:.3g}, "
+            f"{found.relative:.3g} of its greatest value; at most {limit:g} is right ({at})",
+            fix="try the other --exporter, or --tolerance where this is rounding",
+        )
+    return found, limit
+
+
+def run_pytorch(network: Network, examples: Mapping[str, Any]) -> list[Any]:
+    """The output tensors of the network itself; raises ModelError for whatever it raises."""
+    torch = need("torch")
+    with foreign_code("the network's forward"), torch.no_grad():
+        outputs = flat_tensors(network.module(**examples))
+    if not outputs:
+        raise ModelError("the network's forward returns no tensor")
+    return outputs
+
+
+def run_onnxruntime(path: Path, examples: Mapping[str, Any]) -> list[npt.NDArray[Any]]:
+    """The outputs of the file; raises ModelError for whatever ONNX Runtime raises."""
+    runtime = need("onnxruntime")
+    with foreign_code(RUNTIME):
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4
+        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        names: Sequence[str] = [one.name for one in session.get_inputs()]
+        feed = {name: examples[name].numpy() for name in names if name in examples}
+        return [np.asarray(one) for one in session.run(None, feed)]

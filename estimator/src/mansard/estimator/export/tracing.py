@@ -1,0 +1,151 @@
+"""PyTorch's two exporters, behind one call: a network in, an ONNX file in a folder out."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, Literal
+
+from mansard.estimator.export.extras import need
+from mansard.estimator.export.network import Network, foreign_code, forward_parameters
+from mansard.estimator.export.request import DynamicAxis
+
+_LARGEST_FILE_BYTES = 1_900_000_000  # protobuf ends at 2 GiB; the graph needs some of it
+_BRANCH = "Converting a tensor to a Python boolean"  # torch.jit.TracerWarning
+
+
+def trace(
+    network: Network,
+    examples: Mapping[str, Any],
+    axes: Sequence[DynamicAxis],
+    exporter: Literal["dynamo", "torchscript"],
+    opset: int | None,
+    path: Path,
+) -> tuple[str, ...]:
+    """Export into ``path``; weights of more than 1.9 GB lie beside it.
+
+    Returns what the exporter said that matters. Raises ModelError for whatever the
+    exporter or the network raises.
+    """
+    torch = need("torch")
+    with foreign_code(f"the {exporter} exporter"), _quiet() as said, torch.no_grad():
+        if exporter == "dynamo":
+            need("onnxscript")
+            _trace_dynamo(torch, network, examples, axes, opset, path)
+        else:
+            _trace_torchscript(torch, network, examples, axes, opset, path)
+    return branches_taken([str(warning.message) for warning in said])
+
+
+def _trace_dynamo(
+    torch: Any,
+    network: Network,
+    examples: Mapping[str, Any],
+    axes: Sequence[DynamicAxis],
+    opset: int | None,
+    path: Path,
+) -> None:
+    dynamic = {name: {a.axis: a.symbol for a in axes if a.name == name} for name in examples}
+    program = torch.onnx.export(
+        network.module,
+        (),
+        kwargs=dict(examples),
+        dynamic_shapes=dynamic if axes else None,
+        opset_version=opset,
+        dynamo=True,
+        verbose=False,
+    )
+    weights = program.model.graph.initializers.values()
+    n_bytes = sum(w.const_value.nbytes for w in weights if w.const_value is not None)
+    program.save(str(path), external_data=n_bytes > _LARGEST_FILE_BYTES)
+
+
+def _trace_torchscript(
+    torch: Any,
+    network: Network,
+    examples: Mapping[str, Any],
+    axes: Sequence[DynamicAxis],
+    opset: int | None,
+    path: Path,
+) -> None:
+    names = list(examples)
+    takes_only_these = list(forward_parameters(network.module)[0]) == names
+    module = network.module if takes_only_these else _by_position(torch, network.module, names)
+    torch.onnx.export(
+        module,
+        tuple(examples.values()),
+        str(path),
+        input_names=names,
+        dynamic_axes={n: {a.axis: a.symbol for a in axes if a.name == n} for n in names},
+        opset_version=opset,
+        dynamo=False,
+    )
+
+
+def _by_position(torch: Any, module: Any, names: Sequence[str]) -> Any:
+    """``module`` with the arguments ``names`` by position: this exporter knows no others."""
+
+    class Positional(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = module
+
+        def forward(self, *tensors: Any) -> Any:
+            outputs = self.network(**dict(zip(names, tensors, strict=True)))
+            to_tuple = getattr(outputs, "to_tuple", None)  # the named outputs of transformers
+            return to_tuple() if to_tuple is not None else outputs
+
+    return Positional().eval()
+
+
+def branches_taken(warnings_said: Sequence[str]) -> tuple[str, ...]:
+    """A line about Python branches that hung on a tensor: their other side is not in the file."""
+    places = {text for text in warnings_said if _BRANCH in text}
+    if not places:
+        return ()
+    return (
+        f"torchscript followed {len(places)} Python conditions on tensors as the example "
+        "inputs had them; the file does the same for all inputs",
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[list[warnings.WarningMessage]]:
+    """Without what the exporters log, print and warn of, hundreds of lines; gives the warnings.
+
+    Whether the file is right is checked, not read from there. TorchScript prints from C++
+    too, past Python's streams, on the stdout that is for data.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as said,
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+            _to_null(1),
+            _to_null(2),
+        ):
+            warnings.simplefilter("always")
+            yield said
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _to_null(descriptor: int) -> Iterator[None]:
+    """What is written to ``descriptor`` is lost; undone afterwards."""
+    kept = os.dup(descriptor)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, descriptor)
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
+        os.close(null)

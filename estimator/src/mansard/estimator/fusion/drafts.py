@@ -1,0 +1,100 @@
+"""Groups while they grow: nodes that will be one kernel."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from mansard.estimator.fusion.operators import Role
+from mansard.estimator.fusion.wiring import Part, Storage, Wiring
+
+
+class Kind(IntEnum):
+    """What a group is built around, the greater one where two are merged."""
+
+    POINTWISE = 0
+    MOVE = 1  # with or without pointwise operators
+    ROW = 2  # around a reduction over rows
+    PRODUCT = 3  # a product with what is applied to its result
+    ATTENTION = 4
+    CLOSED = 5  # nothing joins
+
+
+class Draft:
+    """A group that grows. ``result`` is what it writes, if that is one tensor.
+
+    ``parts`` are what its nodes read, ``span`` the elements of the largest tensor that
+    is reduced in it. ``place`` is when it runs.
+    """
+
+    __slots__ = ("has_softmax", "kind", "merged_into", "parts", "place", "places", "result", "span")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.place = -1
+        self.places: list[int] = []
+        self.parts: set[Part] = set()
+        self.result: Storage | None = None
+        self.span = 0
+        self.has_softmax = False
+        self.merged_into: Draft | None = None
+
+
+class Drafts:
+    """The groups of one graph so far, by the place of each node that has one."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
+        self.of_place: list[Draft] = []
+        self.planned: dict[int, Draft] = {}
+
+    def current(self, draft: Draft) -> Draft:
+        """The group that ``draft`` has become a part of."""
+        while draft.merged_into is not None:
+            draft = draft.merged_into
+        return draft
+
+    def maker_of(self, storage: Storage) -> Draft | None:
+        """The group that writes ``storage``; None where it comes from outside this graph."""
+        if storage.owner is not self.wiring or storage.maker < 0:
+            return None
+        return self.current(self.of_place[storage.maker])
+
+    def feeding(self, storage: Storage) -> Draft | None:
+        """The group whose one result is ``storage``, if nothing but one node reads that."""
+        if len(storage.readers) != 1 or storage.is_output:
+            return None
+        draft = self.maker_of(storage)
+        return draft if draft is not None and draft.result is storage else None
+
+    def merge(self, one: Draft, other: Draft) -> Draft:
+        """Make two groups one; the smaller is moved, so that the sum of moves stays small."""
+        if one is other:
+            return one
+        kept, lost = (one, other) if len(one.places) >= len(other.places) else (other, one)
+        kept.places += lost.places
+        kept.parts |= lost.parts
+        kept.kind = max(one.kind, other.kind)
+        kept.span = max(one.span, other.span)
+        kept.has_softmax = one.has_softmax or other.has_softmax
+        lost.merged_into = kept
+        return kept
+
+    def add(self, place: int, draft: Draft) -> None:
+        """The node at ``place``, the last one so far, belongs to ``draft``."""
+        wiring = self.wiring
+        self.of_place.append(draft)
+        draft.places.append(place)
+        draft.place = place
+        draft.parts.update(wiring.reads[place])
+        writes = wiring.writes[place]
+        draft.result = writes[0].storage if len(writes) == 1 else None
+        if wiring.roles[place] is Role.ROW:
+            node = wiring.nodes[place]
+            reads = wiring.reads[place]
+            draft.span = max(draft.span, reads[0].storage.n_elements if reads else 0)
+            draft.has_softmax |= node.op_type in _SOFTMAX
+        elif not draft.has_softmax and wiring.nodes[place].op_type == "Exp":
+            draft.has_softmax = draft.kind is Kind.ROW
+
+
+_SOFTMAX = frozenset({"Softmax", "BiasSoftmax", "QLinearSoftmax"})

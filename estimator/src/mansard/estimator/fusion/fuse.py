@@ -1,0 +1,117 @@
+"""The fused groups of a network and of the graphs inside its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from mansard.core.precision import Precision
+from mansard.estimator.fusion.accounting import account
+from mansard.estimator.fusion.drafts import Drafts
+from mansard.estimator.fusion.grouping import group_nodes
+from mansard.estimator.fusion.groups import BodyGroups, Fusion, Group, PassGroups
+from mansard.estimator.fusion.homes import home_of, settle
+from mansard.estimator.fusion.siblings import merge_siblings
+from mansard.estimator.fusion.wiring import Constants, Formulas, Part, Storage, Wiring
+from mansard.estimator.tensors import Body, Node, Pass
+
+Pairs = tuple[tuple[Storage, Storage], ...]
+
+
+def fuse(
+    nodes: Sequence[Node],
+    outputs: Collection[str],
+    formulas: Formulas,
+    precision: Precision | None,
+) -> Fusion:
+    """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
+
+    ``outputs``: names of the graph's outputs. ``formulas``: by (domain, type) of every
+    operator, None for those without. ``precision`` replaces the width of floats.
+    """
+    constants = Constants(precision)
+    return _fuse_graph(Wiring(nodes, outputs, formulas, constants), formulas)
+
+
+def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
+    drafts = group_nodes(wiring)
+    merge_siblings(drafts)
+    settle(drafts)
+    precision = wiring.constants.precision
+    kept = [d for d in dict.fromkeys(map(drafts.current, drafts.of_place))]
+    kept.sort(key=lambda draft: draft.place)
+    heads: dict[object, int] = {}
+    groups: list[Group] = []
+    for draft in kept:
+        group = account(draft, drafts, precision)
+        heads[draft] = group.head
+        owner = wiring.nodes[draft.places[0]]
+        if owner.bodies:
+            bodies = tuple(_fuse_body(owner, body, wiring, formulas) for body in owner.bodies)
+            group = Group(group.head, group.indexes, bodies=bodies, is_known=group.is_known)
+        groups.append(group)
+    idle: dict[int, int] = {}
+    for node, part in wiring.idle:
+        maker = drafts.maker_of(part.storage) if part is not None else None
+        idle[node.index] = heads.get(maker, node.index)
+        if part is None and node.bodies:
+            idle.update((inner.index, inner.index) for inner in _inside(node))
+    return Fusion(tuple(groups), idle)
+
+
+def _inside(node: Node) -> Iterator[Node]:
+    for body in node.bodies:
+        for each in body.passes:
+            for inner in each.nodes:
+                yield inner
+                yield from _inside(inner)
+
+
+def _fuse_body(owner: Node, body: Body, outer: Wiring, formulas: Formulas) -> BodyGroups:
+    passes = tuple(_fuse_pass(owner, body, each, outer, formulas) for each in body.passes)
+    return BodyGroups(passes, body.is_taken)
+
+
+def _fuse_pass(
+    owner: Node, body: Body, each: Pass, outer: Wiring, formulas: Formulas
+) -> PassGroups:
+    wiring = Wiring(each.nodes, body.outputs, formulas, outer.constants, outer, body.inputs)
+    fusion = _fuse_graph(wiring, formulas)
+    handed, first, n_state = _state(owner)
+    inputs = [wiring.parts.get(name) for name in body.inputs[first : first + n_state]]
+    outputs = [wiring.known(name) for name in body.outputs]
+    results = [outer.known(name) if name else None for name in owner.output_names]
+    given = [
+        outer.known(tensor.name) if tensor is not None else None
+        for tensor in owner.inputs[handed : handed + n_state]
+    ]
+    skipped = 1 if owner.op_type == "Loop" else 0  # the condition
+    return PassGroups(
+        fusion,
+        each.times,
+        enter=_pairs(given, inputs),
+        again=_pairs(outputs[skipped : skipped + n_state], inputs),
+        leave=_pairs(outputs[skipped:], results),
+    )
+
+
+def _state(owner: Node) -> tuple[int, int, int]:
+    """From which input of the node and of its body the state starts, and how much it is."""
+    if owner.op_type == "Loop":  # (trips, condition, state …) -> (iteration, condition, state …)
+        return 2, 2, max(len(owner.inputs) - 2, 0)
+    if owner.op_type == "Scan":
+        n_scanned = owner.attributes.get("num_scan_inputs", 0)
+        first = 1 if owner.opset < 9 else 0  # sequence lengths came first
+        n_state = len(owner.inputs) - first - (n_scanned if isinstance(n_scanned, int) else 0)
+        return first, 0, max(n_state, 0)
+    return 0, 0, 0
+
+
+def _pairs(sources: Iterable[Part | None], targets: Iterable[Part | None]) -> Pairs:
+    return tuple(
+        (home_of(source.storage), home_of(target.storage))
+        for source, target in zip(sources, targets, strict=False)
+        if source is not None and target is not None and source.storage is not target.storage
+    )
+
+
+

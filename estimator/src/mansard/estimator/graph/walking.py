@@ -1,0 +1,136 @@
+"""Walking through a message in a file without reading its long contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from mansard.core.errors import ModelError
+from mansard.estimator.graph.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES
+from mansard.estimator.graph.protobuf import END_GROUP, GROUP, damaged, field_at, varint
+
+SHORT_BYTES: Final = 1 << 12
+"""A content up to this size is not looked into here, whatever it may be."""
+
+DATA_TYPE: Final = 16
+"""The key of a tensor's element type."""
+
+_HEAD_BYTES = 20  # a key and a length take 5 and 10 at most
+_ORDINARY = frozenset(range(10, 128, 8))  # keys of one byte whose content are bytes
+
+
+class Source(Protocol):
+    """A file, or bytes in memory."""
+
+    size: int
+
+    def read(self, start: int, n_bytes: int) -> bytes:
+        """``n_bytes`` from ``start``, or as many as there are."""
+        ...
+
+    def window(self, start: int) -> tuple[bytes, int]:
+        """Some bytes around ``start``, and where they start themselves."""
+        ...
+
+
+class Field(NamedTuple):
+    """A field in a file: its key, where it starts, where its content starts and ends.
+
+    ``number`` is the content of a field of the key ``DATA_TYPE``.
+    """
+
+    key: int
+    start: int
+    content: int
+    stop: int
+    number: int = 0
+
+
+class Walker:
+    """Walks forward through a file; raises ModelError for too many fields."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._window = source.window(0)
+        self._n_fields = 0
+
+    def long_fields(self, start: int, end: int) -> Iterator[Field]:
+        """The fields with long contents from ``start`` to ``end``, and those of element types.
+
+        Raises ModelError where the bytes are no message.
+        """
+        position = start
+        groups: list[int] = []
+        while position < end:
+            window, base = self._window
+            at, n_fields = _skip_short(window, position - base, end - base)
+            position = at + base
+            self._count(n_fields + 1)
+            if position >= end:
+                break
+            if at > len(window) - _HEAD_BYTES:
+                window, base = self._window = self._source.window(position)
+            try:
+                key, content, stop = _head(window, position - base)
+                number = varint(window, content)[0] if key == DATA_TYPE else 0
+                _follow(groups, key)
+            except (ModelError, IndexError):
+                raise damaged(f" at byte {position}") from None
+            if stop + base > end:
+                break
+            if (stop - content > SHORT_BYTES or key == DATA_TYPE) and not groups:
+                yield Field(key, position, content + base, stop + base, number)
+            position = stop + base
+        if position != end or groups:
+            raise damaged(f" at byte {position}")
+
+    def _count(self, n_fields: int) -> None:
+        self._n_fields += n_fields
+        if self._n_fields > MAX_FIELDS:
+            raise too_large()
+
+
+def too_large() -> ModelError:
+    """The error for a file that is not a network with weights."""
+    return ModelError(
+        f"without its weights it is still larger than {MAX_FIELDS} fields "
+        f"or {MAX_KEPT_BYTES >> 20} MiB",
+        fix=FIX,
+    )
+
+
+def _skip_short(window: bytes, at: int, end: int) -> tuple[int, int]:
+    """Past the short contents at ``at``: where another field stands, and how many they were.
+
+    Nearly every field of a graph is one of these, so this loop is what a large graph costs.
+    """
+    n_fields, last = 0, min(end, len(window)) - _HEAD_BYTES
+    while at < last:
+        if window[at] not in _ORDINARY:
+            break
+        size = window[at + 1]
+        if size > 127:
+            size += (window[at + 2] - 1) << 7
+            if size > SHORT_BYTES:  # of three bytes too: the second is above 127 then
+                break
+            at += 1
+        at += 2 + size
+        n_fields += 1
+    return at, n_fields
+
+
+def _head(window: bytes, at: int) -> tuple[int, int, int]:
+    """Key of the field at ``at``, where its content starts and ends; a group's is empty."""
+    key = window[at]
+    if key & 7 in (GROUP, END_GROUP):
+        key, at = varint(window, at)
+        return key, at, at
+    return field_at(window, at)
+
+
+def _follow(groups: list[int], key: int) -> None:
+    """Keep ``groups``, the keys of those that are open."""
+    if key & 7 == GROUP:
+        groups.append(key)
+    elif key & 7 == END_GROUP and (not groups or groups.pop() != key - 1):
+        raise damaged()

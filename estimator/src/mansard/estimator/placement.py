@@ -1,0 +1,232 @@
+"""Placing one node: the shapes of its outputs, their values where small, and its bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from mansard.core.errors import MansardError
+from mansard.estimator.control_flow import OPERATORS as CONTROL_FLOW
+from mansard.estimator.control_flow import place_inner
+from mansard.estimator.control_flow.course import Course
+from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.inputs import with_value
+from mansard.estimator.looks import Look
+from mansard.estimator.model import ModelNode
+from mansard.estimator.open_dimensions import fill, infer, without_value
+from mansard.estimator.sequences import RULES as SEQUENCE_RULES
+from mansard.estimator.sequences import all_weights, outputs_of, pass_on
+from mansard.estimator.shapes import find_rule
+from mansard.estimator.shapes.constants import constant_tensor
+from mansard.estimator.tensors import (
+    Body,
+    Node,
+    Origin,
+    Tensor,
+    ValueNeededError,
+    Weight,
+    is_sane,
+)
+from mansard.estimator.values import evaluate_all
+
+T = TypeVar("T")
+
+# What a rule or formula may stumble over in a malformed node: attributes that are
+# missing or of another type, too few inputs, shapes of another rank, absurd sizes.
+MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+# Operators that make more of their outputs than types, shapes and a value.
+_SPECIAL = CONTROL_FLOW | SEQUENCE_RULES.keys() | {"Constant"}
+_DATA = Origin.DATA
+
+_ITEMS_A_NODE = 16  # elements of a sequence that weigh as much as placing one node
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+    | {"RandomUniformLike"}
+)
+
+
+def place_nodes(
+    nodes: Sequence[ModelNode], tensors: dict[str, Tensor], course: Course
+) -> tuple[Node, ...]:
+    """``nodes`` in their order with all tensors; the outputs are added to ``tensors``.
+
+    Raises ModelError where a node contradicts itself or the given dimensions.
+    """
+    return tuple([place_node(node, tensors, course) for node in nodes])
+
+
+def place_node(written: ModelNode, tensors: dict[str, Tensor], course: Course) -> Node:
+    """One node; see ``place_nodes``."""
+    inputs = tuple([tensors[name] if name else None for name in written.inputs])
+    bodies: tuple[Body, ...] = ()
+    alike = -1
+    if written.op_type in _SPECIAL and not written.domain:
+        outputs, bodies = _guarded(_special, _node(written, inputs), tensors, course)
+    else:
+        look = _look(written, inputs, course)
+        if isinstance(look, Look):
+            outputs, alike = _outputs(written, inputs, look), look.number
+        else:
+            outputs = look
+    if course.given.values:
+        outputs = tuple([_forced(output, course) for output in outputs])
+    for output in outputs:
+        if output.name:
+            tensors[output.name] = output
+    return _node(written, inputs, outputs, bodies, alike)
+
+
+def _node(
+    written: ModelNode,
+    inputs: tuple[Tensor | None, ...],
+    outputs: tuple[Tensor, ...] = (),
+    bodies: tuple[Body, ...] = (),
+    alike: int = -1,
+) -> Node:
+    return Node(
+        written.index,
+        written.name,
+        written.op_type,
+        written.domain,
+        written.opset,
+        written.attributes,
+        inputs,
+        written.outputs,
+        outputs,
+        bodies,
+        alike,
+    )
+
+
+def _guarded(run: Callable[..., T], node: Node, *rest: object) -> T:
+    """``run``, with one error for whatever a malformed node makes it stumble over."""
+    try:
+        return run(node, *rest)
+    except MansardError:
+        raise
+    except MALFORMED as error:
+        raise node.error(
+            f"does not fit its operator's definition ({type(error).__name__}: {error})",
+            "the file is broken or was edited; export it again",
+        ) from error
+
+
+def _forced(output: Tensor, course: Course) -> Tensor:
+    value = course.given.values.get(output.name)
+    return output if value is None else with_value(output, value)
+
+
+def _special(
+    node: Node, tensors: dict[str, Tensor], course: Course
+) -> tuple[tuple[Tensor, ...], tuple[Body, ...]]:
+    if node.op_type in CONTROL_FLOW:
+        return place_inner(node, tensors, course)
+    if node.op_type == "Constant":
+        return (_constant(node, course),), ()
+    outputs = outputs_of(node)
+    # A sequence that grows in a loop is a new one each time.
+    course.budget.spend(len(outputs[0].items or ()) // _ITEMS_A_NODE, course.loop or node)
+    return outputs, ()
+
+
+def _constant(node: Node, course: Course) -> Tensor:
+    held = constant_tensor(node)
+    if len(node.output_names) != 1:
+        raise node.error("a constant has one output")
+    name = node.output_names[0]
+    weight = Weight(course.scope + name, held.dtype, held.shape, is_literal=True)
+    return Tensor(name, held.dtype, held.shape, Origin.FILE, held.value, (weight,))
+
+
+def _look(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], course: Course
+) -> Look | tuple[Tensor, ...]:
+    """What the outputs look like; the outputs themselves where they are out of the ordinary."""
+    key = course.looks.key(written, inputs)
+    if key is not None:
+        look = course.looks.find(key)
+        if look is not None:
+            return look
+    node = _node(written, inputs)
+    for tensor in node.present:
+        if tensor.unknown is not None:
+            return _unknown(node, tensor.unknown)
+        if tensor.items is not None:
+            return _guarded(pass_on, node)
+    found = _guarded(_new_look, node, course)
+    if isinstance(found, str):
+        return _unknown(node, found)
+    look, is_general = found
+    return course.looks.keep(key, look) if is_general and key is not None else look
+
+
+def _new_look(node: Node, course: Course) -> tuple[Look, bool] | str:
+    """The look, and whether it is that of all nodes like this one; or why it is unknown."""
+    rule = find_rule(node.domain, node.op_type)
+    try:
+        found = infer(node) if rule is None else rule(node)
+    except ValueNeededError as error:
+        found = without_value(node, error, course)
+    specs = found if isinstance(found, str) else fill(node, found, course)
+    if isinstance(specs, str):
+        return specs
+    if len(specs) < len(node.output_names):
+        raise node.error(f"writes {len(node.output_names)} outputs, not at most {len(specs)}")
+    if not all(is_sane(shape) for _, shape in specs):
+        raise node.error("its output is of an absurd size", "check the dimensions that were given")
+    origin = _origin(node)
+    values = evaluate_all(node, specs) if origin is not _DATA else (None,) * len(specs)
+    # What was given for one node's dimensions is not meant for others.
+    return Look(tuple(specs), origin, values), specs is found
+
+
+def _unknown(node: Node, reason: str) -> tuple[Tensor, ...]:
+    return tuple(Tensor(name, FLOAT32, (), unknown=reason) for name in node.output_names)
+
+
+def _origin(node: Node) -> Origin:
+    if node.op_type in RANDOM:
+        return Origin.DATA
+    origin = max((tensor.origin for tensor in node.present), default=Origin.FILE)
+    return min(origin, Origin.SHAPES) if node.op_type in ("EyeLike", "Shape", "Size") else origin
+
+
+def _outputs(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look
+) -> tuple[Tensor, ...]:
+    names, origin = written.outputs, look.origin
+    weights = _weights(written, inputs, look) if origin is not _DATA else ()
+    dtype, shape = look.specs[0]
+    first = Tensor(names[0], dtype, shape, origin, look.values[0], weights)
+    if len(names) == 1:
+        return (first,)
+    rest = [
+        Tensor(name, dtype, shape, origin, value, weights)
+        for name, (dtype, shape), value in zip(
+            names[1:], look.specs[1:], look.values[1:], strict=False
+        )
+    ]
+    return (first, *rest)
+
+
+def _weights(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look
+) -> tuple[Weight, ...]:
+    """The stored tensors a constant is made of.
+
+    A filled tensor whose shape stands in the file is a stored one in disguise; one
+    whose shape is computed from the input's is filled at run time.
+    """
+    op_type = written.op_type
+    if op_type == "ConstantOfShape":
+        is_stored = look.origin is Origin.FILE
+        return (Weight(written.outputs[0], *look.specs[0]),) if is_stored else ()
+    if op_type in ("Shape", "Size"):
+        return ()
+    if len(inputs) == 1 and inputs[0] is not None:
+        return inputs[0].weights
+    present = [tensor for tensor in inputs if tensor is not None]
+    # Scales and zero points describe quantised weights; they are none themselves.
+    is_quantizer = op_type in ("DequantizeLinear", "QuantizeLinear")
+    return all_weights(present[:1] if is_quantizer else present)

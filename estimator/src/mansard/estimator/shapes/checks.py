@@ -1,0 +1,66 @@
+"""What many shape rules check, and the values that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mansard.estimator.tensors import Node, Shape, Tensor
+
+# Why shapes contradict where the file itself is right.
+BAKED_IN = (
+    "if a batch or dimension was set, the file fixes another one inside the graph: export the "
+    "model with that dimension dynamic, or score it as it is"
+)
+
+
+def known_ints(node: Node, position: int) -> Shape | None:
+    """The integers that an input holds; None where it is left out or depends on data."""
+    tensor = node.optional(position)
+    if tensor is None or tensor.value is None:
+        return None
+    return node.value_ints(position)
+
+
+def known_int(node: Node, position: int) -> int | None:
+    """The one integer that an input holds, written as a float too; None as above."""
+    tensor = node.optional(position)
+    if tensor is None or tensor.value is None:
+        return None
+    if tensor.value.size != 1:
+        raise node.error(f"input {tensor.name!r} must hold one number")
+    return int(tensor.value.reshape(-1)[0])
+
+
+def check_types(node: Node, first: Tensor, others: Iterable[Tensor]) -> None:
+    """Raise ModelError where one of ``others`` is not of the type of ``first``."""
+    expected = first.dtype
+    for tensor in others:
+        if tensor.dtype is not expected and tensor.dtype != expected:
+            raise node.error(
+                f"types contradict: {first.name!r} is {expected.name}, "
+                f"{tensor.name!r} is {tensor.dtype.name}",
+                "the file is broken; export it again",
+            )
+
+
+def check_length(node: Node, position: int, size: int, per: str) -> None:
+    """Raise ModelError where an input that is given does not hold ``size`` numbers."""
+    tensor = node.optional(position)
+    if tensor is not None and tensor.n_elements != size:
+        raise node.error(f"{tensor.name!r} has {tensor.n_elements} values for {size} {per}")
+
+
+def check_rank(node: Node, position: int, *ranks: int) -> None:
+    """Raise ModelError where an input has another number of dimensions than one of ``ranks``."""
+    tensor = node.input(position)
+    if tensor.rank not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise node.error(f"{tensor.name!r} must have {wanted} dimensions, not {list(tensor.shape)}")
+
+
+def distinct_axes(node: Node, tensor: Tensor, axes: Iterable[int]) -> list[int]:
+    """``axes`` counted from the front, in their order; raises ModelError where one repeats."""
+    found = [tensor.axis(axis) for axis in axes]
+    if len(set(found)) < len(found):
+        raise node.error(f"axes {list(axes)} of {list(tensor.shape)} repeat")
+    return found

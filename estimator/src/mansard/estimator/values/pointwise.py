@@ -1,0 +1,142 @@
+"""Values element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import numpy as np
+
+from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.values.registry import Evaluate, alone
+
+
+def _unary(function: Callable[..., Array]) -> Evaluate:
+    return alone(lambda node, _shape: function(node.value(0)))
+
+
+def _operands(node: Node) -> tuple[Array, Array]:
+    """Both operands; before version 7 the second may lie on the first at an axis."""
+    first, second = node.value(0), node.value(1)
+    if node.opset < 7 and "axis" in node.attributes:
+        behind = first.ndim - node.integer("axis", 0) % max(first.ndim, 1) - second.ndim
+        second = second.reshape(second.shape + (1,) * max(behind, 0))
+    return first, second
+
+
+def _binary(function: Callable[..., Array]) -> Evaluate:
+    return alone(lambda node, _shape: function(*_operands(node)))
+
+
+def _divide(numerator: Array, denominator: Array) -> Array:
+    if numerator.dtype.kind == "f":
+        return np.asarray(numerator / denominator)
+    # ONNX rounds integer quotients towards zero, NumPy downwards.
+    quotient = np.abs(numerator) // np.abs(denominator)
+    return np.asarray(np.sign(numerator) * np.sign(denominator) * quotient)
+
+
+def _check_divisor(node: Node) -> None:
+    divisor = node.value(1)
+    if divisor.dtype.kind != "f" and not divisor.all():
+        raise node.error("divides by zero in its shape arithmetic")
+
+
+def _division(node: Node, _shape: Shape) -> Array:
+    _check_divisor(node)
+    return _divide(*_operands(node))
+
+
+def _modulo(node: Node, _shape: Shape) -> Array:
+    _check_divisor(node)
+    function = np.fmod if node.integer("fmod", 0) else np.mod
+    return np.asarray(function(node.value(0), node.value(1)))
+
+
+def _shift(node: Node, _shape: Shape) -> Array:
+    function = np.left_shift if node.text("direction", "") == "LEFT" else np.right_shift
+    return np.asarray(function(node.value(0), node.value(1)))
+
+
+def _clip(node: Node, _shape: Shape) -> Array:
+    if node.opset < 11:
+        low, high = node.attributes.get("min"), node.attributes.get("max")
+    else:
+        low = node.value(1) if node.has(1) else None
+        high = node.value(2) if node.has(2) else None
+    if low is None and high is None:
+        return node.value(0)
+    return np.asarray(np.clip(node.value(0), low, high))
+
+
+def _is_infinite(node: Node, _shape: Shape) -> Array:
+    value, found = node.value(0), np.isinf(node.value(0))
+    if not node.integer("detect_positive", 1):
+        found &= value < 0
+    if not node.integer("detect_negative", 1):
+        found &= value > 0
+    return np.asarray(found)
+
+
+def _folded(function: Callable[..., Array]) -> Evaluate:
+    """Several inputs of one common shape, folded into one."""
+
+    def run(node: Node, _shape: Shape) -> Array:
+        values = [np.asarray(tensor.value) for tensor in node.present]
+        return np.asarray(function(np.stack(np.broadcast_arrays(*values)), axis=0))
+
+    return alone(run)
+
+
+def _where(node: Node, _shape: Shape) -> Array:
+    return np.where(node.value(0), node.value(1), node.value(2))
+
+
+EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
+    {
+        "Abs": _unary(np.abs),
+        "Add": _binary(np.add),
+        "And": _binary(np.logical_and),
+        "BitShift": alone(_shift),
+        "BitwiseAnd": _binary(np.bitwise_and),
+        "BitwiseNot": _unary(np.bitwise_not),
+        "BitwiseOr": _binary(np.bitwise_or),
+        "BitwiseXor": _binary(np.bitwise_xor),
+        "Cast": _unary(np.asarray),
+        "CastLike": _unary(np.asarray),
+        "Ceil": _unary(np.ceil),
+        "Clip": alone(_clip),
+        "Cos": _unary(np.cos),
+        "Div": alone(_division),
+        "Equal": _binary(np.equal),
+        "Exp": _unary(np.exp),
+        "Floor": _unary(np.floor),
+        "Greater": _binary(np.greater),
+        "GreaterOrEqual": _binary(np.greater_equal),
+        "Identity": _unary(np.asarray),
+        "IsInf": alone(_is_infinite),
+        "IsNaN": _unary(np.isnan),
+        "Less": _binary(np.less),
+        "LessOrEqual": _binary(np.less_equal),
+        "Log": _unary(np.log),
+        "Max": _folded(np.max),
+        "Mean": _folded(np.mean),
+        "Min": _folded(np.min),
+        "Mod": alone(_modulo),
+        "Mul": _binary(np.multiply),
+        "Neg": _unary(np.negative),
+        "Not": _unary(np.logical_not),
+        "Or": _binary(np.logical_or),
+        "Pow": _binary(np.power),
+        "Reciprocal": _unary(np.reciprocal),
+        "Relu": alone(lambda node, _shape: np.maximum(node.value(0), 0)),
+        "Round": _unary(np.round),
+        "Sign": _unary(np.sign),
+        "Sin": _unary(np.sin),
+        "Sqrt": _unary(np.sqrt),
+        "Sub": _binary(np.subtract),
+        "Sum": _folded(np.sum),
+        "Where": alone(_where),
+        "Xor": _binary(np.logical_xor),
+    }
+)

@@ -1,0 +1,154 @@
+"""``mansard score`` of several files, several batches, decoders, and its page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mansard.estimator import zoo
+
+
+def mansard(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mansard.cli", "score", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    models = tmp_path / "models"
+    (models / "inner").mkdir(parents=True)
+    zoo.write("squeezenet1_1", models)
+    zoo.write("lstm", models / "inner")
+    return models
+
+
+def test_several_batches_are_scored_from_one_load(tmp_path: Path) -> None:
+    zoo.write("alexnet", tmp_path)
+    done = mansard(tmp_path / "alexnet.onnx", "--batch", "1,8", "--batch", "32", "--json")
+    scores = json.loads(done.stdout)["scores"]
+    assert [each["score"]["batch"] for each in scores] == [1, 8, 32]
+    macs = [each["totals"]["macs"] for each in scores]
+    assert macs == [714_188_480 * batch for batch in (1, 8, 32)]
+
+
+def test_a_folder_is_scored_with_its_folders(folder: Path) -> None:
+    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "2", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {row["model"] for row in rows} == {"squeezenet1_1", "lstm"}
+    assert "2 of 2" in done.stderr
+
+
+def test_one_broken_file_stops_no_other(folder: Path) -> None:
+    (folder / "broken.onnx").write_bytes(b"\x08\x08")
+    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "1", "--format", "csv")
+    assert done.returncode == 1
+    assert {row["model"] for row in csv.DictReader(io.StringIO(done.stdout))} == {
+        "squeezenet1_1",
+        "lstm",
+    }
+    assert "broken.onnx" in done.stderr
+
+
+def test_a_name_that_no_file_knows_is_wrong_usage(folder: Path) -> None:
+    done = mansard(folder, "--batch", "1", "--dim", "sequence=4,nothing=3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'nothing'" in done.stderr.splitlines()[-1]
+
+
+def test_a_folder_without_models(tmp_path: Path) -> None:
+    done = mansard(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "holds no .onnx file" in done.stderr
+
+
+def test_the_page_holds_every_network_and_nothing_from_outside(folder: Path) -> None:
+    page = folder / "page.html"
+    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--html", page)
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "Work of 2 networks" in text
+    assert "squeezenet1_1, batch 1" in text
+    assert 'src="http' not in text
+    assert 'href="http' not in text
+    assert "default-src &#39;none&#39;" in text
+
+
+def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
+    zoo.write("squeezenet1_1", tmp_path)
+    hostile = tmp_path / "<img src=x onerror=alert(1)>.onnx"
+    shutil.move(tmp_path / "squeezenet1_1.onnx", hostile)
+    page = tmp_path / "page.html"
+    assert mansard(hostile, "--batch", "1", "--html", page).returncode == 0
+    assert "<img src=x" not in page.read_text()
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--batch", "0"], "--batch"),
+        (["--batch", "1,,2"], "--batch"),
+        (["--dim", "a"], "--dim"),
+        (["--dim", "a=1x"], "--dim"),
+        (["--trip", "loop"], "--trip"),
+        (["--value", "sr=now"], "--value"),
+        (["--shape", "x=1x?"], "--shape"),
+        (["--cache", "much"], "4MiB"),
+        (["--machine", "runs"], "--html"),
+    ],
+)
+def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> None:
+    done = mansard("a.onnx", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+
+
+def test_a_board_names_its_cache(tmp_path: Path) -> None:
+    zoo.write("alexnet", tmp_path)
+    path = tmp_path / "alexnet.onnx"
+    by_name = json.loads(mansard(path, "--batch", "1", "--cache", "agx-orin", "--json").stdout)
+    by_size = json.loads(mansard(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
+    assert by_name == by_size
+    assert by_name["score"]["cache_bytes"] == 4 << 20
+
+
+def test_an_interrupt_leaves_no_process_behind(folder: Path) -> None:
+    for number in range(40):
+        shutil.copy(folder / "squeezenet1_1.onnx", folder / f"copy-{number}.onnx")
+    command = [sys.executable, "-m", "mansard.cli", "score", str(folder), "--batch", "1"]
+    running = subprocess.Popen(
+        [*command, "--dim", "sequence=4", "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stderr is not None
+    running.stderr.readline()  # the first file is done: processes are there
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert "interrupted" in err
+    for _ in range(50):  # the last ones end when they see that the first is gone
+        found = subprocess.run(
+            ["pgrep", "-g", str(running.pid)], capture_output=True, text=True, check=False
+        )
+        if not found.stdout:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"still running: {found.stdout}")
