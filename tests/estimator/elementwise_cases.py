@@ -91,6 +91,9 @@ Case = tuple[str, tuple[Input, ...], dict[str, object], int]
 ACTIVATIONS: list[Case] = [
     ("Swish", (X,), {"opset": 24}, 24 * 5),  # a sigmoid of 4, ·x
     ("Swish", (X,), {"opset": 24, "alpha": 0.5}, 24 * 6),  # ·a
+    ("SwiGLU", (X, X), {"opset": 28}, 24 * 6),  # a swish of 5, ·b
+    ("SwiGLU", (X, X), {"opset": 28, "alpha": 0.5}, 24 * 7),
+    ("Range", ("float", "float", "float"), {"dims": {"y[0]": 5}}, 5 * 2),  # start + i·delta
     ("Gelu", (X,), {}, 24 * 5),  # /√2, erf, +1, ·x, ·0.5
     # x·x·x 2, ·c, +x, ·√(2/π), tanh, +1, ·x, ·0.5
     ("Gelu", (X,), {"approximate": "tanh"}, 24 * 9),
@@ -115,6 +118,7 @@ REDUCTIONS: list[Case] = [
     # 24 elements become 6: 18 operations
     *((f"Reduce{name}", (X, axes(2)), {}, 18) for name in ("Max", "Min", "Prod", "Sum")),
     ("ReduceMean", (X, axes(2)), {}, 18 + 6),  # 6 divisions
+    ("ReduceMean", (X, axes()), {"noop_with_empty_axes": 1}, 0),
     ("ReduceL1", (X, axes(2)), {}, 24 + 18),  # |x|
     ("ReduceSumSquare", (X, axes(2)), {}, 24 + 18),
     ("ReduceL2", (X, axes(2)), {}, 24 + 18 + 6),  # 6 roots
@@ -123,8 +127,10 @@ REDUCTIONS: list[Case] = [
     ("ReduceLogSumExp", (X, axes(2)), {}, 18 + 24 + 24 + 18 + 6 + 6),
     ("ArgMax", (X,), {"axis": 2}, 18),
     ("ArgMin", (X,), {"axis": 0}, 12),
-    ("CumSum", (X, np.array(1)), {}, 24),
-    ("CumProd", (X, np.array(1)), {"opset": 26}, 24),
+    ("CumSum", (X, np.array(1)), {}, 8 * 2),  # 8 rows of 3
+    ("CumSum", (X, np.array(1)), {"exclusive": 1}, 8),  # 0, a, a + b
+    ("CumSum", (X, "int64"), {}, 6 * 3),  # an axis that is not known is taken to be the last
+    ("CumProd", (X, np.array(0)), {"opset": 26}, 12),
     ("TopK", (X, axes(3)), {"outputs": ("y", "i")}, 24 * 2),  # floor(log2 3) + 1 = 2
     ("TopK", (X, axes(1)), {"outputs": ("y", "i")}, 24),
 ]

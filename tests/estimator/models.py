@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -59,12 +59,13 @@ def single(
     opset: int = 22,
     domain: str = "",
     outputs: Sequence[str] = ("y",),
+    dims: Mapping[str, int] | None = None,
     **attributes: object,
 ) -> LayerScore:
     """The row of one node.
 
     An input is what the network is given (``"float[2,3]"``), a stored array, or left
-    out (``""``).
+    out (``""``). ``dims`` are those of outputs that depend on data, by place.
     """
     names, given, stored = [], [], []
     for i, source in enumerate(inputs):
@@ -81,7 +82,7 @@ def single(
     if domain:
         imports.append(helper.make_opsetid(domain, 1))
     proto = helper.make_model(graph, opset_imports=imports)
-    (row,) = score(proto.SerializeToString()).layers
+    (row,) = score(proto.SerializeToString(), dims=dims).layers
     return row
 
 

@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from mansard.core.errors import ModelError
 from mansard.estimator.cost import normal_domain
 from mansard.estimator.element_types import BY_CODE, ElementType
-from mansard.estimator.graph.attributes import Reference
 from mansard.estimator.graph.graphs import Parts, subgraph
 from mansard.estimator.graph.order import sort_nodes
 from mansard.estimator.model import (
@@ -97,7 +96,7 @@ class _Reader:
 
     def _attribute(self, item: onnx.AttributeProto) -> object:
         if item.ref_attr_name:
-            return Reference(_text(item.ref_attr_name))
+            raise ModelError("a reference outside of a function")
         kind = onnx.AttributeProto.AttributeType.Name(item.type)
         if kind == "UNDEFINED":
             kind = _guess(item)

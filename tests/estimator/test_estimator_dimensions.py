@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from onnx import parser
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
@@ -154,3 +155,20 @@ def test_a_letter_is_no_batch_where_one_is_spelled_out() -> None:
     data = model("y = MatMul(x, w)", "float[n,batch,4] x, float[4,3] w")
     with pytest.raises(ModelError, match=r"1 dimension\(s\) must be given: 'n'"):
         score(data, batch=5)
+
+
+def test_a_batch_that_is_baked_into_a_branch() -> None:
+    # as above, within the graph of an If whose condition the shape decides
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,16,32] x) => (float[a,b,c] y)
+        <int64[3] s = {1, -1, 32}, int64[1] width = {32}> {
+        w = Shape<start=2, end=3>(x)
+        c = Equal(w, width)
+        y = If(c) <
+            then_branch = t () => (float[k,l,m] p) {
+                r = Reshape(x, s) v = Transpose<perm=[0,2,1]>(r) p = MatMul(r, v) },
+            else_branch = e () => (float[k,l,m] q) { q = Relu(x) }
+        > }"""
+    data = parser.parse_model(text).SerializeToString()
+    assert macs(score(data)) == 16 * 16 * 32
+    with pytest.raises(ModelError, match=r"node 'r' \(Reshape\): the batch is baked in"):
+        score(data, batch=8)

@@ -19,12 +19,14 @@ from mansard.estimator.tensors import Node, Shape
 from tests.estimator.elementwise_cases import ACTIVATIONS, ELEMENTWISE, REDUCTIONS, Case, floats
 from tests.estimator.layer_cases import NORMALISATIONS, PLACING, POOLING, PRODUCTS, QUANTISATION
 from tests.estimator.models import Input, single
-from tests.estimator.movement_cases import DEPENDS_ON_DATA, MOVES
+from tests.estimator.movement_cases import MOVES
+from tests.estimator.sampling_cases import CHOOSING, DRAWING, SAMPLING, STEPS, TRANSFORMS
 
 CASES: list[Case] = [
     *((name, inputs, {}, 24 * each) for name, (inputs, each) in ELEMENTWISE.items()),
     *(*ACTIVATIONS, *REDUCTIONS, *POOLING, *NORMALISATIONS),
     *(*PRODUCTS, *QUANTISATION, *PLACING, *MOVES),
+    *(*SAMPLING, *TRANSFORMS, *DRAWING, *CHOOSING, *STEPS),
 ]
 
 

@@ -8,6 +8,8 @@ at where the batch goes when it is doubled.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from mansard.core.errors import ModelError
@@ -18,8 +20,11 @@ from mansard.estimator.shapes.elementwise import ARITHMETIC, COMPARISON, LOGIC
 from mansard.estimator.shapes.layout import reshape_target
 from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
 from mansard.estimator.tensors import Node, Origin
+from mansard.estimator.walk import walk
 
 _BROADCASTING = frozenset({*ARITHMETIC, *COMPARISON, *LOGIC, "Expand", "MatMul", "Pow", "Where"})
+
+_SUSPECTS = _BROADCASTING | GATES.keys() | {"Reshape"}
 
 _FIX = "export the model with a dynamic batch, or score it with the batch it was made for"
 
@@ -33,7 +38,7 @@ def known_batch(binding: Binding, network: Network) -> int | None:
         return binding.batch
     found = {
         recurrent_sizes(node).batch
-        for node in network.nodes
+        for node in _nodes(network)
         if node.op_type in GATES and not node.domain and not _is_unknown(node)
     }
     if found:
@@ -45,7 +50,7 @@ def check_batch(model: Model, binding: Binding, network: Network) -> None:
     """Raise ModelError if the batch that was set does not reach every layer as a batch."""
     if not binding.is_batch_changed or binding.batch is None:
         return
-    suspects = [node for node in network.nodes if _is_suspect(node, binding)]
+    suspects = [node for node in _nodes(network) if _is_suspect(node, binding)]
     if not suspects:
         return
     doubled = bind(model, msgspec.structs.replace(binding.given, batch=2 * binding.batch))
@@ -53,9 +58,22 @@ def check_batch(model: Model, binding: Binding, network: Network) -> None:
         probe = propagate(model, doubled)
     except ModelError as error:
         raise ModelError(f"the batch is baked into the graph: {error}", fix=_FIX) from error
-    after = {node.index: node for node in probe.nodes}
+    after: dict[int, Node] = {}
+    for node in _nodes(probe):
+        after.setdefault(node.index, node)
     for node in suspects:
-        _check(node, after[node.index])
+        # Another batch may lead into another branch.
+        if node.index in after and not _is_unknown(after[node.index]):
+            _check(node, after[node.index])
+
+
+def _nodes(network: Network) -> Iterator[Node]:
+    """The nodes that run; those of a loop as they are in its first iteration only."""
+    seen: set[int] = set()
+    for each in walk(network.nodes):
+        if each.is_taken and (not each.scope or each.node.index not in seen):
+            seen.add(each.node.index)
+            yield each.node
 
 
 def _is_unknown(node: Node) -> bool:
@@ -63,7 +81,8 @@ def _is_unknown(node: Node) -> bool:
 
 
 def _is_suspect(node: Node, binding: Binding) -> bool:
-    if node.domain or _is_unknown(node):
+    """Whether it has to be seen where the batch goes in this node."""
+    if node.op_type not in _SUSPECTS or node.domain or _is_unknown(node):
         return False
     if node.op_type in GATES:
         return binding.is_batch_guessed
@@ -71,10 +90,12 @@ def _is_suspect(node: Node, binding: Binding) -> bool:
         return True
     if node.op_type != "Reshape" or node.is_constant or not node.input(0).shape:
         return False
-    if node.opset >= 5 and node.input(1).origin is not Origin.FILE:
-        return False
-    target = reshape_target(node)
-    return len(target) > 1 and 0 < target[0] != node.input(0).shape[0] and -1 in target[1:]
+    if node.opset >= 5:
+        target = node.input(1)
+        if target.origin is not Origin.FILE or target.value is None:
+            return False
+    sizes = reshape_target(node)
+    return len(sizes) > 1 and 0 < sizes[0] != node.input(0).shape[0] and -1 in sizes[1:]
 
 
 def _stretches_one(node: Node) -> bool:

@@ -13,7 +13,7 @@ FLOP_PER_MAC = 2  # one multiplication and one addition
 FLOP_PER_FUNCTION = 1  # exp, log, tanh, erf, sqrt, … : counted apart, weighed as one operation
 
 
-class Cost(msgspec.Struct, frozen=True):
+class Cost(msgspec.Struct, frozen=True, gc=False):
     """What one node does. Costs add up field by field; ``Cost()`` is nothing at all.
 
     ``macs``: multiply-adds of convolutions, matrix products, recurrent layers and

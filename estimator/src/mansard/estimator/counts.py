@@ -7,7 +7,7 @@ import msgspec
 from mansard.estimator.cost import NOTHING, Cost
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Moved(msgspec.Struct, frozen=True, gc=False):
     """The traffic of a fused group, at the node that heads it.
 
     ``group`` is that node's index; the others of a group move nothing themselves.
@@ -18,7 +18,7 @@ class Moved(msgspec.Struct, frozen=True):
     write_bytes: int = 0
 
 
-class Counts(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct, frozen=True, gc=False):
     """The counts of a node: ``forward``, ``backward`` and ``update`` apart."""
 
     forward: Cost = NOTHING

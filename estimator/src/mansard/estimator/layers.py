@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -14,6 +15,7 @@ from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
 from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.counts import Counts
+from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.kernels import Kernels, find_kernels
 from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
@@ -40,8 +42,12 @@ class Scored(msgspec.Struct, frozen=True):
     training_peak_bytes: int | None
 
 
-def score_layers(nodes: tuple[Node, ...], outputs: Collection[str], options: Options) -> Scored:
+def score_layers(
+    nodes: tuple[Node, ...], outputs: Collection[str], options: Options, free: FreeRows
+) -> Scored:
     """One row for each node, in the file's order; ``outputs``: the names of the graph's.
+
+    ``free`` keeps rows that cost nothing from one score of the model to the next.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
@@ -53,19 +59,24 @@ def score_layers(nodes: tuple[Node, ...], outputs: Collection[str], options: Opt
         check_complete([each.node for each in taken], formulas)
     context = make_context(taken, formulas, options)
     kernels = find_kernels(nodes, outputs, formulas, options)
-    rows = _rows(taken, context, kernels)
-    for name in COUNTS:
-        # Sums are records too, so it is them that must fit.
-        if sum(getattr(row, name) or 0 for row in rows) > _LARGEST:
+    rows = _rows(taken, context, kernels, free)
+    _check_sums(rows)
+    others = [each for each in placed if not each.is_taken]
+    alternatives: tuple[LayerScore, ...] = ()
+    if others:
+        alternatives = _rows(others, make_context(others, formulas, options), kernels, free)
+    return Scored(rows, alternatives, _state_bytes(context), _peak_bytes(taken, rows, context))
+
+
+def _check_sums(rows: Sequence[LayerScore]) -> None:
+    """Sums are records too, so it is them that must fit."""
+    columns = zip(*map(attrgetter(*COUNTS), rows), strict=True)
+    for name, column in zip(COUNTS, columns, strict=True):
+        if sum(filter(None, column)) > _LARGEST:
             raise ModelError(
                 f"the sum of {name} does not fit 63 bits",
                 fix="check the dimensions that were given",
             )
-    others = [each for each in placed if not each.is_taken]
-    alternatives: tuple[LayerScore, ...] = ()
-    if others:
-        alternatives = _rows(others, make_context(others, formulas, options), kernels)
-    return Scored(rows, alternatives, _state_bytes(context), _peak_bytes(taken, rows, context))
 
 
 def _state_bytes(context: Context) -> int:
@@ -98,31 +109,36 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
     return macs.most_common(1)[0][0]
 
 
-def _rows(placed: list[Placed], context: Context, kernels: Kernels) -> tuple[LayerScore, ...]:
+def _rows(
+    placed: list[Placed], context: Context, kernels: Kernels, free: FreeRows
+) -> tuple[LayerScore, ...]:
     passes: dict[int, list[Placed]] = {}
     for each in placed:
         passes.setdefault(each.node.index, []).append(each)
-    return tuple(_row(passes[index], context, kernels) for index in sorted(passes))
+    return tuple(_row(passes[index], context, kernels, free) for index in sorted(passes))
 
 
-def _row(passes: list[Placed], context: Context, kernels: Kernels) -> LayerScore:
+def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRows) -> LayerScore:
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
     first = passes[0]
-    node, formula = first.node, context.formula(first.node)
-    runs = sum(each.runs for each in passes)
+    node, options = first.node, context.options
+    runs = first.runs if len(passes) == 1 else sum(each.runs for each in passes)
+    weights = context.weights.get(node.index, NO_WEIGHTS)
+    if weights is NO_WEIGHTS and all(each.node.is_constant for each in passes):
+        return free.row(first, runs, kernels, options.precision)
+    formula = context.formula(node)
     lost = next((reason for each in passes if (reason := _lost(each.node))), None)
-    if lost is None and formula is None and not all(each.node.is_constant for each in passes):
+    if lost is None and formula is None:
         lost = "the operator has no formula"
     if lost is not None:
-        return unknown_row(first, runs, context.behind, context.options.precision, lost)
-    weights = context.weights.get(node.index, NO_WEIGHTS)
+        return unknown_row(first, runs, context.behind, options.precision, lost)
     total = NO_COUNTS
     for each in passes:
         counts = _guarded_counts(each.node, formula, weights, context)
         total = counts if runs == 1 else total + counts.times(each.runs)
     saved = context.training.saved_bytes.get(node.index, 0)
     tally = Tally(first, runs, formula, weights, total, saved)
-    return known_row(tally, context.behind, kernels, context.options.precision)
+    return known_row(tally, context.behind, kernels, options.precision)
 
 
 def _lost(node: Node) -> str | None:

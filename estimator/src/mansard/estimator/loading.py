@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.graph import read_model, read_source
 from mansard.estimator.model import Model
 from mansard.estimator.propagation import Prepared, prepare
@@ -22,6 +23,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     model_hash: str
     model: Model
     prepared: Prepared  # what follows from the file alone, whatever the dimensions
+    free_rows: FreeRows
 
 
 def load(source: Path | bytes, name: str | None = None) -> Loaded:
@@ -31,7 +33,7 @@ def load(source: Path | bytes, name: str | None = None) -> Loaded:
     try:
         data, digest = read_source(source)
         model = read_model(data)
-        return Loaded(shown, place, digest, model, prepare(model))
+        return Loaded(shown, place, digest, model, prepare(model), FreeRows())
     except ModelError as error:
         raise within(place, error) from error
 

@@ -14,7 +14,7 @@ Dimension = int | str | None  # a number, a name, or nothing at all
 Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
 
 
-class StoredTensor(msgspec.Struct, frozen=True, eq=False):
+class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tensor in the file. ``value`` is kept only where it is small enough to steer shapes."""
 
     name: str
@@ -36,7 +36,7 @@ class ModelInput(msgspec.Struct, frozen=True):
     kind: Kind = "tensor"
 
 
-class ModelNode(msgspec.Struct, frozen=True, eq=False):
+class ModelNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One operator as written, by names. Left-out inputs are empty names.
 
     ``index`` is unique over all graphs of a model: the main graph's nodes have their

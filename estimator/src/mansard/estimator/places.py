@@ -15,7 +15,7 @@ from mansard.estimator.model import Dimension, Model, ModelInput, ModelNode, Sub
 # Names that exporters and people give the batch, the clearer ones first. A product or
 # sum such as "2*batch" is another dimension.
 _BATCH_NAMES = (
-    re.compile(r"(\w+_)?batch(_?(size|dim|axis|num|n))?(_?\d+)?", re.IGNORECASE),
+    re.compile(r"(\w+_)?batch([-_. ]?(size|dim|axis|num|n))?(_?\d+)?", re.IGNORECASE),
     re.compile(r"n|b|bs|bsz", re.IGNORECASE),
 )
 

@@ -16,10 +16,10 @@ from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights
 from mansard.estimator.work_precision import work_precision
 
-_FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
+FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
 
 
-class Tally(msgspec.Struct, frozen=True):
+class Tally(msgspec.Struct, frozen=True, gc=False):
     """A node with everything that was counted of it, over all its ``runs``."""
 
     placed: Placed
@@ -39,7 +39,7 @@ def known_row(
     moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
     unknown: dict[str, str] = {}
     if moved is None:
-        unknown = dict.fromkeys(_FUSED, kernels.fused_reason)
+        unknown = dict.fromkeys(FUSED, kernels.fused_reason)
     if cached is None:
         unknown["cached_traffic_bytes"] = kernels.cached_reason
     form = work_precision(node, tally.formula, cost.macs, behind, precision)

@@ -114,7 +114,8 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         settings.cache_bytes,
         settings.allow_unknown,
     )
-    scored = score_layers(network.nodes, {output.name for output in loaded.model.outputs}, options)
+    outputs = {output.name for output in loaded.model.outputs}
+    scored = score_layers(network.nodes, outputs, options, loaded.free_rows)
     unknown = {"kv_cache_bytes": "not modelled yet"}
     if settings.cache_bytes is None:
         unknown["cache_bytes"] = "no cache was given"

@@ -34,7 +34,7 @@ class Origin(IntEnum):
     DATA = 2  # depends on the data given to the network
 
 
-class Weight(msgspec.Struct, frozen=True):
+class Weight(msgspec.Struct, frozen=True, gc=False):
     """A tensor stored in the file. ``is_literal``: written into the graph as a Constant node."""
 
     name: str
@@ -51,7 +51,7 @@ class ValueNeededError(ModelError):
     """A shape follows from a value that is not known."""
 
 
-class Tensor(msgspec.Struct, frozen=True, eq=False):
+class Tensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One tensor of the network, every dimension a number.
 
     ``unknown`` holds the reason where the shape cannot be known; ``shape`` means
@@ -95,7 +95,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 _NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
 
 
-class Pass(msgspec.Struct, frozen=True, eq=False):
+class Pass(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A subgraph with its shapes, as it runs ``times`` times over."""
 
     nodes: tuple[Node, ...]
@@ -117,7 +117,7 @@ class Body(msgspec.Struct, frozen=True, eq=False):
     is_taken: bool = True
 
 
-class Node(msgspec.Struct, frozen=True, eq=False):
+class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One operator with its tensors. Inputs that are left out are None.
 
     ``outputs`` is empty while the shapes of the outputs are being worked out.

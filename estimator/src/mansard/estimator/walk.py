@@ -9,7 +9,7 @@ import msgspec
 from mansard.estimator.tensors import Node
 
 
-class Placed(msgspec.Struct, frozen=True, eq=False):
+class Placed(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A node where it stands. ``runs``: how often it runs in one pass of the network.
 
     ``is_taken`` is False in the branch of an If that is not counted.

@@ -51,23 +51,30 @@ def export(request: Request) -> Exported:
         need("onnxruntime")
     if request.exporter == "dynamo":
         need("onnxscript")
-    with workspace(request.output) as folder:
-        network = load_network(request)
-        failures: list[tuple[Attempt, str]] = []
-        for number, attempt in enumerate(plan_attempts(network.inputs, request)):
-            path = folder / str(number) / request.output.name
-            path.parent.mkdir()
-            try:
-                traced = trace_checked(network, attempt, request, path)
-            except UnfitError as error:
-                failures.append((attempt, str(error)))
-                shutil.rmtree(path.parent)
-                continue
-            paths = publish(
-                traced.model, path.parent, request.output, with_weights=request.with_weights
-            )
-            notes = (*network.notes, *_told(failures), *traced.notes)
-            return _exported(network, attempt, traced, paths, notes)
+    with workspace(request.output) as folder:  # before the network: a wrong path shows at once
+        return export_network(load_network(request), request, folder)
+
+
+def export_network(network: Network, request: Request, folder: Path) -> Exported:
+    """Trace ``network`` in the empty ``folder``, check it, and put the file at its place.
+
+    Raises what ``export`` raises.
+    """
+    failures: list[tuple[Attempt, str]] = []
+    for number, attempt in enumerate(plan_attempts(network.inputs, request)):
+        path = folder / str(number) / request.output.name
+        path.parent.mkdir()
+        try:
+            traced = trace_checked(network, attempt, request, path)
+        except UnfitError as error:
+            failures.append((attempt, str(error)))
+            shutil.rmtree(path.parent)
+            continue
+        paths = publish(
+            traced.model, path.parent, request.output, with_weights=request.with_weights
+        )
+        notes = (*network.notes, *_told(failures), *traced.notes)
+        return _exported(network, attempt, traced, paths, notes)
     is_runtime = any(RUNTIME in why for _, why in failures)
     fix = "--no-check writes it all the same" if is_runtime else None
     raise ModelError("; ".join(_told(failures)), where=request.source, fix=fix)

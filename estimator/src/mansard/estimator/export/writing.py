@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def workspace(output: Path) -> Iterator[Path]:
     """An empty folder on the disk of ``output``, removed afterwards; raises UsageError
     or StorageError before anything is built."""
-    if output.is_dir():
-        raise UsageError("is a folder", where=str(output), fix="name a file: -o model.onnx")
+    if output.exists() and not output.is_file():
+        what = "is a folder" if output.is_dir() else "is not a regular file"
+        raise UsageError(what, where=str(output), fix="name a file: -o model.onnx")
     try:
         folder = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name[:100]}."))
     except OSError as error:

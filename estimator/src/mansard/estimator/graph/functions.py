@@ -47,6 +47,7 @@ def read_functions(
 ) -> dict[Key, Function]:
     """The functions of a model whose own ``opsets`` hold where a function names none."""
     functions: dict[Key, Function] = {}
+    reader.enter_functions()
     for content in contents:
         if len(functions) == MAX_FUNCTIONS:
             raise too_many("functions", MAX_FUNCTIONS)

@@ -69,6 +69,10 @@ class GraphReader:
             )
         return parts
 
+    def enter_functions(self) -> None:
+        """From here on the nodes are those of functions."""
+        self._reader.in_functions = True
+
     def nodes(
         self, fields: Fields, node_key: int, opsets: Mapping[str, int], depth: int = 0
     ) -> tuple[list[ModelNode], list[tuple[int, bytes]]]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import asdict
 
+from mansard.core.errors import ModelError
 from mansard.estimator.cost import normal_domain
-from mansard.estimator.graph.attributes import GraphBytes, read_attribute
+from mansard.estimator.graph.attributes import GraphBytes, Reference, read_attribute
 from mansard.estimator.graph.limits import Budget
 from mansard.estimator.graph.protobuf import damaged, encode, fields, varint
 from mansard.estimator.model import ModelNode
@@ -43,13 +44,17 @@ _Parts = tuple[list[str], list[str], str, str, str, dict[str, object], int]
 
 
 class NodeReader:
-    """Reads the nodes of one model."""
+    """Reads the nodes of one model.
+
+    ``in_functions``: attributes may now refer to those of the function around them.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._names = _Names()
         self._attributes: dict[bytes, tuple[str, object]] = {}
         self._holds_graphs = False
+        self.in_functions = False
         self._holders: list[ModelNode] = []
 
     def read(self, index: int, data: bytes, opsets: Mapping[str, int]) -> ModelNode:
@@ -127,6 +132,12 @@ class NodeReader:
         label = name.decode("utf-8", "replace") or next(filter(None, outputs), "")
         found = read_attribute(data, self._budget, label)
         value = found[1]
+        if isinstance(value, Reference) and not self.in_functions:
+            raise ModelError(
+                f"attribute {found[0]!r} refers to one of a function, but stands in none",
+                where=f"node {label!r}",
+                fix="the file is broken; export the model again",
+            )
         if isinstance(value, GraphBytes) or (
             isinstance(value, tuple) and value and isinstance(value[0], GraphBytes)
         ):

@@ -30,8 +30,6 @@ from mansard.estimator.values import MAX_INTEGERS
 INTEGERS_BYTES: Final = 10 * MAX_INTEGERS
 """So long may stored integers be to be kept: shapes depend on them. A varint takes 10 bytes."""
 
-_ORDINARY = frozenset(range(10, 128, 8))  # keys of one byte whose content are bytes
-_HEAD_BYTES = 20  # a key and a length take 5 and 10 at most
 _MAX_DEPTH = 100  # protobuf refuses messages that are nested deeper
 
 _PAYLOADS = frozenset({34, 42, 58, 74, 82, 90})  # float, int32, int64, raw, double, uint64

@@ -14,7 +14,7 @@ from mansard.estimator.graph.skeleton import skeleton
 from mansard.estimator.graph.walking import Source
 
 WHOLE_BYTES = 1 << 24  # a file up to this size is read at once
-_WINDOW_BYTES = 1 << 15  # after each tensor that is skipped, a new one is read
+_WINDOW_BYTES = 1 << 14  # after each tensor that is skipped, a new one is read
 
 
 class _Memory:

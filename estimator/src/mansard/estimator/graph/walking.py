@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +18,17 @@ DATA_TYPE: Final = 16
 
 _HEAD_BYTES = 20  # a key and a length take 5 and 10 at most
 _ORDINARY = frozenset(range(10, 128, 8))  # keys of one byte whose content are bytes
+
+# Numbers, each with a key of one byte, which is not that of an element type. Lists of
+# numbers that are attributes stand in files like this, millions of them in a forest of
+# decision trees.
+_NUMBERS = re.compile(
+    rb"(?:[\x08\x18\x20\x28\x30\x38\x40\x48\x50\x58\x60\x68\x70\x78][\x80-\xff]{0,9}[\x00-\x7f]"
+    rb"|[\x0d\x15\x1d\x25\x2d\x35\x3d\x45\x4d\x55\x5d\x65\x6d\x75\x7d].{4}"
+    rb"|[\x09\x11\x19\x21\x29\x31\x39\x41\x49\x51\x59\x61\x69\x71\x79].{8})+",
+    re.DOTALL,
+)
+_RUN_BYTES = 1 << 15  # so many at once: a match takes memory for each
 
 
 class Source(Protocol):
@@ -64,6 +76,11 @@ class Walker:
         while position < end:
             window, base = self._window
             at, n_fields = _skip_short(window, position - base, end - base)
+            numbers = _NUMBERS.match(window, at, min(at + _RUN_BYTES, end - base))
+            if numbers:
+                position = numbers.end() + base
+                self._count(n_fields + 1)
+                continue
             position = at + base
             self._count(n_fields + 1)
             if position >= end:

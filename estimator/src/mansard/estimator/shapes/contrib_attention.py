@@ -11,6 +11,7 @@ or, where that depends on data, all that leaves room for the new keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -90,9 +91,7 @@ def projected_sizes(node: Node) -> FusedSizes:
             pairs,
         )
     if past.rank != 5 or past.shape[:3] != (2, batch, heads) or past.shape[4] != width:
-        raise node.error(
-            f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]"
-        )
+        raise node.error(f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]")
     is_shared = bool(node.integer("past_present_share_buffer", 0))
     n_past = past.shape[3]
     n_room = n_past + n_queries
@@ -125,7 +124,7 @@ def packed_pairs(node: Node, position: int, n_tokens: int, n_steps: int) -> int:
     ends = node.input(position).value
     if ends is None:
         return n_tokens * min(n_steps, n_tokens)
-    lengths = [int(b) - int(a) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    lengths = [int(b) - int(a) for a, b in pairwise(ends)]
     if min(lengths, default=0) < 0 or sum(lengths) != n_tokens:
         raise node.error(f"lengths {lengths} are not those of {n_tokens} tokens")
     return sum(length * length for length in lengths)

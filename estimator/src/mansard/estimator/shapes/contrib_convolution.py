@@ -112,7 +112,9 @@ def seen_first(node: Node) -> Node:
     elif op_type == "MaxUnpool":
         rest = (channels_first(node.input(1)), *rest[1:])
     seen = as_standard(node, op_type, data, *rest)
-    outputs = tuple(channels_first(output) if output.rank > 2 else output for output in node.outputs)
+    outputs = tuple(
+        channels_first(output) if output.rank > 2 else output for output in node.outputs
+    )
     return msgspec.structs.replace(seen, outputs=outputs)
 
 
@@ -161,5 +163,3 @@ def _reorder_output(node: Node) -> Sequence[Spec]:
 def _first(node: Node, data: Tensor) -> Shape:
     check_rank(node, 0, 4)
     return channels_first(data).shape if node.integer("channels_last", 0) else data.shape
-
-

@@ -51,9 +51,7 @@ def expert_sizes(node: Node) -> ExpertSizes:
             f"tokens {list(data.shape)}, router {list(router.shape)}, weights "
             f"{list(first.shape)} and {list(second.shape)} do not go together"
         )
-    return ExpertSizes(
-        n_tokens, n_experts, n_chosen, hidden, inner, first_width, third is not None
-    )
+    return ExpertSizes(n_tokens, n_experts, n_chosen, hidden, inner, first_width, third is not None)
 
 
 @rule("MoE", "QMoE", domain=MICROSOFT)

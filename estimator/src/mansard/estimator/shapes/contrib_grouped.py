@@ -36,7 +36,9 @@ def head_width(node: Node, heads: int, kv_heads: int) -> int:
     width = split_heads(node, query.shape[-1], heads)
     for tensor in (key, node.input(2)):
         if tensor.rank == query.rank and tensor.shape[-1] != kv_heads * width:
-            raise node.error(f"{tensor.name!r} {list(tensor.shape)} has no rows of {kv_heads} heads")
+            raise node.error(
+                f"{tensor.name!r} {list(tensor.shape)} has no rows of {kv_heads} heads"
+            )
     return width
 
 
@@ -131,7 +133,9 @@ def sparse_pairs(node: Node) -> int:
     for position in range(sizes.n_past, sizes.n_keys):
         place = position // block
         if place + 1 >= layouts.shape[1]:
-            raise node.error(f"position {position} is outside a mask of {layouts.shape[1] - 1} rows")
+            raise node.error(
+                f"position {position} is outside a mask of {layouts.shape[1] - 1} rows"
+            )
         blocks = layouts[:, place + 1] - layouts[:, place]
         seen = [min(int(n) * block, sizes.n_keys) for n in blocks]
         total += sum(seen) * (sizes.heads // max(len(seen), 1))

@@ -212,4 +212,3 @@ def _projection_bits(node: Node) -> Sequence[Spec]:
     for position, width in zip((3, 6, 9), widths, strict=True):
         check_packed(node, position, width, k)
     return [*((data.dtype, (*data.shape[:-1], width)) for width in widths), same(data)]
-

@@ -38,7 +38,7 @@ def multihead_sizes(node: Node) -> FusedSizes:
     is_shared = False
     if found.is_cross:
         # Keys and values are a cache that is only read.
-        return _sizes(node, heads, found, 0, found.n_keys, False)
+        return _sizes(heads, found, 0, found.n_keys, False)
     if past is not None:
         expected = (found.batch, heads, past.shape[2] if past.rank == 4 else 0, found.width)
         if past.shape != expected:
@@ -49,11 +49,11 @@ def multihead_sizes(node: Node) -> FusedSizes:
         if shares:
             n_room, is_shared = n_past, True
             n_past = past_length(node, past, 2, found.n_keys, length_at)
-    return _sizes(node, heads, found, n_past, n_room or n_past + found.n_keys, is_shared)
+    return _sizes(heads, found, n_past, n_room or n_past + found.n_keys, is_shared)
 
 
 def _sizes(
-    node: Node, heads: int, found: _Operands, n_past: int, n_room: int, is_shared: bool
+    heads: int, found: _Operands, n_past: int, n_room: int, is_shared: bool
 ) -> FusedSizes:
     pairs = found.batch * found.n_queries * (n_past + found.n_keys)
     return FusedSizes(

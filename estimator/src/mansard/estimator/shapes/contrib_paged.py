@@ -7,6 +7,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -62,7 +63,7 @@ def _lengths(node: Node, n_tokens: int, batch: int, capacity: int) -> tuple[int,
         return n_tokens * bound, batch * capacity
     if len(ends) != len(past) + 1 or ends[-1] != n_tokens:
         raise node.error(f"lengths {list(ends)} and {list(past)} do not fit {n_tokens} tokens")
-    new = [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    new = [b - a for a, b in pairwise(ends)]
     seen = [n + before for n, before in zip(new, past, strict=True)]
     if window > 0:
         seen = [min(n, window) for n in seen]

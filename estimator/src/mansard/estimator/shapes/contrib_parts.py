@@ -31,9 +31,10 @@ def as_standard(node: Node, op_type: str, *inputs: Tensor | None) -> Node:
 def standard_specs(node: Node) -> Sequence[Spec]:
     """What the rule of ONNX's own operator of this name says."""
     rule = find_rule("", node.op_type)
-    if rule is None:
-        raise node.error("there is no shape rule for this operator")
-    return rule(node)
+    specs = "there is no shape rule for this operator" if rule is None else rule(node)
+    if isinstance(specs, str):
+        raise node.error(specs)
+    return specs
 
 
 def channels_first(tensor: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ from mansard.estimator.tensors import Node
 
 # An output's type and shape; None stands for a dimension that depends on data.
 Spec = tuple[ElementType, tuple["int | None", ...]]
-Rule = Callable[[Node], Sequence[Spec]]  # one spec for each output, trailing ones may be missing
+# One spec for each output, trailing ones may be missing; or the reason why none can be known.
+Rule = Callable[[Node], "Sequence[Spec] | str"]
 
 _RULES: dict[tuple[str, str], Rule] = {}
 

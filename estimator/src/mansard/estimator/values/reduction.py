@@ -13,8 +13,10 @@ from mansard.estimator.values.registry import Evaluate, Known, alone
 
 
 def _reduce(function: Callable[..., Array]) -> Evaluate:
-    def run(node: Node, _shape: Shape) -> Array:
+    def run(node: Node, _shape: Shape) -> Array | None:
         axes = axes_of(node, 1)
+        if not node.value(0).size:
+            return None  # the extreme of nothing is a matter of the type
         if not axes:
             # Without axes all are folded, or by another attribute none.
             axes = () if node.integer("noop_with_empty_axes", 0) else None

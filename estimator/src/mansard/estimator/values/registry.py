@@ -11,6 +11,6 @@ Known = tuple[ElementType, Shape]
 Evaluate = Callable[[Node, Sequence[Known]], "Sequence[Array | None]"]
 
 
-def alone(function: Callable[[Node, Shape], Array]) -> Evaluate:
+def alone(function: Callable[[Node, Shape], Array | None]) -> Evaluate:
     """An evaluator of one output from a function of the node and that output's shape."""
     return lambda node, specs: (function(node, specs[0][1]),)
