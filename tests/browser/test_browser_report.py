@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,10 @@ import pytest
 from mansard.analytics.ingest import ingest
 from mansard.analytics.report import write_report
 from tests.analytics.factory import HOSTILE, layer, score, write_scores, write_two_modes
+from tests.browser import pages
+from tests.browser.pages import CHROMIUM, FLAGS, MARKS
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None or DRIVER is None,
-        reason="chromium and chromedriver are not installed ('make browser' installs them)",
-    ),
-]
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--window-size=1280,900",
-)
+pytestmark = MARKS
 CHARTS = ("roofline", "staircase", "chains")
 
 
@@ -53,35 +35,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(ingest(runs), runs / "report.html")
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = str(CHROMIUM)
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in (*FLAGS, f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # An explicit driver: Selenium then looks for none and downloads none.
-    browser = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    yield browser
-    browser.quit()
-
-
 def load(chromium: Any, report: Path, scheme: str = "light") -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    for kind in ("browser", "performance"):
-        chromium.get_log(kind)  # empties it
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    chromium.get(report.as_uri())
-    WebDriverWait(chromium, 30).until(
-        lambda page: page.execute_script("return document.documentElement.dataset.drawn") == "3"
-    )
+    pages.load(chromium, report, len(CHARTS), scheme)
 
 
 def drawing(chromium: Any, chart: str) -> str:

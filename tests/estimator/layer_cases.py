@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.estimator.elementwise_cases import S3, C, Case, U, X, axes, floats
+from tests.estimator.elementwise_cases import S3, C, Case, U, X, axes
 
 POOLING: list[Case] = [
     # 2 channels of 2 x 2 windows of 4: 8 outputs

@@ -62,10 +62,27 @@ def single(
     dims: Mapping[str, int] | None = None,
     **attributes: object,
 ) -> LayerScore:
-    """The row of one node.
+    """The row of one node; see ``single_model``.
+
+    ``dims`` are those of outputs that depend on data, by place.
+    """
+    proto = single_model(op_type, inputs, opset, domain, outputs, **attributes)
+    (row,) = score(proto.SerializeToString(), dims=dims).layers
+    return row
+
+
+def single_model(
+    op_type: str,
+    inputs: Sequence[Input],
+    opset: int = 22,
+    domain: str = "",
+    outputs: Sequence[str] = ("y",),
+    **attributes: object,
+) -> onnx.ModelProto:
+    """A model of one node.
 
     An input is what the network is given (``"float[2,3]"``), a stored array, or left
-    out (``""``). ``dims`` are those of outputs that depend on data, by place.
+    out (``""``).
     """
     names, given, stored = [], [], []
     for i, source in enumerate(inputs):
@@ -81,9 +98,7 @@ def single(
     imports = [helper.make_opsetid("", opset)]
     if domain:
         imports.append(helper.make_opsetid(domain, 1))
-    proto = helper.make_model(graph, opset_imports=imports)
-    (row,) = score(proto.SerializeToString(), dims=dims).layers
-    return row
+    return helper.make_model(graph, opset_imports=imports)
 
 
 def _declared(name: str, text: str) -> onnx.ValueInfoProto:

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import parser
 
+from mansard.estimator.control_flow.course import MAX_PLACEMENTS
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
 from mansard.estimator.graph import read_model
@@ -34,7 +35,7 @@ def stored(text: str, **shapes: tuple[int, ...]) -> str:
 
 
 def placed(
-    proto: onnx.ModelProto, given: Given | None = None, max_placements: int = 200_000
+    proto: onnx.ModelProto, given: Given | None = None, max_placements: int = MAX_PLACEMENTS
 ) -> Network:
     """The network with all its shapes."""
     model = read_model(proto.SerializeToString())

@@ -8,6 +8,7 @@ all others stay inputs, of which the estimator sees the shapes alone.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, numpy_helper
 
-from mansard.core.errors import ModelError
+from mansard.core.records import LayerScore
+from mansard.estimator import score
 from mansard.estimator.dimensions import bind
 from mansard.estimator.element_types import BY_CODE, ELEMENT_TYPES
 from mansard.estimator.given import Given
@@ -123,7 +126,8 @@ def _case(test: Any, steering: Sequence[str]) -> NodeCase:
     given, made = test.data_sets[0]
     inputs = {value.name: held for value, held in zip(model.graph.input, given, strict=True)}
     outputs = {value.name: held for value, held in zip(model.graph.output, made, strict=True)}
-    stored = tuple(name for name in steering if isinstance(inputs.get(name), (np.ndarray, np.generic)))
+    arrays = (np.ndarray, np.generic)
+    stored = tuple(name for name in steering if isinstance(inputs.get(name), arrays))
     for name in stored:
         model.graph.initializer.append(numpy_helper.from_array(np.asarray(inputs[name]), name))
     kept = [value for value in model.graph.input if value.name not in stored]
@@ -135,6 +139,12 @@ def _case(test: Any, steering: Sequence[str]) -> NodeCase:
     model.graph.input.extend(kept)
     ops = tuple(node.op_type for node in model.graph.node)
     return NodeCase(test.name, model.SerializeToString(), inputs, outputs, ops, stored)
+
+
+def is_plain(case: NodeCase) -> bool:
+    """Whether it is one node on tensors: no sequences, no optionals."""
+    held = (*case.inputs.values(), *case.outputs.values())
+    return case.is_single and not any(value is None or isinstance(value, list) for value in held)
 
 
 def real(held: Any) -> Real | list[Any] | None:
@@ -161,10 +171,9 @@ def described(tensor: Tensor) -> Real | list[Any] | None:
     return Real(tensor.dtype.name, tensor.shape, tensor.n_bytes(None))
 
 
-def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded, Network]:
-    """The case's network with shapes; ``dims`` are those of outputs that depend on data."""
-    loaded = load(case.model, case.name)
-    sizes: dict[str, int] = dict(dims or {})
+def given(case: NodeCase, loaded: Loaded, dims: Mapping[str, int]) -> Given:
+    """All that the case's real inputs tell; of a sequence the first element tells its shape."""
+    sizes: dict[str, int] = dict(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     for source in loaded.model.inputs:
         held = case.inputs[source.name]
@@ -175,10 +184,23 @@ def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded
             shapes[source.name] = _shape(held)
         if "optional" in source.kind:
             sizes[f"{source.name}.present"] = int(held is not None)
-    binding = bind(loaded.model, Given(dims=sizes, shapes=shapes))
+    return Given(dims=sizes, shapes=shapes)
+
+
+def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded, Network]:
+    """The case's network with shapes; ``dims`` are those of outputs that depend on data."""
+    loaded = load(case.model, case.name)
+    binding = bind(loaded.model, given(case, loaded, dims or {}))
     exact = {name: _tensor(name, case.inputs[name], held) for name, held in binding.tensors.items()}
     binding = msgspec.structs.replace(binding, tensors=exact)
     return loaded, propagate(loaded.model, binding, loaded.prepared)
+
+
+def rows_of(case: NodeCase) -> list[LayerScore]:
+    """The rows of the case; sizes that depend on data are given. Raises ModelError."""
+    loaded, network = place(case)
+    told = given(case, loaded, open_dimensions(case, network))
+    return list(score(case.model, dims=told.dims, shapes=told.shapes).layers)
 
 
 def _shape(held: Any) -> tuple[int, ...]:
@@ -212,6 +234,7 @@ def open_dimensions(case: NodeCase, network: Network) -> dict[str, int]:
     return sizes
 
 
-def refusal(error: ModelError) -> str:
-    """The reason of an error."""
-    return error.what
+def say(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    """Counts belong into the log of a run, passed or not."""
+    with capsys.disabled():
+        sys.stdout.write(f"\n{line}\n")

@@ -126,8 +126,8 @@ CHOOSING: list[Case] = [
         "TfIdfVectorizer",
         ("int64[12]",),
         {
-            **{"min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 5, "mode": "TF"},
-            **{"ngram_counts": [0, 0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3, 5, 4]},
+            "min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 5, "mode": "TF",
+            "ngram_counts": [0, 0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3, 5, 4],
         },
         51,
     ),
@@ -136,8 +136,8 @@ CHOOSING: list[Case] = [
         "TfIdfVectorizer",
         ("int64[2,6]",),
         {
-            **{"min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "mode": "TFIDF"},
-            **{"ngram_counts": [0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3]},
+            "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "mode": "TFIDF",
+            "ngram_counts": [0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3],
         },
         2 * 6 + 4,
     ),

@@ -40,7 +40,7 @@ def test_a_count_in_the_file(n: int) -> None:
 
 def test_a_great_many_iterations_are_one_pass() -> None:
     n = 10**12
-    network = placed(parsed(counted(n)), max_placements=100)
+    network = placed(parsed(counted(n)), max_placements=200)
     assert times(network, "e") == [((2, 3), n)]
     assert network.tensors["z"].shape == (n, 2, 3)
     # counting so far would take too long
@@ -252,7 +252,7 @@ def test_a_loop_that_never_ends() -> None:
 def test_a_loop_that_is_too_long_to_follow() -> None:
     grows = (WHILE % 10**9).replace("e = Mul(h, x)", "e = Concat<axis=0>(h, x)")
     for text in (WHILE % 10**9, grows):
-        with pytest.raises(ModelError, match=r"node 'y' \(Loop\): .* too many to look at each"):
+        with pytest.raises(ModelError, match=r"node 'y' \(Loop\): runs too often to follow"):
             placed(parsed(text), max_placements=3000)
 
 

@@ -174,7 +174,7 @@ def test_a_sequence_that_grows_in_a_loop(n: int, step: str, rows: int) -> None:
 
 
 def test_a_sequence_cannot_grow_without_end() -> None:
-    with pytest.raises(ModelError, match="too many to look at each"):
+    with pytest.raises(ModelError, match="runs too often to follow"):
         placed(parsed(GROWING % (10**9, "Relu(g)"), 18), max_placements=3000)
 
 

@@ -38,7 +38,9 @@ class Writer:
 
     def add(self, op_type: str, *inputs: str, **attributes: object) -> str:
         name = f"{self.prefix}{op_type}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, inputs, [name], name, **attributes))
+        node = helper.make_node(op_type, inputs, [name], name)
+        node.attribute.extend(helper.make_attribute(*pair) for pair in attributes.items())
+        self.nodes.append(node)
         return name
 
     def constant(self, value: object) -> str:
@@ -54,8 +56,8 @@ def write(writer: Writer, step: Step, state: str, number: str, i: int | None) ->
         "relu": ("Relu", state),
     }
     if step.kind in plain:
-        axis = {"axis": 0} if plain[step.kind][0] == "Concat" else {}
-        return writer.add(*plain[step.kind], **axis)
+        attributes: dict[str, object] = {"axis": 0} if "Concat" in plain[step.kind] else {}
+        return writer.add(*plain[step.kind], **attributes)
     if step.kind == "window":
         bounds = (writer.constant([start]) for start in (-ROWS, 2**31))
         return writer.add("Slice", state, *bounds)
@@ -81,7 +83,9 @@ def _branch(writer: Writer, step: Step, state: str, number: str, i: int | None) 
     return writer.add("If", condition, **graphs)
 
 
-def _value(name: str, shape: list[object] | None, kind: int = TensorProto.FLOAT) -> object:
+def _value(
+    name: str, shape: list[int] | None, kind: int = TensorProto.FLOAT
+) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 

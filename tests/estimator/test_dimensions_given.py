@@ -42,12 +42,29 @@ def test_a_shape_for_an_input_that_has_one() -> None:
     assert totals(score(data, shapes={"x": (4, 3), "z": (4, 3)})).work_flop == 12
     # one shape names the dimension that both have
     assert totals(score(data, shapes={"z": (4, 3)})).work_flop == 12
-    with pytest.raises(UsageError, match="dimension 'n' is given as 4 and as 5"):
-        score(data, shapes={"x": (4, 3), "z": (5, 3)})
+    with pytest.raises(UsageError, match=r"'x\[0\]' is given as 5 and as 4"):
+        score(data, shapes={"x": (4, 3)}, dims={"x[0]": 5})
     with pytest.raises(UsageError, match="'x' has 1 dimensions; in the file it has 2"):
         score(data, shapes={"x": (4,)})
     with pytest.raises(UsageError, match="the model has no tensor named 'w'; its inputs are x, z"):
         score(data, shapes={"w": (4,)})
+
+
+def test_places_of_one_name_can_be_told_apart() -> None:
+    # exporters give one name to what only was equal in their example
+    data = model("h = Relu(x) y = Concat<axis=0>(h, z)", "float[n,3] x, float[n,3] z")
+    assert score(data, dims={"n": 4}).dimensions == {"n": 4}
+    found = score(data, dims={"n": 4, "z[0]": 6})
+    assert found.dimensions == {"n": 4, "z[0]": 6}
+    assert [row.output_bytes for row in found.layers] == [48, 120]
+    assert score(data, dims={"x[0]": 5}).dimensions == {"n": 5}
+
+
+def test_question_marks_are_no_name() -> None:
+    data = model("y = Relu(x)", 'float[batch,"?","?"] x')
+    with pytest.raises(ModelError, match=r"--dim 'x\[1\]=N' --dim 'x\[2\]=N'"):
+        score(data, batch=1)
+    assert totals(score(data, batch=1, dims={"x[1]": 3, "x[2]": 5})).work_flop == 15
 
 
 def test_an_empty_input_has_to_be_meant() -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from mansard.core.errors import ModelError, StorageError
 from mansard.estimator.graph import read_model, read_source
-from mansard.estimator.graph.skeleton import INTEGERS_BYTES
-from mansard.estimator.graph.source import WHOLE_BYTES
-from mansard.estimator.graph.walking import SHORT_BYTES
+from mansard.estimator.graph.skeleton import INTEGERS_BYTES, skeleton
+from mansard.estimator.graph.source import WHOLE_BYTES, File, Memory
+from mansard.estimator.graph.walking import SHORT_BYTES, Source
 from tests.estimator.reader_oracle import plain
 
 
@@ -209,3 +212,38 @@ def test_pipes_are_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(StorageError, match="not a regular file"):
         read_source(pipe)
+
+
+def pieces() -> bytes:
+    """More than one window of nodes, notes and weights of all lengths."""
+    model = large_model(512)
+    for index in range(300):
+        model.graph.node.add(op_type="Relu", input=["x"], output=[f"t{index}"])
+        model.graph.node[-1].doc_string = "d" * (index * 37 % 5000)
+        held = numpy_helper.from_array(np.zeros(index * 91 % 3000, np.float32), f"w{index}")
+        model.graph.initializer.append(held)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+PIECES = pieces()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(PIECES) - 1), st.integers(0, 255)), max_size=4))
+def test_a_file_and_its_bytes_are_walked_alike(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(PIECES)
+    for place, value in changes:
+        data[place] = value
+    with tempfile.TemporaryFile() as stream:
+        stream.write(data)
+        stream.flush()
+        found = outcome(File(stream.fileno(), len(data)))
+    assert found == outcome(Memory(bytes(data)))
+
+
+def outcome(source: Source) -> bytes | str:
+    try:
+        return skeleton(source)
+    except ModelError as error:
+        return str(error)

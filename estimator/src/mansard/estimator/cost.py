@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -69,8 +70,10 @@ NOTHING = Cost()
 
 FormulaFunction = Callable[[Node], Cost]
 BytesFunction = Callable[[Node, "Precision | None"], int]
+CountFunction = Callable[[Node], int]
 
 _FACTORS = (0, 1)
+_NOTHING_PACKED: Mapping[int, CountFunction] = MappingProxyType({})
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -82,6 +85,8 @@ class Formula(msgspec.Struct, frozen=True):
     ``operands``: inputs that are multiplied in the multiply-adds; the widest element
     type among them is the precision of the work.
     ``reads``, ``writes``: bytes of operators that do not touch all of their tensors.
+    ``packed``: inputs whose elements hold several numbers each, or parts of them, and a
+    function that tells how many numbers there are.
     """
 
     function: FormulaFunction
@@ -91,6 +96,7 @@ class Formula(msgspec.Struct, frozen=True):
     operands: tuple[int, ...] = _FACTORS
     reads: BytesFunction | None = None
     writes: BytesFunction | None = None
+    packed: Mapping[int, CountFunction] = _NOTHING_PACKED
 
 
 class Registry:
@@ -109,6 +115,7 @@ class Registry:
         operands: tuple[int, ...] = _FACTORS,
         reads: BytesFunction | None = None,
         writes: BytesFunction | None = None,
+        packed: Mapping[int, CountFunction] = _NOTHING_PACKED,
     ) -> Callable[[FormulaFunction], FormulaFunction]:
         """A decorator that makes a function the formula of ``op_types``."""
 
@@ -121,6 +128,7 @@ class Registry:
                 operands,
                 reads,
                 writes,
+                packed,
             )
             for op_type in op_types:
                 key = (normal_domain(domain), op_type)

@@ -45,11 +45,12 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
         source.name: input_tensor(source, places.by_input.get(source.name), sizes, given)
         for source in model.inputs
     }
-    named = {
-        place.symbol: sizes[place.symbol]
-        for place in places
-        if place.fixed is None and place.symbol in sizes
-    }
+    named: dict[str, int] = {}
+    for place in places:
+        size = place.size(sizes)
+        if place.fixed is None and size is not None:
+            is_other = sizes[place.symbol] != size
+            named[place.position if is_other else place.symbol] = size
     own = {sizes[symbol] for symbol in places.batch_symbols if symbol in sizes}
     fixed = {place.fixed for place in places if place.symbol in places.batch_symbols}
     return Binding(
@@ -71,7 +72,7 @@ def _sizes(places: Places, given: Given) -> dict[str, int]:
     sizes.update(_given_sizes(places, given))
     for place in places:
         is_given = place.symbol in given.dims or place.tensor in given.shapes
-        if place.fixed == 0 and sizes[place.symbol] == 0 and not is_given:
+        if place.fixed == 0 and place.size(sizes) == 0 and not is_given:
             raise ModelError(
                 f"dimension {place.axis} is 0: there is nothing to compute",
                 where=f"input {place.tensor!r}",
@@ -88,29 +89,28 @@ def _sizes(places: Places, given: Given) -> dict[str, int]:
 
 
 def _given_sizes(places: Places, given: Given) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    positions = {place.position: place.symbol for place in places}
-    for name, size in given.dims.items():
-        check_size(name, size, 0)
-        _set(sizes, positions.get(name, name), size)
+    """Sizes by symbol and by place. A place may differ from others of its name."""
+    positions = {place.position: place for place in places}
+    exact = dict(given.dims)
     for name, shape in given.shapes.items():
         for place, size in zip(places.by_input.get(name, ()), shape, strict=False):
-            check_size(place.position, size, 0)
-            _set(sizes, place.symbol, size)
+            if exact.setdefault(place.position, size) != size:
+                raise UsageError(
+                    f"{place.position!r} is given as {exact[place.position]} and as {size}"
+                )
+    sizes: dict[str, int] = {}
+    for name, size in exact.items():
+        check_size(name, size, 0)
+        sizes[name] = size
+    for name, size in exact.items():
+        if name in positions:
+            sizes.setdefault(positions[name].symbol, size)
     for name, value in given.values.items():
         # A value tells the length of a list; the dimension may be given all the same.
         own = places.by_input.get(name, ())
         if len(own) == 1 and own[0].fixed is None:
-            length = len(value) if isinstance(value, tuple) else 1
-            sizes.setdefault(own[0].symbol, length)
+            sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
     return sizes
-
-
-def _set(sizes: dict[str, int], symbol: str, size: int) -> None:
-    if sizes.setdefault(symbol, size) != size:
-        raise UsageError(
-            f"dimension {symbol!r} is given as {sizes[symbol]} and as {size}", fix="give one"
-        )
 
 
 def check_size(name: str, size: int, least: int) -> None:
@@ -120,7 +120,7 @@ def check_size(name: str, size: int, least: int) -> None:
 
 
 def _check_known(model: Model, places: Places, sizes: Mapping[str, int], given: Given) -> None:
-    missing = [place for place in places if place.symbol not in sizes]
+    missing = [place for place in places if place.size(sizes) is None]
     lengths = [
         source.name
         for source in model.inputs

@@ -68,9 +68,10 @@ def _element(
     if places is None:
         reason = f"input {name!r} has no shape in the file: pass --shape '{name}=AxBxC'"
         return Tensor(name, dtype, (), unknown=reason)
-    if not all(place.symbol in sizes for place in places):
+    found = [place.size(sizes) for place in places]
+    shape = tuple(size for size in found if size is not None)
+    if len(shape) < len(found):
         return Tensor(name, dtype, (), unknown=f"input {name!r} has dimensions that are not given")
-    shape = tuple(sizes[place.symbol] for place in places)
     if any(size > MAX_SIZE for size in shape):
         raise ModelError(
             f"shape {list(shape)} is absurd",

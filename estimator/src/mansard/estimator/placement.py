@@ -36,7 +36,7 @@ T = TypeVar("T")
 MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 # Operators that make more of their outputs than types, shapes and a value.
-_SPECIAL = CONTROL_FLOW | SEQUENCE_RULES.keys() | {"Constant"}
+_SPECIAL = {**CONTROL_FLOW, **dict.fromkeys((*SEQUENCE_RULES, "Constant"), "")}
 _DATA = Origin.DATA
 
 _ITEMS_A_NODE = 16  # elements of a sequence that weigh as much as placing one node
@@ -61,7 +61,7 @@ def place_node(written: ModelNode, tensors: dict[str, Tensor], course: Course) -
     inputs = tuple([tensors[name] if name else None for name in written.inputs])
     bodies: tuple[Body, ...] = ()
     alike = -1
-    if written.op_type in _SPECIAL and not written.domain:
+    if _SPECIAL.get(written.op_type) == written.domain:
         outputs, bodies = _guarded(_special, _node(written, inputs), tensors, course)
     else:
         look = _look(written, inputs, course)

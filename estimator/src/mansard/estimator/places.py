@@ -36,6 +36,10 @@ class Place(msgspec.Struct, frozen=True):
     def has_name(self) -> bool:
         return self.fixed is None and self.symbol != self.position
 
+    def size(self, sizes: Mapping[str, int]) -> int | None:
+        """What was found for this place, else for its name."""
+        return sizes.get(self.position, sizes.get(self.symbol))
+
 
 class Places(msgspec.Struct, frozen=True):
     """All dimensions of all inputs, in order; ``by_input`` has none for inputs without shape."""
@@ -102,8 +106,10 @@ def _dimensions(source: ModelInput, given: Given) -> tuple[Dimension, ...] | Non
 
 
 def _place(source: ModelInput, axis: int, size: Dimension) -> Place:
-    # A dimension without a name gets one that a command line can say.
-    symbol = size if isinstance(size, str) else f"{source.name}[{axis}]"
+    # A dimension without a name gets one that a command line can say; exporters write
+    # "?" for several that have nothing in common.
+    has_name = isinstance(size, str) and re.search(r"\w", size) and size.lower() != "none"
+    symbol = str(size) if has_name else f"{source.name}[{axis}]"
     return Place(source.name, axis, symbol, size if isinstance(size, int) else None)
 
 

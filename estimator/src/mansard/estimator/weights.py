@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
+from mansard.estimator.cost import CountFunction, Formula
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
 _QUANTIZED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
@@ -17,15 +17,17 @@ class LayerWeights(msgspec.Struct, frozen=True):
     """The stored tensors that a layer is the first to use.
 
     ``learned`` are its parameters; ``statistics`` are stored with them but not
-    learned (a batch normalisation's running mean and variance).
+    learned (a batch normalisation's running mean and variance). ``n_packed``: how many
+    more numbers ``learned`` holds than elements, where several stand in one.
     """
 
     learned: tuple[Weight, ...] = ()
     statistics: tuple[Weight, ...] = ()
+    n_packed: int = 0
 
     @property
     def parameters(self) -> int:
-        return sum(weight.n_elements for weight in self.learned)
+        return sum(weight.n_elements for weight in self.learned) + self.n_packed
 
     def size_bytes(self, precision: Precision | None) -> int:
         """Stored size of both; ``precision`` replaces the width of floats."""
@@ -52,12 +54,22 @@ def is_weight(weight: Weight) -> bool:
 
 def slots(node: Node, formula: Formula | None) -> Iterable[tuple[Tensor, bool]]:
     """The node's constant inputs that hold weights, and whether these are statistics."""
+    return ((tensor, is_statistic) for _, tensor, is_statistic in _places(node, formula))
+
+
+def _places(node: Node, formula: Formula | None) -> Iterable[tuple[int, Tensor, bool]]:
     for position, tensor in enumerate(node.inputs):
         if tensor is None or tensor.origin is Origin.DATA or not tensor.weights:
             continue
         if formula is not None and position in formula.not_weights:
             continue
-        yield tensor, formula is not None and position in formula.statistics
+        yield position, tensor, formula is not None and position in formula.statistics
+
+
+def _packed(node: Node, formula: Formula | None) -> Mapping[int, CountFunction]:
+    if formula is None or not formula.packed or any(output.unknown for output in node.outputs):
+        return {}
+    return formula.packed
 
 
 def assign_weights(
@@ -72,12 +84,19 @@ def assign_weights(
     for node in nodes:
         if node.is_constant:
             continue
+        formula = formulas[node.domain, node.op_type]
+        packed = _packed(node, formula)
         found: tuple[list[Weight], list[Weight]] = ([], [])
-        for tensor, is_statistic in slots(node, formulas[node.domain, node.op_type]):
+        n_packed = 0
+        for position, tensor, is_statistic in _places(node, formula):
+            # Beside packed weights, bytes in a vector are weights and zero points too.
+            is_own = position in packed or (is_statistic and bool(packed))
             for weight in tensor.weights:
-                if weight.name not in seen and is_weight(weight):
+                if weight.name not in seen and (is_own or is_weight(weight)):
                     seen.add(weight.name)
                     found[is_statistic].append(weight)
+                    if position in packed:
+                        n_packed += packed[position](node) - weight.n_elements
         if any(found):
-            assigned[node.index] = LayerWeights(tuple(found[False]), tuple(found[True]))
+            assigned[node.index] = LayerWeights(tuple(found[False]), tuple(found[True]), n_packed)
     return assigned

@@ -1,4 +1,4 @@
-"""If, Loop, Scan and SequenceMap: what runs in the graphs inside them, and how often."""
+"""Operators with graphs inside them: what runs there, and how often."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mansard.estimator.control_flow.branches import place_if
 from mansard.estimator.control_flow.course import Course, Outer
 from mansard.estimator.control_flow.loops import place_loop
 from mansard.estimator.control_flow.maps import place_sequence_map
+from mansard.estimator.control_flow.modifiers import place_flex_attention
 from mansard.estimator.control_flow.scans import place_scan
 from mansard.estimator.tensors import Body, Node, Tensor
 
@@ -20,6 +21,13 @@ def place_inner(
 
 
 _PLACES = MappingProxyType(
-    {"If": place_if, "Loop": place_loop, "Scan": place_scan, "SequenceMap": place_sequence_map}
+    {
+        "FlexAttention": place_flex_attention,
+        "If": place_if,
+        "Loop": place_loop,
+        "Scan": place_scan,
+        "SequenceMap": place_sequence_map,
+    }
 )
-OPERATORS = frozenset(_PLACES)
+# operator -> its domain
+OPERATORS = MappingProxyType(dict.fromkeys(_PLACES, "") | {"FlexAttention": "ai.onnx.preview"})

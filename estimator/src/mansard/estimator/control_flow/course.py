@@ -14,7 +14,8 @@ from mansard.estimator.tensors import Node, Tensor
 
 # Nodes of graphs inside others that may be placed: bounds time (seconds) and memory
 # (some hundred megabytes) where the shapes of a loop change from iteration to iteration.
-MAX_PLACEMENTS = 200_000
+MAX_PLACEMENTS = 150_000
+_OVERHEAD = 4  # entering a graph takes as long as placing so many nodes
 
 CostOf = Callable[[Sequence[Node]], tuple[int, int]]
 Outer = Mapping[str, Tensor]
@@ -26,12 +27,17 @@ class Budget:
     def __init__(self, left: int) -> None:
         self.left = left
 
+    def enter(self, n_nodes: int, node: Node) -> None:
+        """Pay for placing a graph of ``n_nodes``; see ``spend``."""
+        self.spend(n_nodes + _OVERHEAD, node)
+
     def spend(self, n_nodes: int, node: Node) -> None:
         """Raises ModelError, which names the loop, where too little is left."""
         self.left -= n_nodes
         if self.left < 0:
             raise node.error(
-                "its iterations differ in shape, and there are too many to look at each",
+                "runs too often to follow it iteration by iteration, and has to be followed "
+                "because shapes, or what ends it, change from one to the next",
                 "score its body as a network of its own, or fewer iterations",
             )
 

@@ -67,7 +67,7 @@ def enter(frame: Frame, inputs: Sequence[Tensor], n_nodes: int) -> dict[str, Ten
     names = [source.name for source in frame.graph.inputs]
     if len(names) != len(inputs):
         raise frame.node.error(f"its graph takes {len(names)} inputs, not {len(inputs)}")
-    frame.course.budget.spend(max(n_nodes, 1), frame.course.loop or frame.node)
+    frame.course.budget.enter(n_nodes, frame.course.loop or frame.node)
     tensors = dict(frame.base)
     for name, tensor in zip(names, inputs, strict=True):
         tensors[name] = renamed(tensor, name)

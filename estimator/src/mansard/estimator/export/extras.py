@@ -30,17 +30,25 @@ _kept: list[Any] = []  # torch forgets an operator when the library that defined
 
 def need(name: str) -> Any:
     """The library ``name``, imported; raises MansardError where it is missing or broken."""
-    if find_spec(name) is None:
-        raise MansardError(f"this needs {name}, which is not installed", fix=_INSTALL[name])
     try:
         if name in {"torchvision", "transformers"}:
             _prepare_torchvision()  # transformers imports it too, where it is installed
         return import_module(name)
-    except MansardError:
-        raise
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise _broken(name, error) from error
+        fix = _INSTALL[name]
+        raise MansardError(f"this needs {name}, which is not installed", fix=fix) from error
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise MansardError(f"{name} is installed but does not import ({said})") from error
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> MansardError:
+    said = f"{type(error).__name__}: {error}"
+    return MansardError(
+        f"{name} is installed but does not import ({said})",
+        fix="install versions that belong together",
+    )
 
 
 def go_offline() -> None:

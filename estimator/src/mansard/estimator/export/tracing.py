@@ -33,7 +33,7 @@ def trace(
     exporter or the network raises.
     """
     torch = need("torch")
-    with foreign_code(f"the {exporter} exporter"), _quiet() as said, torch.no_grad():
+    with foreign_code(f"the {exporter} exporter"), _quiet() as said, _plain(torch):
         if exporter == "dynamo":
             need("onnxscript")
             _trace_dynamo(torch, network, examples, axes, opset, path)
@@ -112,6 +112,19 @@ def branches_taken(warnings_said: Sequence[str]) -> tuple[str, ...]:
         f"torchscript followed {len(places)} Python conditions on tensors as the example "
         "inputs had them; the file does the same for all inputs",
     )
+
+
+@contextmanager
+def _plain(torch: Any) -> Iterator[None]:
+    """Without gradients and without the fused attention that PyTorch takes then, an
+    operator that TorchScript's exporter does not know."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from mansard.core.errors import UsageError
 from mansard.core.files import storage_error, write_atomic
+from mansard.estimator.export.provenance import without_provenance
+from mansard.estimator.export.weightless import without_weights
 
 if TYPE_CHECKING:
     import onnx
@@ -44,8 +46,7 @@ def publish(
     """
     import onnx
 
-    from mansard.estimator.export.weightless import without_weights
-
+    without_provenance(model)
     if not with_weights:
         without_weights(model)
         onnx.load_external_data_for_model(model, str(folder))  # what was kept: a few numbers

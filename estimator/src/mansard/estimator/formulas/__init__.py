@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mansard.estimator.formulas import (
     attention,
+    contrib_operators,
     control_flow,
     conv,
     drawing,
@@ -28,6 +29,7 @@ from mansard.estimator.formulas.registry import FORMULAS, register
 __all__ = [
     "FORMULAS",
     "attention",
+    "contrib_operators",
     "control_flow",
     "conv",
     "drawing",

@@ -95,26 +95,12 @@ def _counted(n: int, noun: str) -> str:
 for _op_type, _counts in PER_ELEMENT.items():
     register(_op_type)(_per_element(*_counts))
 
-register("QuickGelu", domain="com.microsoft")(_per_element(5, 1))  # x · sigmoid(a·x)
 
 
 @register("Gelu")
 def gelu(node: Node) -> Cost:
     """0.5·x·(1 + erf(x/√2)): 4 and a function; with tanh 8 and a function."""
     simple = 8 if node.text("approximate", "none") == "tanh" else 4
-    return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
-
-
-@register("Gelu", domain="com.microsoft")
-def gelu_microsoft(node: Node) -> Cost:
-    """0.5·x·(1 + erf(x/√2)): 4 operations and a function for each element."""
-    return Cost(simple=4 * node.output.n_elements, functions=node.output.n_elements)
-
-
-@register("FastGelu", "BiasGelu", domain="com.microsoft")
-def gelu_with_bias(node: Node) -> Cost:
-    """A bias, then Gelu: exactly (4) or with tanh (8 operations), and a function."""
-    simple = (8 if node.op_type == "FastGelu" else 4) + (1 if node.has(1) else 0)
     return Cost(simple=simple * node.output.n_elements, functions=node.output.n_elements)
 
 

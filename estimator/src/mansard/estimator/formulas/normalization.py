@@ -100,15 +100,6 @@ def rms_normalization(node: Node) -> Cost:
     return rms_norm_cost(_rows(data.n_elements, width), width, int(node.has(1)))
 
 
-@register("SkipLayerNormalization", domain="com.microsoft")
-def skip_layer_normalization(node: Node) -> Cost:
-    """An addition, then layer normalisation with scale and bias."""
-    n, width = node.output.n_elements, node.output.shape[-1]
-    n_summands = 1 + node.has(4)
-    n_affine = 1 + node.has(3)
-    return layer_norm_cost(_rows(n, width), width, n_affine) + Cost(simple=n_summands * n)
-
-
 @register("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Cost:
     """A row of n: 5·n + 3 operations and a root.

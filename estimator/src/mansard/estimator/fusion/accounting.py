@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
 from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
 from mansard.estimator.fusion.groups import Access, Group
 from mansard.estimator.fusion.homes import home_of
 from mansard.estimator.fusion.operators import Role
-from mansard.estimator.fusion.wiring import Part, Storage, Wiring
-from mansard.estimator.tensors import Node
+from mansard.estimator.fusion.storage import Part, Storage
+from mansard.estimator.tensors import Node, Tensor
 
 _WEIGHT_OF = {Role.PRODUCT: 3, Role.SOLID: 2, Role.ROW: 1}
 _BIAS = 2  # the input that holds it, of Conv, ConvTranspose and Gemm
@@ -20,117 +19,115 @@ Amounts = dict[Part, int]
 
 
 def account(draft: Draft, drafts: Drafts, precision: Precision | None) -> Group:
-    """The finished group of ``draft``."""
+    """The finished group of ``draft``, once nothing is merged any more."""
     wiring = drafts.wiring
+    nodes, roles = wiring.nodes, wiring.roles
     places = sorted(draft.places)
-    nodes = [wiring.nodes[place] for place in places]
-    head = nodes[0]
+    head = places[0]
     if len(places) > 1:
-        best = max(places, key=lambda place: (_WEIGHT_OF.get(wiring.roles[place], 0), -place))
-        head = wiring.nodes[best]
-    indexes = tuple(node.index for node in nodes)
-    if not all(_is_known(place, wiring) for place in places):
-        return Group(head.index, indexes, is_known=False)
-    if wiring.roles[places[0]] is Role.FREE:
-        return Group(head.index, indexes)
+        head = max(places, key=lambda place: (_WEIGHT_OF.get(roles[place], 0), -place))
+    indexes = tuple([nodes[place].index for place in places])
+    if not wiring.unknown.isdisjoint(places):
+        return Group(nodes[head].index, indexes, is_known=False)
+    if roles[head] is Role.FREE:
+        return Group(nodes[head].index, indexes)
     reads: dict[Storage, int] = {}
     writes: dict[Storage, int] = {}
     seen: set[Part] = set()
     for place in places:
-        _add_reads(place, draft, drafts, seen, reads, precision)
-        _add_writes(place, draft, drafts, writes, precision)
-    return Group(head.index, indexes, _capped(reads), _capped(writes))
+        for part, n_bytes in _read_amounts(place, draft, drafts, precision):
+            storage = part.storage
+            if part in seen or storage.maker is draft:
+                continue
+            seen.add(part)
+            if storage.home is not None:
+                storage = home_of(storage)
+            reads[storage] = reads.get(storage, 0) + n_bytes
+        for part, n_bytes in _written_amounts(place, draft, drafts, precision):
+            home = home_of(part.storage)
+            writes[home] = writes.get(home, 0) + n_bytes
+    return Group(nodes[head].index, indexes, _capped(reads), _capped(writes))
 
 
-def _is_known(place: int, wiring: Wiring) -> bool:
-    node = wiring.nodes[place]
-    if wiring.formulas[place] is None:
-        return False
-    return all(part.n_bytes is not None for part in wiring.reads[place]) and not any(
-        tensor.unknown for tensor in (*node.outputs, *node.present)
-    )
-
-
-def _add_reads(
-    place: int,
-    draft: Draft,
-    drafts: Drafts,
-    seen: set[Part],
-    reads: dict[Storage, int],
-    precision: Precision | None,
-) -> None:
+def _read_amounts(
+    place: int, draft: Draft, drafts: Drafts, precision: Precision | None
+) -> Iterable[tuple[Part, int]]:
     wiring = drafts.wiring
-    amounts: Amounts = {}
-    for part in wiring.reads[place]:
-        amounts[part] = part.n_bytes or 0
-    for part in wiring.weights[place]:
-        amounts[part] = part.n_bytes or 0
-    node, formula, role = wiring.nodes[place], wiring.formulas[place], wiring.roles[place]
+    formula, role, node = wiring.formulas[place], wiring.roles[place], wiring.nodes[place]
+    stored = wiring.weights[place]
+    amounts = {part: part.n_bytes or 0 for part in wiring.reads[place]}
     if formula is not None and formula.reads is not None:
+        amounts.update((part, part.n_bytes or 0) for part in stored)
         _touch_less(amounts, _untouched(formula.reads, node, precision, node.distinct))
-    if node.op_type == "BatchNormalization":
-        _fold(node, draft, drafts, amounts, wiring.weights[place])
     elif role is Role.JOIN or role is Role.PLACE:
-        for part in wiring.reads[place]:
-            if _stands_with(part.storage, place, wiring):
-                del amounts[part]
-    for part, n_bytes in amounts.items():
-        storage = part.storage
-        if part in seen or drafts.maker_of(storage) is draft:
-            continue
-        seen.add(part)
-        home = home_of(storage)
-        reads[home] = reads.get(home, 0) + n_bytes
+        amounts = {
+            part: n_bytes
+            for part, n_bytes in amounts.items()
+            if not _stands_with(part.storage, place, drafts)
+        }
+        amounts.update((part, part.n_bytes or 0) for part in stored)
+    else:
+        if node.op_type == "BatchNormalization":
+            stored = stored[: _vectors_left(draft, drafts)]
+        amounts.update((part, part.n_bytes or 0) for part in stored)
+    return amounts.items()
 
 
-def _stands_with(storage: Storage, place: int, wiring: Wiring) -> bool:
+def _stands_with(storage: Storage, place: int, drafts: Drafts) -> bool:
     """Whether a Concat's or scatter's input is in the memory of its output already."""
-    made = wiring.writes[place][0].storage if wiring.writes[place] else None
+    writes = drafts.wiring.writes[place]
+    made = writes[0].storage if writes else None
     return made is not None and (storage.home is made or made.home is storage)
 
 
-def _add_writes(
-    place: int,
-    draft: Draft,
-    drafts: Drafts,
-    writes: dict[Storage, int],
-    precision: Precision | None,
-) -> None:
-    wiring = drafts.wiring
-    node, formula = wiring.nodes[place], wiring.formulas[place]
+def _vectors_left(draft: Draft, drafts: Drafts) -> int:
+    """Of a batch normalisation's four: a factor and a summand; behind a product the summand.
+
+    The factor is in the product's weights then, and the summand in its bias if it has one.
+    """
+    if draft.kind is not Kind.PRODUCT:
+        return 2
+    return 0 if drafts.wiring.nodes[draft.products[0]].has(_BIAS) else 1
+
+
+def _written_amounts(
+    place: int, draft: Draft, drafts: Drafts, precision: Precision | None
+) -> Iterable[tuple[Part, int]]:
+    wiring, of_place = drafts.wiring, drafts.of_place
     made: Amounts = {}
     for part in wiring.writes[place]:
         storage = part.storage
-        if storage.is_output or not storage.readers or _leaves(storage, draft, drafts):
+        if storage.is_kept or not storage.readers:
             made[part] = part.n_bytes or 0
+            continue
+        for reader in storage.readers:
+            if of_place[reader] is not draft:
+                made[part] = part.n_bytes or 0
+                break
+    if not made:
+        return ()
+    formula, role, node = wiring.formulas[place], wiring.roles[place], wiring.nodes[place]
     if formula is not None and formula.writes is not None:
         _touch_less(made, _untouched(formula.writes, node, precision, node.outputs))
-    elif wiring.roles[place] is Role.JOIN:
+    elif role is Role.JOIN:
         for part in wiring.reads[place]:
-            if made and _stands_with(part.storage, place, wiring):
+            if _stands_with(part.storage, place, drafts):
                 _touch_less(made, part.n_bytes or 0)
-    elif wiring.roles[place] is Role.PLACE and made:
-        storage = wiring.writes[place][0].storage
-        if storage.home is not None:
-            updates = node.input(2).n_bytes(precision)
-            made[wiring.writes[place][0]] = min(updates, storage.n_bytes or 0)
-    for part, n_bytes in made.items():
-        home = home_of(part.storage)
-        writes[home] = writes.get(home, 0) + n_bytes
-
-
-def _leaves(storage: Storage, draft: Draft, drafts: Drafts) -> bool:
-    return any(drafts.current(drafts.of_place[place]) is not draft for place in storage.readers)
+    elif role is Role.PLACE:
+        for part in made:
+            if part.storage.home is not None:
+                made[part] = min(node.input(2).n_bytes(precision), made[part])
+    return made.items()
 
 
 def _untouched(
     touched: Callable[[Node, Precision | None], int],
     node: Node,
     precision: Precision | None,
-    tensors: tuple[object, ...],
+    tensors: Iterable[Tensor],
 ) -> int:
     """Bytes of ``tensors`` that the operator leaves alone."""
-    whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)  # type: ignore[attr-defined]
+    whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)
     return max(whole - touched(node, precision), 0)
 
 
@@ -142,23 +139,9 @@ def _touch_less(amounts: Amounts, n_bytes: int) -> None:
         n_bytes -= taken
 
 
-def _fold(
-    node: Node, draft: Draft, drafts: Drafts, amounts: Amounts, vectors: list[Part]
-) -> None:
-    """A batch normalisation's four vectors become a bias of the product, or two vectors."""
-    wiring = drafts.wiring
-    kept = 2
-    if draft.kind is Kind.PRODUCT:
-        products = [p for p in draft.places if wiring.roles[p] is Role.PRODUCT]
-        kept = 0 if wiring.nodes[products[0]].has(_BIAS) else 1
-    for part in vectors[kept:]:
-        del amounts[part]
-
-
 def _capped(amounts: dict[Storage, int]) -> tuple[Access, ...]:
-    return tuple(
-        (storage, min(n_bytes, storage.n_bytes or 0)) for storage, n_bytes in amounts.items()
-    )
-
-
-
+    """No more of a storage than it has: parts of it may overlap."""
+    return tuple([
+        (storage, n_bytes if n_bytes <= (storage.n_bytes or 0) else storage.n_bytes or 0)
+        for storage, n_bytes in amounts.items()
+    ])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 from mansard.estimator.fusion.operators import Role
-from mansard.estimator.fusion.wiring import Part, Storage, Wiring
+from mansard.estimator.fusion.storage import Part, Storage
+from mansard.estimator.fusion.wiring import Wiring
 
 
 class Kind(IntEnum):
@@ -20,23 +21,32 @@ class Kind(IntEnum):
 
 
 class Draft:
-    """A group that grows. ``result`` is what it writes, if that is one tensor.
+    """A group that grows.
 
-    ``parts`` are what its nodes read, ``span`` the elements of the largest tensor that
-    is reduced in it. ``place`` is when it runs.
+    ``places`` are those of its nodes, ``place`` is when it runs. ``parts`` are what its
+    nodes read, ``result`` is what it writes, if that is one tensor, ``span`` the
+    elements of the largest tensor that is reduced in it. ``products`` are the places
+    of its matrix products and convolutions.
     """
 
-    __slots__ = ("has_softmax", "kind", "merged_into", "parts", "place", "places", "result", "span")
+    __slots__ = (
+        *("has_softmax", "kind", "merged_into", "parts", "place", "places", "products"),
+        *("result", "span"),
+    )
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.place = -1
         self.places: list[int] = []
+        self.products: list[int] = []
         self.parts: set[Part] = set()
         self.result: Storage | None = None
         self.span = 0
         self.has_softmax = False
         self.merged_into: Draft | None = None
+
+
+_SOFTMAX = frozenset({"BiasSoftmax", "QLinearSoftmax", "Softmax"})
 
 
 class Drafts:
@@ -47,21 +57,17 @@ class Drafts:
         self.of_place: list[Draft] = []
         self.planned: dict[int, Draft] = {}
 
-    def current(self, draft: Draft) -> Draft:
-        """The group that ``draft`` has become a part of."""
-        while draft.merged_into is not None:
-            draft = draft.merged_into
-        return draft
-
     def maker_of(self, storage: Storage) -> Draft | None:
         """The group that writes ``storage``; None where it comes from outside this graph."""
-        if storage.owner is not self.wiring or storage.maker < 0:
-            return None
-        return self.current(self.of_place[storage.maker])
+        draft = storage.maker
+        if draft is not None:
+            while draft.merged_into is not None:
+                draft = draft.merged_into
+        return draft
 
     def feeding(self, storage: Storage) -> Draft | None:
         """The group whose one result is ``storage``, if nothing but one node reads that."""
-        if len(storage.readers) != 1 or storage.is_output:
+        if storage.maker is None or storage.is_kept or len(storage.readers) != 1:
             return None
         draft = self.maker_of(storage)
         return draft if draft is not None and draft.result is storage else None
@@ -72,6 +78,7 @@ class Drafts:
             return one
         kept, lost = (one, other) if len(one.places) >= len(other.places) else (other, one)
         kept.places += lost.places
+        kept.products += lost.products
         kept.parts |= lost.parts
         kept.kind = max(one.kind, other.kind)
         kept.span = max(one.span, other.span)
@@ -85,16 +92,29 @@ class Drafts:
         self.of_place.append(draft)
         draft.places.append(place)
         draft.place = place
-        draft.parts.update(wiring.reads[place])
-        writes = wiring.writes[place]
+        reads, writes, role = wiring.reads[place], wiring.writes[place], wiring.roles[place]
+        draft.parts.update(reads)
+        for part in writes:
+            part.storage.maker = draft
         draft.result = writes[0].storage if len(writes) == 1 else None
-        if wiring.roles[place] is Role.ROW:
-            node = wiring.nodes[place]
-            reads = wiring.reads[place]
+        if role is Role.PRODUCT:
+            draft.products.append(place)
+        elif role is Role.ROW:
             draft.span = max(draft.span, reads[0].storage.n_elements if reads else 0)
-            draft.has_softmax |= node.op_type in _SOFTMAX
-        elif not draft.has_softmax and wiring.nodes[place].op_type == "Exp":
-            draft.has_softmax = draft.kind is Kind.ROW
+            draft.has_softmax |= wiring.nodes[place].op_type in _SOFTMAX
+        elif draft.kind is Kind.ROW and wiring.nodes[place].op_type == "Exp":
+            draft.has_softmax = True
+
+    def settle(self) -> list[Draft]:
+        """All groups in the order they run; from now on nothing is merged."""
+        for place, draft in enumerate(self.of_place):
+            while draft.merged_into is not None:
+                draft = draft.merged_into
+            self.of_place[place] = draft
+            for part in self.wiring.writes[place]:
+                part.storage.maker = draft
+        return sorted(dict.fromkeys(self.of_place), key=_when)
 
 
-_SOFTMAX = frozenset({"Softmax", "BiasSoftmax", "QLinearSoftmax"})
+def _when(draft: Draft) -> int:
+    return draft.place

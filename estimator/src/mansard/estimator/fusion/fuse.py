@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.accounting import account
-from mansard.estimator.fusion.drafts import Drafts
+from mansard.estimator.fusion.drafts import Draft
 from mansard.estimator.fusion.grouping import group_nodes
 from mansard.estimator.fusion.groups import BodyGroups, Fusion, Group, PassGroups
-from mansard.estimator.fusion.homes import home_of, settle
+from mansard.estimator.fusion.homes import find_homes, home_of
 from mansard.estimator.fusion.siblings import merge_siblings
-from mansard.estimator.fusion.wiring import Constants, Formulas, Part, Storage, Wiring
+from mansard.estimator.fusion.storage import Constants, Part, Storage
+from mansard.estimator.fusion.wiring import Formulas, Wiring
 from mansard.estimator.tensors import Body, Node, Pass
 
 Pairs = tuple[tuple[Storage, Storage], ...]
@@ -35,13 +36,12 @@ def fuse(
 def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
     drafts = group_nodes(wiring)
     merge_siblings(drafts)
-    settle(drafts)
+    ordered = drafts.settle()
+    find_homes(drafts)
     precision = wiring.constants.precision
-    kept = [d for d in dict.fromkeys(map(drafts.current, drafts.of_place))]
-    kept.sort(key=lambda draft: draft.place)
-    heads: dict[object, int] = {}
+    heads: dict[Draft | None, int] = {}
     groups: list[Group] = []
-    for draft in kept:
+    for draft in ordered:
         group = account(draft, drafts, precision)
         heads[draft] = group.head
         owner = wiring.nodes[draft.places[0]]
@@ -51,9 +51,9 @@ def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
         groups.append(group)
     idle: dict[int, int] = {}
     for node, part in wiring.idle:
-        maker = drafts.maker_of(part.storage) if part is not None else None
+        maker = part.storage.maker if part is not None else None
         idle[node.index] = heads.get(maker, node.index)
-        if part is None and node.bodies:
+        if node.bodies:
             idle.update((inner.index, inner.index) for inner in _inside(node))
     return Fusion(tuple(groups), idle)
 
@@ -112,6 +112,3 @@ def _pairs(sources: Iterable[Part | None], targets: Iterable[Part | None]) -> Pa
         for source, target in zip(sources, targets, strict=False)
         if source is not None and target is not None and source.storage is not target.storage
     )
-
-
-

@@ -7,75 +7,81 @@ for itself. Forks are joined as a whole (``regions``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mansard.estimator.fusion.attention import close_attention
 from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
 from mansard.estimator.fusion.operators import Role
 from mansard.estimator.fusion.regions import closing_region
-from mansard.estimator.fusion.wiring import Storage, Wiring
+from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.fusion.wiring import Wiring
 
-_MAPS = (Kind.POINTWISE, Kind.MOVE)
-_MOVING = (Role.MOVE, Role.JOIN)
-_FORKING = (Kind.POINTWISE, Kind.MOVE, Kind.ROW, Kind.PRODUCT, Kind.ATTENTION)
+_CONVERTERS = frozenset({"Cast", "QuantizeLinear"})
+_MOVING = frozenset({Role.MOVE, Role.JOIN})
+
+Feeding = list[tuple[Storage, Draft]]
 
 
 def group_nodes(wiring: Wiring) -> Drafts:
     """The groups of all live nodes."""
     drafts = Drafts(wiring)
+    planned = drafts.planned
     for place, role in enumerate(wiring.roles):
-        planned = drafts.planned.pop(place, None)
-        if planned is not None:
-            draft = drafts.current(planned)
+        draft = planned.pop(place, None)
+        if draft is not None:
+            while draft.merged_into is not None:
+                draft = draft.merged_into
+            draft = _absorb_maps(place, draft, _feeding(place, drafts), drafts)
+            if role in _MOVING:
+                draft.kind = max(draft.kind, Kind.MOVE)
         elif role is Role.POINTWISE:
             draft = _pointwise_group(place, drafts)
-        elif role is Role.MOVE:
-            draft = _move_group(place, drafts)
-        elif role is Role.ROW:
-            draft = _row_group(place, drafts)
         elif role is Role.PRODUCT:
             draft = _product_group(place, drafts)
+        elif role is Role.ROW:
+            draft = _row_group(place, drafts)
+        elif role is Role.MOVE:
+            draft = _move_group(place, drafts)
         else:
             draft = Draft(Kind.CLOSED)
-        if role is Role.POINTWISE or planned is not None:
-            draft = _absorb_maps(place, draft, drafts)
-        if role is Role.ROW:
-            draft.kind = max(draft.kind, Kind.ROW)
-        elif planned is not None and role in _MOVING:
-            draft.kind = max(draft.kind, Kind.MOVE)
         drafts.add(place, draft)
-        if draft.result is not None and len(draft.result.readers) > 1:
-            _plan_fork(draft.result, draft, drafts)
+        result = draft.result
+        if result is not None and draft.kind is not Kind.CLOSED and len(result.readers) > 1:
+            _plan_fork(result, draft, drafts)
     return drafts
 
 
-def _feeding(place: int, drafts: Drafts) -> Iterable[tuple[Storage, Draft]]:
+def _feeding(place: int, drafts: Drafts) -> Feeding:
+    """The groups that this node alone goes on with, and what they give it."""
+    found: Feeding = []
     for part in drafts.wiring.reads[place]:
-        draft = drafts.feeding(part.storage)
-        if draft is not None and draft.kind is not Kind.CLOSED:
-            yield part.storage, draft
+        if part.n_bits is None:  # what is quantised is written so
+            draft = drafts.feeding(part.storage)
+            if draft is not None and draft.kind is not Kind.CLOSED:
+                found.append((part.storage, draft))
+    return found
 
 
 def _pointwise_group(place: int, drafts: Drafts) -> Draft:
     """The latest group that can go on with this node; a product or row before a map."""
-    found: Draft | None = None
-    for storage, draft in _feeding(place, drafts):
-        if not _can_go_on(place, storage, draft, drafts):
-            continue
-        if found is None or _rank(draft) > _rank(found):
-            found = draft
-    return found if found is not None else Draft(Kind.POINTWISE)
+    feeding = _feeding(place, drafts)
+    best: Draft | None = None
+    for storage, draft in feeding:
+        if _can_go_on(place, storage, draft, drafts) and (
+            best is None or _rank(draft) > _rank(best)
+        ):
+            best = draft
+    return _absorb_maps(place, best or Draft(Kind.POINTWISE), feeding, drafts)
 
 
 def _rank(draft: Draft) -> tuple[bool, int]:
-    return draft.kind > Kind.MOVE, draft.places[-1]
+    return draft.kind > Kind.MOVE, draft.place
 
 
 def _can_go_on(place: int, storage: Storage, draft: Draft, drafts: Drafts) -> bool:
     """Whether the kernel that makes ``storage`` can apply this node to it."""
-    if draft.kind <= Kind.MOVE:
-        return True
     wiring = drafts.wiring
+    if draft.kind <= Kind.MOVE:
+        # TensorRT converts what was only moved in a kernel of its own.
+        return draft.kind is Kind.POINTWISE or wiring.nodes[place].op_type not in _CONVERTERS
     writes = wiring.writes[place]
     n_written = writes[0].storage.n_elements if len(writes) == 1 else -1
     if n_written == storage.n_elements:
@@ -88,23 +94,27 @@ def _can_go_on(place: int, storage: Storage, draft: Draft, drafts: Drafts) -> bo
     )
 
 
-def _absorb_maps(place: int, draft: Draft, drafts: Drafts) -> Draft:
+def _absorb_maps(place: int, draft: Draft, feeding: Feeding, drafts: Drafts) -> Draft:
     """Take in what only this node reads, where it is computed element by element."""
-    allowed = _MAPS[: 1 if draft.kind >= Kind.PRODUCT else 2]
-    for _, other in _feeding(place, drafts):
-        if other is not draft and other.kind in allowed:
+    if len(feeding) < 2 and draft.places:
+        return draft
+    if drafts.wiring.nodes[place].op_type in _CONVERTERS:
+        return draft
+    most = Kind.POINTWISE if draft.kind >= Kind.PRODUCT else Kind.MOVE
+    for _, other in feeding:
+        if other.kind <= most and other.merged_into is None:
             draft = drafts.merge(draft, other)
     return draft
 
 
 def _move_group(place: int, drafts: Drafts) -> Draft:
     """Moves follow maps; a permutation is how a row or attention writes its result."""
-    is_permuting = drafts.wiring.nodes[place].op_type == "Transpose"
+    nodes = drafts.wiring.nodes
     for _, draft in _feeding(place, drafts):
-        if draft.kind <= Kind.MOVE:
+        if draft.kind <= Kind.MOVE and nodes[draft.place].op_type not in _CONVERTERS:
             draft.kind = Kind.MOVE
             return draft
-        if is_permuting and draft.kind in (Kind.ROW, Kind.ATTENTION):
+        if draft.kind in (Kind.ROW, Kind.ATTENTION) and nodes[place].op_type == "Transpose":
             return draft
     return Draft(Kind.MOVE)
 
@@ -112,37 +122,32 @@ def _move_group(place: int, drafts: Drafts) -> Draft:
 def _row_group(place: int, drafts: Drafts) -> Draft:
     draft = Draft(Kind.ROW)
     for _, other in _feeding(place, drafts):
-        if other.kind in _MAPS:
+        if other.kind <= Kind.MOVE:
             draft = drafts.merge(draft, other)
+    draft.kind = Kind.ROW
     return draft
 
 
 def _product_group(place: int, drafts: Drafts) -> Draft:
     """A product reads its operands permuted, broadcast or padded; or it closes an attention."""
-    attention = close_attention(place, drafts)
-    if attention is not None:
-        return attention
-    draft = Draft(Kind.PRODUCT)
-    wiring = drafts.wiring
-    node = wiring.nodes[place]
-    names = {tensor.name for tensor in node.present}
+    draft = close_attention(place, drafts) or Draft(Kind.PRODUCT)
+    nodes = drafts.wiring.nodes
+    node = nodes[place]
     taken = ("Pad",) if "Conv" in node.op_type else ("Transpose", "Expand")
     for _, other in _feeding(place, drafts):
         if other.kind is not Kind.MOVE or len(other.places) != 1:
             continue
-        maker = wiring.nodes[other.places[0]]
-        if maker.op_type in taken and maker.outputs[0].name in names:
+        maker = nodes[other.place]
+        is_direct = any(tensor.name == maker.outputs[0].name for tensor in node.present)
+        if is_direct and maker.op_type in taken:
             draft = drafts.merge(draft, other)
-    draft.kind = Kind.PRODUCT
     return draft
 
 
 def _plan_fork(start: Storage, draft: Draft, drafts: Drafts) -> None:
     """If all that reads ``start`` meets again, let all of it join ``draft``."""
-    if draft.kind not in _FORKING or start.is_output:
-        return
     planned = drafts.planned
-    if all(place in planned for place in start.readers):
+    if start.is_kept or start.readers[0] in planned:
         return
     wiring = drafts.wiring
     roles, writes = wiring.roles, wiring.writes
@@ -150,12 +155,15 @@ def _plan_fork(start: Storage, draft: Draft, drafts: Drafts) -> None:
     size = start.n_elements
 
     def is_fusible(place: int) -> bool:
-        if place in planned or len(writes[place]) != 1:
+        role = roles[place]
+        if (role > Role.ROW and role is not Role.JOIN) or place in planned:
             return False
-        n_elements, role = writes[place][0].storage.n_elements, roles[place]
+        if len(writes[place]) != 1:
+            return False
+        n_elements = writes[place][0].storage.n_elements
         if is_strict:
             return role is Role.POINTWISE and n_elements == size
-        return n_elements <= size and (role <= Role.ROW or role is Role.JOIN)
+        return n_elements <= size
 
     region = closing_region(start, wiring, is_fusible)
     if region is None:
@@ -163,4 +171,3 @@ def _plan_fork(start: Storage, draft: Draft, drafts: Drafts) -> None:
     planned.update(dict.fromkeys(region, draft))
     if any(roles[place] is Role.ROW for place in region):
         draft.kind = max(draft.kind, Kind.ROW)
-

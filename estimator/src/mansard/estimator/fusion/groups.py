@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.estimator.fusion.wiring import Storage
+from mansard.estimator.fusion.storage import Storage
 
 Access = tuple[Storage, int]  # and how many bytes of it
 

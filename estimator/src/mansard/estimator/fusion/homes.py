@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from mansard.estimator.fusion.drafts import Drafts, Kind
+from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
 from mansard.estimator.fusion.operators import Role
-from mansard.estimator.fusion.wiring import Part, Storage
+from mansard.estimator.fusion.storage import Part, Storage
+
+_PLACING = (Role.JOIN, Role.PLACE)
 
 
-def settle(drafts: Drafts) -> None:
+def find_homes(drafts: Drafts) -> None:
     """Give every storage that can be a part of another one its home there.
 
     TensorRT's builder says it for each input of a concatenation: it is retargeted, or
@@ -15,17 +17,19 @@ def settle(drafts: Drafts) -> None:
     """
     wiring = drafts.wiring
     for place, role in enumerate(wiring.roles):
-        if role is Role.JOIN and drafts.of_place[place].kind is Kind.CLOSED:
-            node, (joined,) = wiring.nodes[place], wiring.writes[place]
-            names = [tensor.name for tensor in node.present]
+        if role not in _PLACING or not wiring.writes[place]:
+            continue
+        node, made = wiring.nodes[place], wiring.writes[place][0].storage
+        if role is Role.PLACE:
+            tensor = node.inputs[0]
+            data = wiring.parts.get(tensor.name) if tensor is not None else None
+            if data is not None and _is_movable(data, place, drafts):
+                made.home = data.storage
+        elif drafts.of_place[place].kind is Kind.CLOSED:
+            parts = [wiring.parts.get(tensor.name) for tensor in node.present]
             for part in wiring.reads[place]:
-                if _is_movable(part, place, drafts) and _count(part, names, drafts) == 1:
-                    part.storage.home = joined.storage
-        elif role is Role.PLACE and wiring.reads[place] and wiring.writes[place]:
-            data, tensor = wiring.reads[place][0], wiring.nodes[place].inputs[0]
-            is_first = tensor is not None and wiring.parts.get(tensor.name) is data
-            if is_first and _is_movable(data, place, drafts):
-                wiring.writes[place][0].storage.home = data.storage
+                if parts.count(part) == 1 and _is_movable(part, place, drafts):
+                    part.storage.home = made
 
 
 def home_of(storage: Storage) -> Storage:
@@ -36,17 +40,22 @@ def home_of(storage: Storage) -> Storage:
 
 
 def _is_movable(part: Part, place: int, drafts: Drafts) -> bool:
-    storage, wiring = part.storage, drafts.wiring
+    storage = part.storage
     return (
-        part.is_whole
-        and storage.owner is wiring
-        and storage.maker >= 0
-        and wiring.roles[storage.maker] is not Role.FREE
+        storage.maker is not None
+        and part.is_whole
         and storage.readers == [place]
-        and not storage.is_output
+        and not storage.is_kept
         and storage.home is None
+        and not _is_bound(storage.maker, drafts)
     )
 
 
-def _count(part: Part, names: list[str], drafts: Drafts) -> int:
-    return sum(drafts.wiring.parts.get(name) is part for name in names)
+def _is_bound(maker: Draft, drafts: Drafts) -> bool:
+    """Whether its results are where others have put them.
+
+    Merged products write one tensor; what a loop or a branch returns is written inside.
+    """
+    if maker.kind is Kind.PRODUCT:
+        return maker.result is None
+    return drafts.wiring.roles[maker.places[0]] is Role.FREE

@@ -107,7 +107,17 @@ def _is_part(node: Node) -> bool:
     if node.op_type == "Gather":
         index = node.optional(1)
         return index is not None and index.origin is not Origin.DATA and index.n_elements == 1
+    if node.op_type == "Transpose":
+        return _keeps_order(node)
     return False
+
+
+def _keeps_order(node: Node) -> bool:
+    """Whether a permutation moves axes of one element only, so that nothing moves in memory."""
+    shape = node.input(0).shape
+    order = node.integers("perm") or tuple(reversed(range(len(shape))))
+    longer = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
+    return longer == sorted(longer)
 
 
 def _fits_on_chip(node: Node) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from mansard.estimator.fusion.wiring import Storage, Wiring
+from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.fusion.wiring import Wiring
 
 MAX_NODES = 32  # of a fork; a rotary embedding takes 8, a spelled-out norm 9, tanh-GELU 8
 MAX_READERS = 8  # a tensor that more nodes read is no activation's
@@ -47,7 +48,7 @@ def closing_region(
         if len(writes) != 1:
             return None
         made = writes[0].storage
-        if made.is_output or not made.readers:
+        if made.is_kept or not made.readers:
             return None
         unread[made] = len(made.readers)
         for reader in made.readers:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mansard.core.errors import ModelError
-from mansard.estimator.graph.formats import HEAD_BYTES, recognised
 from mansard.estimator.graph.graphs import GRAPH_KEYS, GraphReader, Parts
 from mansard.estimator.graph.limits import Budget
 from mansard.estimator.graph.opsets import read_opsets
@@ -29,8 +28,6 @@ Span = tuple[int, int]
 
 def read_model(data: bytes) -> Model:
     """The network in ``data``; raises ModelError for anything that is not a whole ONNX model."""
-    if not data:
-        raise ModelError("the file is empty", fix=_FIX)
     try:
         return _read(data)
     except UnicodeDecodeError as error:
@@ -38,13 +35,7 @@ def read_model(data: bytes) -> Model:
 
 
 def _read(data: bytes) -> Model:
-    try:
-        ir_version, spans = _top(data)
-        # Protobuf has no magic number: many files parse as a message of unknown fields.
-        if ir_version < 1 or not spans[_GRAPH]:
-            raise ModelError(f"{_NOT_ONNX}: it holds no graph", fix=_FIX)
-    except ModelError as error:
-        raise recognised(data[:HEAD_BYTES]) or error from error
+    spans = find_parts(data)
     opsets = read_opsets(data[start:end] for start, end in spans[_OPSET])
     # Before IR version 3 a model had no opset list and meant version 1.
     opsets.setdefault("", 1)
@@ -60,8 +51,10 @@ def _read(data: bytes) -> Model:
     return _model(parts, opsets)
 
 
-def _top(data: bytes) -> tuple[int, Mapping[int, list[Span]]]:
-    """The file's version, and where the messages stand that are read."""
+def find_parts(data: bytes) -> Mapping[int, list[Span]]:
+    """Where the messages stand that are read, by their keys; ModelError without a graph."""
+    if not data:
+        raise ModelError("the file is empty", fix=_FIX)
     ir_version, position = 0, 0
     spans: dict[int, list[Span]] = {_GRAPH: [], _OPSET: [], _FUNCTION: []}
     while position < len(data):
@@ -72,7 +65,10 @@ def _top(data: bytes) -> tuple[int, Mapping[int, list[Span]]]:
             spans[key].append((start, position))
         elif key == _IR_VERSION:
             ir_version = signed(varint(data, start)[0])
-    return ir_version, spans
+    # Protobuf has no magic number: many files parse as a message of unknown fields.
+    if ir_version < 1 or not spans[_GRAPH]:
+        raise ModelError(f"{_NOT_ONNX}: it holds no graph", fix=_FIX)
+    return spans
 
 
 def _fields(data: bytes, spans: list[Span]) -> Iterator[tuple[int, bytes]]:

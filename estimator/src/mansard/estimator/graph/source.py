@@ -10,6 +10,7 @@ from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
 from mansard.estimator.graph.formats import HEAD_BYTES, recognised
+from mansard.estimator.graph.reading import find_parts
 from mansard.estimator.graph.skeleton import skeleton
 from mansard.estimator.graph.walking import Source
 
@@ -17,7 +18,7 @@ WHOLE_BYTES = 1 << 24  # a file up to this size is read at once
 _WINDOW_BYTES = 1 << 14  # after each tensor that is skipped, a new one is read
 
 
-class _Memory:
+class Memory:
     """A model in memory."""
 
     def __init__(self, data: bytes) -> None:
@@ -31,7 +32,7 @@ class _Memory:
         return self._data, 0
 
 
-class _File:
+class File:
     """A model in an open file, however large; only what is asked for is read."""
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -48,10 +49,13 @@ class _File:
 def read_source(source: Path | bytes) -> tuple[bytes, str]:
     """The model's bytes without its weights, and their SHA-256.
 
-    Raises StorageError where a file cannot be read, ModelError where it is damaged.
+    The hash thus names the network, not its weights; of a model without long contents it
+    is the file's own. Two models of one hash have one score.
+
+    Raises StorageError where a file cannot be read, ModelError where it is no ONNX model.
     """
     if isinstance(source, bytes):
-        return _read(_Memory(source))
+        return _read(Memory(source))
     try:
         status = source.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
@@ -61,8 +65,8 @@ def read_source(source: Path | bytes) -> tuple[bytes, str]:
             )
         with source.open("rb") as stream:
             if status.st_size <= WHOLE_BYTES:
-                return _read(_Memory(stream.read()))
-            return _read(_File(stream.fileno(), status.st_size))
+                return _read(Memory(stream.read()))
+            return _read(File(stream.fileno(), status.st_size))
     except OSError as error:
         raise storage_error(error, source) from error
     except ValueError as error:  # a path with a zero byte in it
@@ -72,6 +76,7 @@ def read_source(source: Path | bytes) -> tuple[bytes, str]:
 def _read(source: Source) -> tuple[bytes, str]:
     try:
         data = skeleton(source)
+        find_parts(data)
     except ModelError as error:
         raise recognised(source.read(0, HEAD_BYTES)) or error from error
     return data, file_hash(data)

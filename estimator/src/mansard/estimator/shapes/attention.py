@@ -138,7 +138,8 @@ def linear_attention_sizes(node: Node) -> LinearSizes:
             f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} "
             f"do not fit {heads} and {kv_heads} heads"
         )
-    return LinearSizes(*q.shape[:2], heads, kv_heads, width, v_width)
+    batch, n_steps, _ = q.shape
+    return LinearSizes(batch, n_steps, heads, kv_heads, width, v_width)
 
 
 @rule("LinearAttention")

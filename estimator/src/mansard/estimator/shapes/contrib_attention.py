@@ -47,6 +47,11 @@ class FusedSizes(msgspec.Struct, frozen=True):
     def n_keys(self) -> int:
         return self.n_past + self.n_new
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of scores for one head. Packed tokens count as one sequence."""
+        return self.batch * self.n_queries
+
 
 # operator -> positions of weights, past, past_sequence_length; None: it has none
 _PLACES: dict[str, tuple[int, int | None, int | None]] = {
@@ -55,6 +60,11 @@ _PLACES: dict[str, tuple[int, int | None, int | None]] = {
     "PackedAttention": (1, None, None),
     "QAttention": (1, 8, None),
 }
+
+
+def past_place(node: Node) -> int:
+    """Where the cache of such an attention stands among its inputs."""
+    return _PLACES[node.op_type][1] or 0
 
 
 def past_length(node: Node, cache: Tensor, axis: int, n_new: int, place: int | None) -> int:
@@ -108,10 +118,10 @@ def _packed(node: Node, heads: int, width: int, v_width: int) -> FusedSizes:
     """Tokens of several sequences without padding; each sees at most a whole sequence."""
     offsets = node.input(3)
     check_rank(node, 3, 2)
-    (batch, n_steps), n_tokens = offsets.shape, node.input(0).shape[0]
+    n_steps, n_tokens = offsets.shape[1], node.input(0).shape[0]
     pairs = packed_pairs(node, 4, n_tokens, n_steps)
     return FusedSizes(
-        *(batch, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
+        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
     )
 
 

@@ -52,9 +52,7 @@ def multihead_sizes(node: Node) -> FusedSizes:
     return _sizes(heads, found, n_past, n_room or n_past + found.n_keys, is_shared)
 
 
-def _sizes(
-    heads: int, found: _Operands, n_past: int, n_room: int, is_shared: bool
-) -> FusedSizes:
+def _sizes(heads: int, found: _Operands, n_past: int, n_room: int, is_shared: bool) -> FusedSizes:
     pairs = found.batch * found.n_queries * (n_past + found.n_keys)
     return FusedSizes(
         *(found.batch, heads, heads, found.n_queries, found.n_keys, n_past, n_room),
@@ -124,10 +122,10 @@ def packed_sizes(node: Node) -> FusedSizes:
     else:
         width = split_heads(node, query.shape[1], heads)
         v_width = split_heads(node, node.input(2).shape[-1], heads)
-    batch, n_steps = node.input(4).shape
+    n_steps = node.input(4).shape[1]
     pairs = packed_pairs(node, 5, n_tokens, n_steps)
     return FusedSizes(
-        *(batch, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
+        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
     )
 
 

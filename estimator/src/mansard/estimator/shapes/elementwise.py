@@ -54,12 +54,6 @@ def _same(node: Node) -> Sequence[Spec]:
     return [(data.dtype, data.shape)]
 
 
-@rule("BiasGelu", "FastGelu", "Gelu", "QuickGelu", domain="com.microsoft")
-@rule("SkipLayerNormalization", domain="com.microsoft")
-def _same_microsoft(node: Node) -> Sequence[Spec]:
-    return [same(node.input(0))]
-
-
 def _pair_shape(node: Node) -> Shape:
     """The shape of a result of two inputs, by whichever rule the version has."""
     first, second = node.input(0), node.input(1)

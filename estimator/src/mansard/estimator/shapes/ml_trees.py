@@ -39,8 +39,7 @@ def tree_sizes(node: Node) -> TreeSizes:
         n_outputs = node.integer("n_targets", 1)
         if node.op_type == "TreeEnsembleClassifier":
             n_outputs = labels(node, "classlabels_int64s")[0]
-    depth = sum(_depth(node, root, children) for root in roots)
-    return TreeSizes(rows, len(roots), n_outputs, depth)
+    return TreeSizes(rows, len(roots), n_outputs, _depth(node, roots, children))
 
 
 def _older(node: Node) -> tuple[list[tuple[int, int]], Children]:
@@ -73,26 +72,28 @@ def _newer(node: Node) -> tuple[list[tuple[int, int]], Children]:
     for number, (first, second) in enumerate(zip(yes, no, strict=True)):
         pair = ((first, ends[0][number]), (second, ends[1][number]))
         children[0, number] = tuple((0, child) for child, is_leaf in pair if not is_leaf)
-        if pair[0] == pair[1] and pair[0][1]:
-            children[0, number] = ()
     return [(0, root) for root in roots], children
 
 
-def _depth(node: Node, root: tuple[int, int], children: Children) -> int:
-    """Comparisons from the root to the deepest leaf; walks without recursion."""
-    deepest, seen = 0, 0
-    waiting = [(root, 0)]
-    while waiting:
-        place, depth = waiting.pop()
-        below = children.get(place)
-        seen += 1
-        if below is None or seen > len(children):
-            raise node.error("its trees are none: a child is missing, or is its own ancestor")
-        # An inner node compares, a leaf does not.
-        is_inner = bool(below) or node.op_type == "TreeEnsemble"
-        deepest = max(deepest, depth + is_inner)
-        waiting += [(child, depth + 1) for child in below]
-    return deepest
+def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
+    """Comparisons to the deepest leaf of each tree, summed; walks without recursion."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        deepest = 0
+        waiting = [(root, 0)]
+        while waiting:
+            place, depth = waiting.pop()
+            below = children.get(place)
+            if below is None or place in seen:
+                raise node.error("its trees are none: a child is missing, or has two parents")
+            seen.add(place)
+            # An inner node compares, a leaf does not.
+            is_inner = bool(below) or node.op_type == "TreeEnsemble"
+            deepest = max(deepest, depth + is_inner)
+            waiting += [(child, depth + 1) for child in below]
+        total += deepest
+    return total
 
 
 @rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)

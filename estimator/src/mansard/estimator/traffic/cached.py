@@ -19,7 +19,7 @@ import msgspec
 
 from mansard.estimator.fusion import Fusion, PassGroups
 from mansard.estimator.fusion.groups import Group
-from mansard.estimator.fusion.wiring import Storage
+from mansard.estimator.fusion.storage import Storage
 
 
 def effective_cache_bytes(l2_bytes: int) -> int:

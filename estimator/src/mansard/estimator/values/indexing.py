@@ -30,9 +30,8 @@ def _gather_elements(node: Node, _shape: Shape) -> Array:
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
     """Where each index points: its own place, moved along ``axis``."""
-    places = list(np.indices(indices.shape))
-    places[axis] = indices
-    return tuple(places)
+    places = np.indices(indices.shape)
+    return tuple(indices if i == axis else place for i, place in enumerate(places))
 
 
 def _gather_nd(node: Node, shape: Shape) -> Array:

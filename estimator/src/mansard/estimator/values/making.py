@@ -35,7 +35,8 @@ def _range(node: Node, shape: Shape) -> Array:
 
 
 def _eye(node: Node, shape: Shape) -> Array:
-    return np.eye(*shape, k=node.integer("k", 0))
+    rows, columns = shape
+    return np.asarray(np.eye(rows, columns, node.integer("k", 0)))
 
 
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(

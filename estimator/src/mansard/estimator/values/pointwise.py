@@ -59,14 +59,14 @@ def _shift(node: Node, _shape: Shape) -> Array:
 
 
 def _clip(node: Node, _shape: Shape) -> Array:
+    value = node.value(0)
     if node.opset < 11:
-        low, high = node.attributes.get("min"), node.attributes.get("max")
-    else:
-        low = node.value(1) if node.has(1) else None
-        high = node.value(2) if node.has(2) else None
-    if low is None and high is None:
-        return node.value(0)
-    return np.asarray(np.clip(node.value(0), low, high))
+        infinite = float("inf")
+        low, high = node.number("min", -infinite), node.number("max", infinite)
+        return np.asarray(np.clip(value, low, high))
+    if node.has(1):
+        value = np.maximum(value, node.value(1))
+    return np.asarray(np.minimum(value, node.value(2)) if node.has(2) else value)
 
 
 def _is_infinite(node: Node, _shape: Shape) -> Array:

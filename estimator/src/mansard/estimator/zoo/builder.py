@@ -45,7 +45,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator: ``inputs`` and ``outputs`` are tensor names."""
+    """One operator: ``inputs`` and ``outputs`` are tensor names; weights' nodes have no name."""
 
     operator: str
     name: str
@@ -72,10 +72,11 @@ class Graph:
         self.inputs.append(tensor)
         return tensor
 
-    def output(self, tensor: Tensor, name: str) -> None:
-        """Declare ``tensor`` an output, under the name that users will see."""
-        self.node("Identity", name, [tensor], tensor.shape, element=tensor.element)
-        self.outputs.append(Tensor(name, tensor.shape, tensor.element))
+    def output(self, tensor: Tensor, name: str | None = None) -> None:
+        """Declare ``tensor`` an output, under a name for users where its own is not one."""
+        if name is not None:
+            tensor = self.node("Identity", name, [tensor], tensor.shape, element=tensor.element)
+        self.outputs.append(tensor)
 
     def node(
         self,
@@ -106,8 +107,12 @@ class Graph:
         Layers give matrices and filters 1 / (inputs of one output), so that a
         constant signal keeps its size from layer to layer.
         """
-        filling = np.array([value], dtype=np.float32)
-        return self.node("ConstantOfShape", name, [self.integers(shape)], shape, value=filling)
+        filling = {"value": np.array([value], dtype=np.float32)} if value else {}
+        # Without a name for the node, and zeros as the operator's default: small files.
+        self.nodes.append(
+            Node("ConstantOfShape", "", (self.integers(shape).name,), (self._claim(name),), filling)
+        )
+        return Tensor(name, shape)
 
     def parameter(self, name: str, values: Array) -> Tensor:
         """A parameter whose values matter and are kept in the file."""

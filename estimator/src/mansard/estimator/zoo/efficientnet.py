@@ -1,6 +1,8 @@
-"""EfficientNet-B0 (Tan and Le, arXiv:1905.11946), as torchvision defines it."""
+"""EfficientNet-B0 and B2 (Tan and Le, arXiv:1905.11946), as torchvision defines them."""
 
 from __future__ import annotations
+
+from math import ceil
 
 from mansard.estimator.zoo.builder import Graph, Tensor
 from mansard.estimator.zoo.layers import (
@@ -11,13 +13,14 @@ from mansard.estimator.zoo.layers import (
     global_average_pool,
     linear,
     multiply,
+    round_to_eight,
     sigmoid,
     silu,
 )
 
 _LAST_SCALE = 0.25  # of the last normalisation in a branch, see batch_norm
 
-_STAGES = (  # expansion, kernel, stride of the first, channels, blocks
+_STAGES = (  # of B0: expansion, kernel, stride of the first, channels, blocks
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
     (6, 5, 2, 40, 2),
@@ -30,15 +33,24 @@ _STAGES = (  # expansion, kernel, stride of the first, channels, blocks
 
 def efficientnet_b0() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
-    g = Graph("efficientnet_b0")
-    x = g.input("image", ("batch", 3, 224, 224))
-    x = _conv(g, x, "features.0", 32, kernel=3, stride=2)
+    return _efficientnet("efficientnet_b0", 224, width=1.0, depth=1.0)
+
+
+def efficientnet_b2() -> Graph:
+    """Image ``[batch, 3, 288, 288]`` to scores ``[batch, 1000]``."""
+    return _efficientnet("efficientnet_b2", 288, width=1.1, depth=1.2)
+
+
+def _efficientnet(name: str, image: int, *, width: float, depth: float) -> Graph:
+    g = Graph(name)
+    x = g.input("image", ("batch", 3, image, image))
+    x = _conv(g, x, "features.0", round_to_eight(32 * width), kernel=3, stride=2)
     for stage, (expansion, kernel, first_stride, channels, n_blocks) in enumerate(_STAGES, start=1):
-        for index in range(n_blocks):
+        for index in range(ceil(n_blocks * depth)):
             stride = first_stride if index == 0 else 1
-            name = f"features.{stage}.{index}.block"
-            x = _block(g, x, name, (expansion, kernel, stride, channels))
-    x = _conv(g, x, f"features.{len(_STAGES) + 1}", 1280, kernel=1)
+            form = (expansion, kernel, stride, round_to_eight(channels * width))
+            x = _block(g, x, f"features.{stage}.{index}.block", form)
+    x = _conv(g, x, f"features.{len(_STAGES) + 1}", 4 * x.channels, kernel=1)
     x = flatten(g, global_average_pool(g, x, "avgpool"), "flatten")
     g.output(linear(g, x, "classifier.1", 1000), "scores")
     return g

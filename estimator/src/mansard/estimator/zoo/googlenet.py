@@ -7,16 +7,8 @@ the auxiliary classifiers, which serve training only.
 from __future__ import annotations
 
 from mansard.estimator.zoo.builder import Graph, Tensor
-from mansard.estimator.zoo.layers import (
-    batch_norm,
-    concat,
-    conv,
-    flatten,
-    global_average_pool,
-    linear,
-    max_pool,
-    relu,
-)
+from mansard.estimator.zoo.inception_layers import conv_relu
+from mansard.estimator.zoo.layers import concat, flatten, global_average_pool, linear, max_pool
 
 # Channels of the branches 1 × 1 | 1 × 1, 3 × 3 | 1 × 1, 3 × 3 | pooling, 1 × 1.
 _INCEPTIONS = {
@@ -37,10 +29,10 @@ def googlenet() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
     g = Graph("googlenet")
     x = g.input("image", ("batch", 3, 224, 224))
-    x = _conv(g, x, "conv1", 64, kernel=7, stride=2, padding=3)
+    x = conv_relu(g, x, "conv1", 64, kernel=7, stride=2, padding=3)
     x = max_pool(g, x, "maxpool1", kernel=3, stride=2, ceil_mode=True)
-    x = _conv(g, x, "conv2", 64)
-    x = _conv(g, x, "conv3", 192, kernel=3, padding=1)
+    x = conv_relu(g, x, "conv2", 64)
+    x = conv_relu(g, x, "conv3", 192, kernel=3, padding=1)
     x = max_pool(g, x, "maxpool2", kernel=3, stride=2, ceil_mode=True)
     for place, widths in _INCEPTIONS.items():
         x = _inception(g, x, f"inception{place}", widths)
@@ -54,27 +46,12 @@ def googlenet() -> Graph:
 
 def _inception(g: Graph, x: Tensor, name: str, widths: tuple[int, ...]) -> Tensor:
     one, reduce_a, three_a, reduce_b, three_b, pooled = widths
-    branch1 = _conv(g, x, f"{name}.branch1", one)
-    branch2 = _conv(g, x, f"{name}.branch2.0", reduce_a)
-    branch2 = _conv(g, branch2, f"{name}.branch2.1", three_a, kernel=3, padding=1)
-    branch3 = _conv(g, x, f"{name}.branch3.0", reduce_b)
-    branch3 = _conv(g, branch3, f"{name}.branch3.1", three_b, kernel=3, padding=1)
+    branch1 = conv_relu(g, x, f"{name}.branch1", one)
+    branch2 = conv_relu(g, x, f"{name}.branch2.0", reduce_a)
+    branch2 = conv_relu(g, branch2, f"{name}.branch2.1", three_a, kernel=3, padding=1)
+    branch3 = conv_relu(g, x, f"{name}.branch3.0", reduce_b)
+    branch3 = conv_relu(g, branch3, f"{name}.branch3.1", three_b, kernel=3, padding=1)
     branch4 = max_pool(g, x, f"{name}.branch4.0", kernel=3, stride=1, padding=1, ceil_mode=True)
-    branch4 = _conv(g, branch4, f"{name}.branch4.1", pooled)
+    branch4 = conv_relu(g, branch4, f"{name}.branch4.1", pooled)
     return concat(g, (branch1, branch2, branch3, branch4), f"{name}.concat")
 
-
-def _conv(
-    g: Graph,
-    x: Tensor,
-    name: str,
-    channels: int,
-    *,
-    kernel: int = 1,
-    stride: int = 1,
-    padding: int = 0,
-) -> Tensor:
-    x = conv(
-        g, x, f"{name}.conv", channels, kernel=kernel, stride=stride, padding=padding, bias=False
-    )
-    return relu(g, batch_norm(g, x, f"{name}.bn", epsilon=0.001), f"{name}.relu")

@@ -1,19 +1,22 @@
-"""GPT-2 small (Radford et al., 2019): a causal decoder, scoring every token at once."""
+"""GPT-2 small (Radford et al., 2019): a causal decoder with a cache.
+
+Any batch, and up to the 1024 rows of its position table for past and new tokens
+together. Every token's scores are computed, also in the first pass over a text.
+"""
 
 from __future__ import annotations
 
 from mansard.estimator.zoo.builder import Graph, Tensor
+from mansard.estimator.zoo.decoders import Pair, Places, attend, extend, past, places, returns
 from mansard.estimator.zoo.layers import add
 from mansard.estimator.zoo.tokens import (
-    attention,
     gelu_tanh,
     layer_norm,
     lookup,
     matmul,
-    positions,
     project,
+    reshape,
     transpose,
-    unsqueeze,
 )
 
 _N_LAYERS = 12
@@ -22,43 +25,47 @@ _FEATURES = 768
 _N_TOKENS = 50257
 _N_POSITIONS = 1024
 _EPSILON = 1e-5
-_LOWEST = -3.4028234663852886e38  # the most negative finite fp32
 
 
 def gpt2() -> Graph:
-    """Token numbers ``[batch, sequence]`` to ``[batch, sequence, 50257]``, prefill, no cache."""
+    """Tokens ``[batch, sequence]`` and the past to ``[batch, sequence, 50257]`` and the present."""
     g = Graph("gpt2")
     tokens = g.input("input_ids", ("batch", "sequence"), "int64")
+    before = past(g, _N_LAYERS, _N_HEADS, _FEATURES // _N_HEADS)
     words = g.weight("wte.weight", (_N_TOKENS, _FEATURES), 1 / _FEATURES)
-    places = g.weight("wpe.weight", (_N_POSITIONS, _FEATURES), 1 / _FEATURES)
-    place = positions(g, tokens, "positions")
-    x = add(g, lookup(g, words, tokens, "wte"), lookup(g, places, place, "wpe"), "embeddings")
-    mask = _causal_mask(g, place, "causal_mask")
-    for index in range(_N_LAYERS):
-        x = _layer(g, x, mask, f"h.{index}")
+    table = g.weight("wpe.weight", (_N_POSITIONS, _FEATURES), 1 / _FEATURES)
+    where = places(g, tokens, before[0])
+    x = add(g, lookup(g, words, tokens, "wte"), lookup(g, table, where.own, "wpe"), "embeddings")
+    caches = []
+    for index, one in enumerate(before):
+        x, cache = _layer(g, x, one, where, index)
+        caches.append(cache)
     x = layer_norm(g, x, "ln_f", epsilon=_EPSILON)
     # The same table that turned tokens into vectors turns vectors into scores.
     g.output(matmul(g, x, transpose(g, words, "wte.transpose", (1, 0)), "lm_head"), "logits")
+    for cache in caches:
+        returns(g, cache)
     return g
 
 
-def _causal_mask(g: Graph, place: Tensor, name: str) -> Tensor:
-    """0 up to a token's own place and the lowest number after it, ``[sequence, sequence]``."""
-    row, column = (
-        unsqueeze(g, place, f"{name}.column", (1,)),
-        unsqueeze(g, place, f"{name}.row", (0,)),
-    )
-    shape = (*place.shape, *place.shape)
-    later = g.node("Less", f"{name}.later", [row, column], shape, element="bool")
-    return g.node("Where", name, [later, g.number(_LOWEST), g.number(0.0)], shape)
-
-
-def _layer(g: Graph, x: Tensor, mask: Tensor, name: str) -> Tensor:
+def _layer(g: Graph, x: Tensor, before: Pair, where: Places, index: int) -> tuple[Tensor, Pair]:
+    name = f"h.{index}"
     y = layer_norm(g, x, f"{name}.ln_1", epsilon=_EPSILON)
     y = project(g, y, f"{name}.attn.c_attn", 3 * _FEATURES)
-    query, key, value = g.split(f"{name}.attn.split", y, 2, (_FEATURES,) * 3)
-    y = attention(g, (query, key, value), f"{name}.attn", n_heads=_N_HEADS, mask=mask)
+    parts = g.split(f"{name}.attn.split", y, 2, (_FEATURES,) * 3)
+    roles = zip(parts, ("query", "key", "value"), strict=True)
+    query, key, value = (_heads(g, part, f"{name}.attn.{role}") for part, role in roles)
+    cache = extend(g, before, Pair(key, value), index)
+    y = attend(g, query, cache, where.mask, f"{name}.attn")
+    y = transpose(g, y, f"{name}.attn.transpose", (0, 2, 1, 3))
+    y = reshape(g, y, f"{name}.attn.merged", (0, 0, _FEATURES))
     x = add(g, project(g, y, f"{name}.attn.c_proj", _FEATURES), x, f"{name}.attn.add")
     y = layer_norm(g, x, f"{name}.ln_2", epsilon=_EPSILON)
     y = gelu_tanh(g, project(g, y, f"{name}.mlp.c_fc", 4 * _FEATURES), f"{name}.mlp.act")
-    return add(g, project(g, y, f"{name}.mlp.c_proj", _FEATURES), x, f"{name}.mlp.add")
+    y = project(g, y, f"{name}.mlp.c_proj", _FEATURES)
+    return add(g, y, x, f"{name}.mlp.add"), cache
+
+
+def _heads(g: Graph, x: Tensor, name: str) -> Tensor:
+    x = reshape(g, x, f"{name}.heads", (0, 0, _N_HEADS, _FEATURES // _N_HEADS))
+    return transpose(g, x, f"{name}.transpose", (0, 2, 1, 3))

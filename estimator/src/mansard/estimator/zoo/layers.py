@@ -7,8 +7,11 @@ exporter writes, at operator set 17.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from mansard.estimator.zoo.builder import Graph, Shape, Tensor, fixed
+
+Size: TypeAlias = int | tuple[int, int]  # height and width; one number for both
 
 
 def conv(  # noqa: PLR0913 -- a convolution has this many
@@ -17,16 +20,19 @@ def conv(  # noqa: PLR0913 -- a convolution has this many
     name: str,
     channels: int,
     *,
-    kernel: int,
+    kernel: Size,
     stride: int = 1,
-    padding: int = 0,
+    padding: Size = 0,
     groups: int = 1,
     bias: bool = True,
 ) -> Tensor:
-    """Square two-dimensional convolution of ``[batch, c, h, w]``."""
+    """Two-dimensional convolution of ``[batch, c, h, w]``."""
     fan_in = x.channels // groups
-    weight_shape = (channels, fan_in, kernel, kernel)
-    inputs = [x, g.weight(f"{name}.weight", weight_shape, 1 / (fan_in * kernel * kernel))]
+    height, width = pair(kernel)
+    weight = g.weight(
+        f"{name}.weight", (channels, fan_in, height, width), 1 / (fan_in * height * width)
+    )
+    inputs = [x, weight]
     if bias:
         inputs.append(g.weight(f"{name}.bias", (channels,), 0.0))
     return g.node(
@@ -34,12 +40,16 @@ def conv(  # noqa: PLR0913 -- a convolution has this many
         name,
         inputs,
         _window_shape(x, channels, kernel, stride, padding),
-        dilations=(1, 1),
         group=groups,
-        kernel_shape=(kernel, kernel),
-        pads=(padding,) * 4,
+        kernel_shape=(height, width),
+        pads=pair(padding) * 2,
         strides=(stride, stride),
     )
+
+
+def pair(size: Size) -> tuple[int, int]:
+    """Height and width."""
+    return (size, size) if isinstance(size, int) else size
 
 
 def batch_norm(
@@ -95,14 +105,25 @@ def max_pool(
     )
 
 
-def average_pool(g: Graph, x: Tensor, name: str, *, kernel: int, stride: int) -> Tensor:
-    """Mean over square windows without padding."""
+def average_pool(  # noqa: PLR0913 -- a pooling has this many
+    g: Graph,
+    x: Tensor,
+    name: str,
+    *,
+    kernel: int,
+    stride: int,
+    padding: int = 0,
+    counts_padding: bool = True,
+) -> Tensor:
+    """Mean over square windows, of the padding's zeros too where they count (PyTorch's default)."""
     return g.node(
         "AveragePool",
         name,
         [x],
-        _window_shape(x, x.channels, kernel, stride, 0),
+        _window_shape(x, x.channels, kernel, stride, padding),
+        count_include_pad=int(counts_padding and padding > 0),
         kernel_shape=(kernel, kernel),
+        pads=(padding,) * 4,
         strides=(stride, stride),
     )
 
@@ -160,7 +181,7 @@ def hard_swish(g: Graph, x: Tensor, name: str) -> Tensor:
 
 def add(g: Graph, a: Tensor, b: Tensor, name: str) -> Tensor:
     """a + b, where ``b`` has the shape of ``a`` or broadcasts to it."""
-    return g.node("Add", name, [a, b], a.shape)
+    return g.node("Add", name, [a, b], a.shape, element=a.element)
 
 
 def multiply(g: Graph, a: Tensor, b: Tensor, name: str) -> Tensor:
@@ -181,11 +202,20 @@ def concat(g: Graph, parts: Iterable[Tensor], name: str, *, axis: int = 1) -> Te
     return g.node("Concat", name, parts, (*first[:axis], length, *first[axis + 1 :]), axis=axis)
 
 
-def _window_shape(
-    x: Tensor, channels: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool = False
+def round_to_eight(channels: float) -> int:
+    """The nearest multiple of 8, one more where that would lose over a tenth.
+
+    The rule of MobileNet's authors for scaled widths, which torchvision follows.
+    """
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
+
+
+def _window_shape(  # noqa: PLR0913 -- a window has this many
+    x: Tensor, channels: int, kernel: Size, stride: int, padding: Size, *, ceil_mode: bool = False
 ) -> Shape:
-    def slide(length: int) -> int:
-        free = length + 2 * padding - kernel
+    def slide(axis: int) -> int:
+        free = fixed(x, 2 + axis) + 2 * pair(padding)[axis] - pair(kernel)[axis]
         return (-(-free // stride) if ceil_mode else free // stride) + 1
 
-    return (x.shape[0], channels, slide(fixed(x, 2)), slide(fixed(x, 3)))
+    return (x.shape[0], channels, slide(0), slide(1))

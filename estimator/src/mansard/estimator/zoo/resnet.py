@@ -1,7 +1,7 @@
 """ResNet (He et al., arXiv:1512.03385), as torchvision defines it.
 
-Its ResNet-50 strides in the 3 × 3 convolution of a block, not in the first 1 × 1
-("v1.5"): that is what is published as 4.09 GMAC.
+From ResNet-50 on it strides in the 3 × 3 convolution of a block, not in the first 1 × 1
+("v1.5"): that is what is published as 4.09 GMAC for 50 layers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,16 @@ def resnet18() -> Graph:
 def resnet50() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
     return _resnet("resnet50", _bottleneck, (3, 4, 6, 3))
+
+
+def resnet101() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _resnet("resnet101", _bottleneck, (3, 4, 23, 3))
+
+
+def resnet152() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _resnet("resnet152", _bottleneck, (3, 8, 36, 3))
 
 
 def _resnet(name: str, block: _Block, n_blocks: tuple[int, ...]) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,17 @@ IR_VERSION = 8
 
 PRODUCER = "mansard"
 
+_DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
+    "AveragePool": {"count_include_pad": 0, "pads": (0,) * 4, "strides": (1, 1)},
+    "BatchNormalization": {"epsilon": 1e-5, "momentum": 0.9},
+    "Conv": {"group": 1, "pads": (0,) * 4, "strides": (1, 1)},
+    "Gather": {"axis": 0},
+    "LayerNormalization": {"axis": -1, "epsilon": 1e-5},
+    "MaxPool": {"ceil_mode": 0, "pads": (0,) * 4, "strides": (1, 1)},
+    "Softmax": {"axis": -1},
+}
+"""What ONNX's specification assumes where an attribute is left out, which keeps files small."""
+
 
 def to_model(graph: Graph) -> onnx.ModelProto:
     """The ONNX model of ``graph``, checked with full shape inference.
@@ -35,7 +46,11 @@ def to_model(graph: Graph) -> onnx.ModelProto:
             list(node.inputs),
             list(node.outputs),
             name=node.name,
-            **{key: _attribute(value) for key, value in node.attributes.items()},
+            **{
+                key: _attribute(value)
+                for key, value in node.attributes.items()
+                if key not in (usual := _DEFAULTS.get(node.operator, {})) or usual[key] != value
+            },
         )
         for node in graph.nodes
     ]

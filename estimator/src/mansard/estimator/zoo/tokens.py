@@ -12,17 +12,18 @@ from mansard.estimator.zoo.builder import Dimension, Graph, Shape, Tensor, fixed
 from mansard.estimator.zoo.layers import add, divide, multiply
 
 
-def project(g: Graph, x: Tensor, name: str, features: int) -> Tensor:
+def project(g: Graph, x: Tensor, name: str, features: int, *, bias: bool = True) -> Tensor:
     """Fully connected layer over the last axis, written as MatMul and Add."""
     fan_in = fixed(x, -1)
     weight = g.weight(f"{name}.weight", (fan_in, features), 1 / fan_in)
-    bias = g.weight(f"{name}.bias", (features,), 0.0)
+    if not bias:
+        return matmul(g, x, weight, name)
     product = matmul(g, x, weight, f"{name}.matmul")
-    return add(g, product, bias, name)
+    return add(g, product, g.weight(f"{name}.bias", (features,), 0.0), name)
 
 
 def matmul(g: Graph, a: Tensor, b: Tensor, name: str) -> Tensor:
-    """Matrix product over the last two axes; ``b`` is a matrix or has the axes of ``a``."""
+    """Matrix product over the last two axes; those of ``b`` before them broadcast to ``a``'s."""
     return g.node("MatMul", name, [a, b], (*a.shape[:-1], b.shape[-1]))
 
 
@@ -84,7 +85,7 @@ def reshape(g: Graph, x: Tensor, name: str, target: tuple[int, ...]) -> Tensor:
         left = n_elements(x.shape[axis] for axis in range(len(x.shape)) if axis not in copied)
         taken = prod(length for length in target if length > 0)
         shape[target.index(-1)] = "length" if left is None else left // taken
-    return g.node("Reshape", name, [x, g.integers(target)], tuple(shape))
+    return g.node("Reshape", name, [x, g.integers(target)], tuple(shape), element=x.element)
 
 
 def take(g: Graph, x: Tensor, name: str, *, axis: int, index: int) -> Tensor:
@@ -104,7 +105,7 @@ def unsqueeze(g: Graph, x: Tensor, name: str, axes: tuple[int, ...]) -> Tensor:
 
 def expand(g: Graph, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
     """``x`` repeated to a shape of fixed lengths."""
-    return g.node("Expand", name, [x, g.integers(shape)], shape)
+    return g.node("Expand", name, [x, g.integers(shape)], shape, element=x.element)
 
 
 def attention(

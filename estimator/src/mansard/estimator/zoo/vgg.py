@@ -5,16 +5,25 @@ from __future__ import annotations
 from mansard.estimator.zoo.builder import Graph
 from mansard.estimator.zoo.layers import conv, flatten, linear, max_pool, relu
 
-_VGG16_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions
+_WIDTHS = (64, 128, 256, 512, 512)
 
 
 def vgg16() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``; dropout is left out."""
-    g = Graph("vgg16")
+    return _vgg("vgg16", (2, 2, 3, 3, 3))
+
+
+def vgg19() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``; dropout is left out."""
+    return _vgg("vgg19", (2, 2, 4, 4, 4))
+
+
+def _vgg(name: str, n_convolutions: tuple[int, ...]) -> Graph:
+    g = Graph(name)
     x = g.input("image", ("batch", 3, 224, 224))
     place = 0
-    for channels, n_convolutions in _VGG16_STAGES:
-        for _ in range(n_convolutions):
+    for channels, count in zip(_WIDTHS, n_convolutions, strict=True):
+        for _ in range(count):
             x = conv(g, x, f"features.{place}", channels, kernel=3, padding=1)
             x = relu(g, x, f"features.{place + 1}")
             place += 2

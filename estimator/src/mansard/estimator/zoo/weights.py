@@ -68,7 +68,8 @@ def _take_out_weights(graph: onnx.GraphProto) -> dict[str, tuple[tuple[int, ...]
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in stored:
             shape = tuple(int(length) for length in stored[node.input[0]])
-            weights[node.output[0]] = shape, float(numpy_helper.to_array(node.attribute[0].t)[0])
+            filling = numpy_helper.to_array(node.attribute[0].t)[0] if node.attribute else 0.0
+            weights[node.output[0]] = shape, float(filling)
         else:
             others.append(node)
     read = {name for node in others for name in node.input}

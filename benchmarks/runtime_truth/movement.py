@@ -1,0 +1,43 @@
+"""Bytes that a kernel's real tensors have, by the conventions of docs/scoring.md.
+
+Each distinct input is read once, each output that has a name is written once. A view
+moves nothing; an operator that picks reads of its table as much as it writes; a node that
+holds graphs moves nothing itself, its bodies' kernels do.
+"""
+
+from __future__ import annotations
+
+from onnx import NodeProto
+
+from .labelling import bodies
+from .profiling import Kernel, RealTensor
+
+VIEWS = frozenset(
+    {"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+)
+PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
+
+
+def tensor_bytes(node: NodeProto, kernel: Kernel) -> int:
+    """Every distinct input and every output, whole: no convention but that."""
+    return sum(one.n_bytes for one in (*_distinct(node, kernel), *kernel.outputs))
+
+
+def moved_bytes(node: NodeProto, kernel: Kernel) -> int:
+    """What the conventions leave of ``tensor_bytes``."""
+    if node.op_type in VIEWS or any(True for _ in bodies(node)):
+        return 0
+    whole = tensor_bytes(node, kernel)
+    if node.op_type in PICKING:
+        table, result = kernel.inputs[0].n_bytes, kernel.outputs[0].n_bytes
+        return whole - table + min(table, result)
+    if node.op_type == "CastLike":  # of the second input only the type is of interest
+        return whole - kernel.inputs[1].n_bytes
+    return whole
+
+
+def _distinct(node: NodeProto, kernel: Kernel) -> tuple[RealTensor, ...]:
+    names = [name for name in node.input if name]
+    if len(names) != len(kernel.inputs):
+        return kernel.inputs  # a sequence or an absent optional among them: no telling which
+    return tuple(dict(zip(names, kernel.inputs, strict=True)).values())

@@ -1,0 +1,96 @@
+"""The kernels that ONNX Runtime ran, with the shapes they really had.
+
+Optimisation is off, so that no two nodes become one; prepacking is off, or else packed
+weights vanish from the inputs that the profiler shows.
+https://onnxruntime.ai/docs/performance/tune-performance/profiling-tools.html
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from onnx import ModelProto
+
+from .labelling import label_of
+
+Feeds = Mapping[str, npt.NDArray[Any]]
+_SUFFIX = "_kernel_time"
+
+# Widths as ONNX Runtime's names of types have them; strings have no width of their own.
+_BITS = {
+    **{"float": 32, "double": 64, "float16": 16, "bfloat16": 16, "bool": 8, "string": 0},
+    **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
+}
+
+
+@dataclass(frozen=True)
+class RealTensor:
+    """One tensor as a kernel saw it."""
+
+    type_name: str
+    shape: tuple[int, ...]
+
+    @property
+    def n_elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        return (self.n_elements * _BITS[self.type_name] + 7) // 8
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One run of one kernel; ``label`` is None for nodes that ONNX Runtime put in itself."""
+
+    label: int | None
+    op_type: str
+    inputs: tuple[RealTensor, ...]  # those that are given and are tensors
+    outputs: tuple[RealTensor, ...]
+
+
+def run(model: ModelProto, feeds: Feeds) -> tuple[Kernel, ...]:
+    """Run ``model`` once and return its kernels in the order in which they ended.
+
+    Whatever ONNX Runtime raises goes through: such a model has no truth.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.enable_profiling = True
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        options.profile_file_prefix = str(Path(folder) / "profile")
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        session.run(None, dict(feeds))
+        events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
+    return tuple(
+        _kernel(event)
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX)
+    )
+
+
+def _kernel(event: Mapping[str, Any]) -> Kernel:
+    details = event["args"]
+    return Kernel(
+        label_of(event["name"]),
+        details["op_name"],
+        _tensors(details["input_type_shape"]),
+        _tensors(details["output_type_shape"]),
+    )
+
+
+def _tensors(listed: list[dict[str, list[int]]]) -> tuple[RealTensor, ...]:
+    return tuple(RealTensor(name, tuple(shape)) for one in listed for name, shape in one.items())

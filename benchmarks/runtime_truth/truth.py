@@ -1,0 +1,73 @@
+"""What each node really did: multiply-adds and bytes over all its runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from .foreknown import foreknown
+from .labelling import Labelled
+from .movement import moved_bytes, tensor_bytes
+from .profiling import Feeds, Kernel, run
+from .work import multiply_add_flop
+
+
+@dataclass(frozen=True)
+class NodeTruth:
+    """One node over all its runs.
+
+    ``flop``: of its multiply-adds, None where no rule for its operator is written.
+    ``moved_bytes``: unfused traffic by our conventions; ``tensor_bytes``: all its tensors,
+    by none.
+    """
+
+    op_type: str
+    runs: int
+    flop: int | None
+    moved_bytes: int
+    tensor_bytes: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One run of a network. ``nodes`` by label; ``kernels`` as they ran.
+
+    ``added``: kernels that ONNX Runtime put in itself, by operator.
+    """
+
+    nodes: Mapping[int, NodeTruth]
+    kernels: tuple[Kernel, ...]
+    added: Mapping[str, int]
+
+
+def find_truth(labelled: Labelled, feeds: Feeds, stated: Collection[str] = ()) -> Truth:
+    """Run the network once. ``stated``: inputs whose values the estimator is told.
+
+    Raises whatever ONNX Runtime raises where it cannot run the network.
+    """
+    kernels = run(labelled.model, feeds)
+    free = foreknown(labelled, stated)
+    by_label: dict[int, list[Kernel]] = defaultdict(list)
+    added: Counter[str] = Counter()
+    for kernel in kernels:
+        if kernel.label is None or kernel.op_type != labelled.nodes[kernel.label].op_type:
+            added[kernel.op_type] += 1
+        else:
+            by_label[kernel.label].append(kernel)
+    nodes = {
+        number: _node_truth(labelled, number, runs, number in free)
+        for number, runs in by_label.items()
+    }
+    return Truth(nodes, kernels, added)
+
+
+def _node_truth(labelled: Labelled, number: int, runs: list[Kernel], is_free: bool) -> NodeTruth:
+    node = labelled.nodes[number]
+    whole = sum(tensor_bytes(node, kernel) for kernel in runs)
+    if is_free:
+        return NodeTruth(node.op_type, len(runs), 0, 0, whole)
+    flops = [multiply_add_flop(node, kernel) for kernel in runs]
+    flop = None if None in flops else sum(one for one in flops if one is not None)
+    moved = sum(moved_bytes(node, kernel) for kernel in runs)
+    return NodeTruth(node.op_type, len(runs), flop, moved, whole)

@@ -1,0 +1,53 @@
+"""All shape rules outside ONNX's own domain: importing this registers them."""
+
+from __future__ import annotations
+
+from mansard.estimator.shapes import (
+    contrib_attention,
+    contrib_convolution,
+    contrib_elementwise,
+    contrib_experts,
+    contrib_grouped,
+    contrib_legacy,
+    contrib_matmul,
+    contrib_movement,
+    contrib_multihead,
+    contrib_normalization,
+    contrib_paged,
+    contrib_positions,
+    contrib_quantization,
+    contrib_recurrent,
+    contrib_refused,
+    contrib_selection,
+    contrib_states,
+    contrib_tensorrt,
+    contrib_trt_quantization,
+    ml_features,
+    ml_models,
+    ml_trees,
+)
+
+__all__ = [
+    "contrib_attention",
+    "contrib_convolution",
+    "contrib_elementwise",
+    "contrib_experts",
+    "contrib_grouped",
+    "contrib_legacy",
+    "contrib_matmul",
+    "contrib_movement",
+    "contrib_multihead",
+    "contrib_normalization",
+    "contrib_paged",
+    "contrib_positions",
+    "contrib_quantization",
+    "contrib_recurrent",
+    "contrib_refused",
+    "contrib_selection",
+    "contrib_states",
+    "contrib_tensorrt",
+    "contrib_trt_quantization",
+    "ml_features",
+    "ml_models",
+    "ml_trees",
+]

@@ -1,0 +1,71 @@
+"""The five steps of docs/operators.md, taken for an operator that does not exist.
+
+1. The family: elementwise work on half of the rows.
+2. Its shape rule, ``_halved``.
+3. Its formula, ``halve``, the arithmetic in the docstring.
+4. Its test, with the literal: ``test_the_operator_is_scored``.
+5. Its row in the table: ``test_the_operator_has_a_row_in_the_table``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from mansard.core.errors import ModelError
+from mansard.core.precision import Precision
+from mansard.estimator.cost import Cost
+from mansard.estimator.formulas import FORMULAS, register
+from mansard.estimator.operators import operators_table
+from mansard.estimator.shapes.registry import _RULES, Spec, rule
+from mansard.estimator.tensors import Node
+from tests.estimator.elementwise_cases import floats
+from tests.estimator.models import single
+
+DOMAIN = "test.mansard"
+
+
+def _first_half(node: Node, precision: Precision | None) -> int:
+    return node.output.n_bytes(precision) + node.input(1).n_bytes(precision)
+
+
+@pytest.fixture
+def halving() -> Iterator[str]:
+    """``Halve``: the root of the first half of the rows, scaled and shifted by two numbers."""
+
+    @rule("Halve", domain=DOMAIN)
+    def _halved(node: Node) -> Sequence[Spec]:
+        rows, *rest = node.input(0).shape
+        return [(node.input(0).dtype, (rows // 2, *rest))]
+
+    @register("Halve", domain=DOMAIN, not_weights=(1,), reads=_first_half)
+    def halve(node: Node) -> Cost:
+        """A root and 2 operations for each element of the output; reads half of the rows."""
+        n = node.output.n_elements
+        return Cost(simple=2 * n, functions=n)
+
+    yield "Halve"
+    # The registry is the real one, which has no way to forget; the next test must not see it.
+    FORMULAS._formulas.pop((DOMAIN, "Halve"))
+    _RULES.pop((DOMAIN, "Halve"))
+
+
+def test_the_operator_is_scored(halving: str) -> None:
+    row = single(halving, ("float[6,4]", floats(1, 2)), domain=DOMAIN)
+    # 6 x 4 becomes 3 x 4: 12 elements of 3
+    assert (row.macs, row.simple_flop, row.function_flop) == (0, 24, 12)
+    assert (row.domain, row.op_type, row.output_bytes) == (DOMAIN, "Halve", 48)
+    # reads 12 elements and the 2 stored ones, which are no weights; writes 12
+    assert (row.read_bytes, row.write_bytes, row.parameters) == (4 * (12 + 2), 4 * 12, 0)
+
+
+def test_the_operator_has_a_row_in_the_table(halving: str) -> None:
+    rows = [line for line in operators_table().splitlines() if f"{DOMAIN}.Halve" in line]
+    assert len(rows) == 1
+    assert "A root and 2 operations for each element of the output" in rows[0]
+
+
+def test_without_the_steps_the_operator_is_refused_by_name() -> None:
+    with pytest.raises(ModelError, match=r"no formula: test\.mansard::Halve \(node 'node'\)"):
+        single("Halve", ("float[6,4]",), domain=DOMAIN)
