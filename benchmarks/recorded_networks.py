@@ -8,6 +8,7 @@ Weights have a shape and no values. Tensors have the types that the builder gave
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx
 from onnx import TensorProto, helper
@@ -28,7 +29,7 @@ class Sketch:
         self.stored: dict[str, onnx.TensorProto] = {}
         self.quantized: dict[str, str] = {}
 
-    def node(self, op_type: str, inputs: Sequence[str], **attributes: object) -> str:
+    def node(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
         name = f"{op_type}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, list(inputs), [name], name, **attributes))
         return name

@@ -24,29 +24,19 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import re
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
 
-import msgspec
+from torch_networks.counting import PHASES, Counts
+from torch_networks.evidence import EXPORTERS, Evidence, Exporter, evidence_of
+from torch_networks.subjects import Subject, subjects
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.records import LayerScore, Phase
 from mansard.estimator import Given, Settings, load, score_loaded
-from mansard.estimator.export.loading import load_network
-from mansard.estimator.export.network import Network
-from mansard.estimator.export.request import InputSpec, Request, parse_settings
-from mansard.estimator.export.run import Exported, export_network
-from mansard.estimator.export.tensors import example_tensors, flat_tensors
-
-Exporter = Literal["dynamo", "torchscript"]
-EXPORTERS: tuple[Exporter, ...] = ("dynamo", "torchscript")
-PHASES: tuple[Phase, ...] = ("inference", "training")
 
 TRAINING_LIMIT = 0.005
 PUBLISHED_LIMIT = 0.002
@@ -54,148 +44,9 @@ ROUNDING_GMAC = 0.0005  # torchvision publishes three decimals
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
-TRANSFORMERS = {
-    "bert_base": "BertConfig",
-    "distilbert": "DistilBertConfig",
-    "albert": "AlbertConfig num_hidden_layers=4",
-    "electra": "ElectraConfig",
-    "gpt2": "GPT2LMHeadModel n_layer=6",
-    "llama": "LlamaForCausalLM hidden_size=512 intermediate_size=1376 num_hidden_layers=4 "
-    "num_attention_heads=8 num_key_value_heads=2",
-    "qwen2": "Qwen2ForCausalLM hidden_size=512 intermediate_size=1376 num_hidden_layers=4 "
-    "num_attention_heads=8 num_key_value_heads=2 vocab_size=32000",
-    "mistral": "MistralConfig hidden_size=512 intermediate_size=1376 num_hidden_layers=4 "
-    "num_attention_heads=8 num_key_value_heads=2",
-    "t5": "T5Model num_layers=2",
-    "whisper_encoder": "WhisperModel d_model=384 encoder_attention_heads=6 "
-    "decoder_attention_heads=6 encoder_layers=4 decoder_layers=4 encoder_ffn_dim=1536 "
-    "decoder_ffn_dim=1536",
-    "wav2vec2": "Wav2Vec2Config num_hidden_layers=4",
-    "hf_vit": "ViTConfig",
-    "hf_deit": "DeiTConfig",
-    "hf_swin": "SwinConfig",
-    "hf_convnext": "ConvNextConfig",
-    "hf_segformer": "SegformerConfig",
-    "hf_mobilevit": "MobileViTConfig",
-    "clip": "CLIPModel",
-}
-"""Networks of transformers: a class, and settings that make it small enough."""
 
 KNOWN: dict[tuple[str, str, str], str] = {}
 """(network, exporter, quantity) that differ -> why; ``*`` stands for both exporters."""
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """FLOPs of the multiply-adds of one network, of convolutions and of matrix products."""
-
-    convolution: int = 0
-    product: int = 0
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """What PyTorch gave: a file of each exporter, or why there is none, and its counts."""
-
-    files: Mapping[Exporter, Exported | str]
-    shapes: Mapping[str, tuple[int, ...]]  # of the inputs, when it counted
-    counts: Mapping[Phase, Counts]
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """One network to look at. ``published_gmac`` None: nothing to compare with."""
-
-    name: str
-    source: str
-    inputs: tuple[InputSpec, ...] = ()
-    settings: Mapping[str, object] = {}
-    published_gmac: float | None = None
-
-
-def subjects(data: Path) -> Iterator[Subject]:
-    """torchvision's classifiers with their published figures, then those of transformers."""
-    listed = json.loads((data / "torchvision_gmacs.json").read_text())
-    for name, recorded in listed.items():
-        facts = recorded or published_by_torchvision(name)  # two are listed without figures
-        crop = facts["crop"]
-        image = InputSpec("x", (1, 3, crop, crop))
-        gmac = facts["published_gmacs"]
-        yield Subject(name, f"torchvision:{name}", (image,), published_gmac=gmac)
-    for name, told in TRANSFORMERS.items():
-        cls, *settings = told.split()
-        yield Subject(name, f"transformers:{cls}", settings=parse_settings(settings))
-
-
-def published_by_torchvision(name: str) -> dict[str, Any]:
-    """Crop and GMAC of the default weights of a classifier."""
-    from mansard.estimator.export.extras import need
-
-    weights = need("torchvision").models.get_model_weights(name).DEFAULT
-    crop = weights.transforms.keywords["crop_size"]
-    return {"crop": crop, "published_gmacs": weights.meta["_ops"]}
-
-
-def is_traceable(network: Network) -> bool:
-    """Whether ``forward`` never looks at a value; transformers looks at its masks."""
-    return not type(network.module).__module__.startswith("transformers.")
-
-
-def torch_counts(network: Network) -> dict[Phase, Counts]:
-    """What PyTorch's counter says of one pass, and of a pass with its backward pass."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    device = "meta" if is_traceable(network) else "cpu"
-    module = network.module.to(device)
-    shapes = {one.name: one.shape for one in network.inputs}
-    examples = {
-        name: one.to(device) for name, one in example_tensors(network.inputs, shapes).items()
-    }
-    corrected = {torch.ops.aten.convolution_backward: convolution_backward_flop}
-    counts: dict[Phase, Counts] = {}
-    for phase in PHASES:
-        mode = FlopCounterMode(display=False, custom_mapping=corrected)
-        with sdpa_kernel(SDPBackend.MATH), mode:
-            outputs = [one for one in flat_tensors(module(**examples)) if one.requires_grad]
-            if phase == "training":
-                sum(one.float().sum() for one in outputs).backward()
-        module.zero_grad()
-        counts[phase] = by_class(mode.get_flop_counts()["Global"])
-    return counts
-
-
-def convolution_backward_flop(
-    gradient: Sequence[int],
-    x: Sequence[int],
-    weight: Sequence[int],
-    _bias: object,
-    _stride: object,
-    _padding: object,
-    _dilation: object,
-    transposed: bool,
-    _output_padding: object,
-    _groups: int,
-    wanted: Sequence[bool],
-    out_shape: object = None,  # noqa: ARG001 - the counter gives it by name
-) -> int:
-    """Each gradient that is wanted, of data and of weights, costs a forward pass again."""
-    from torch.utils.flop_counter import conv_flop_count
-
-    forward = conv_flop_count(x, weight, gradient, transposed=transposed)
-    return int(forward) * (wanted[0] + wanted[1])
-
-
-def by_class(counted: Mapping[Any, int]) -> Counts:
-    """The counter's operators as our two classes; raises ValueError for one of neither."""
-    convolution = product = 0
-    for operator, flop in counted.items():
-        name = str(operator).removeprefix("aten.")
-        if "convolution" in name:
-            convolution += flop
-        elif name in ("mm", "addmm", "bmm", "baddbmm"):
-            product += flop
-        elif flop:
-            raise ValueError(f"the counter knows {operator}: a class is missing here")
-    return Counts(convolution, product)
 
 
 def our_counts(evidence: Evidence, exporter: Exporter) -> dict[Phase, Counts]:
@@ -247,60 +98,6 @@ def differences(
         gmac = (ours["inference"].convolution + ours["inference"].product) / 2e9
         if abs(gmac - published) > max(PUBLISHED_LIMIT * published, ROUNDING_GMAC):
             yield "published", f"{gmac:.4f} GMAC here, {published} published"
-
-
-def evidence_of(
-    subject: Subject, exporters: Sequence[Exporter], folder: Path, *, check: bool
-) -> Evidence:
-    """Export the network into ``folder`` and let PyTorch count it; or take both from there."""
-    kept = folder / f"{subject.name}.json"
-    if kept.exists():
-        known = msgspec.json.decode(kept.read_bytes(), type=Evidence, dec_hook=to_path)
-        if known.files.keys() >= set(exporters):
-            return known
-    request = Request(
-        source=subject.source,
-        output=folder / f"{subject.name}.onnx",
-        inputs=subject.inputs,
-        settings=subject.settings,
-        with_weights=False,
-        check=check,
-    )
-    network = load_network(request)
-    files = {exporter: export_file(network, request, exporter) for exporter in exporters}
-    shapes = {one.name: one.shape for one in network.inputs}
-    evidence = Evidence(files, shapes, torch_counts(network))
-    kept.write_bytes(msgspec.json.encode(evidence, enc_hook=str))
-    return evidence
-
-
-def to_path(kind: type, text: str) -> object:
-    """JSON has no paths."""
-    return kind(text)
-
-
-def export_file(network: Network, request: Request, exporter: Exporter) -> Exported | str:
-    """What was written, or why nothing was."""
-    output = request.output.with_suffix(f".{exporter}.onnx")
-    start_s = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory() as work:
-            asked = msgspec.structs.replace(request, exporter=exporter, output=output)
-            exported = export_network(network, asked, Path(work))
-    except MansardError as error:
-        return str(error)
-    show_exported(output.stem, exported, time.monotonic() - start_s)
-    return exported
-
-
-def show_exported(name: str, exported: Exported, duration_s: float) -> None:
-    """One line on the file: how it came about, and how far its outputs are from PyTorch's."""
-    greatest = max((one.greatest_relative for one in exported.checks), default=None)
-    checked = "unchecked" if greatest is None else f"relative difference {greatest:.1e}"
-    size = f"{exported.n_nodes} nodes, {exported.size_bytes / 1e3:.0f} kB"
-    print(f"  {name}: {size}, {checked}, {duration_s:.0f} s", flush=True)
-    for line in exported.notes:
-        print(f"    {line}")
 
 
 def judge(subject: Subject, exporter: Exporter, evidence: Evidence) -> bool:

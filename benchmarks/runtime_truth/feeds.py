@@ -60,9 +60,9 @@ def _shape(value: ValueInfoProto, dims: Mapping[str, int]) -> tuple[int, ...]:
 def _array(
     kind: TypeProto, shape: Sequence[int], value: Value | None, random: np.random.Generator
 ) -> npt.NDArray[Any]:
-    dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)
+    dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)
     if value is not None:
-        return np.broadcast_to(np.asarray(value, dtype), tuple(shape)).copy()
+        return np.array(np.broadcast_to(np.asarray(value, dtype), tuple(shape)))
     if np.issubdtype(dtype, np.floating):
-        return random.uniform(0, 1, tuple(shape)).astype(dtype)
+        return np.asarray(random.uniform(0, 1, tuple(shape)), dtype)
     return np.ones(tuple(shape), dtype)  # a valid index, length and mask nearly everywhere

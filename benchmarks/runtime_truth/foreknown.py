@@ -20,27 +20,25 @@ _RANDOM = frozenset(
 _ROUNDS = ("Loop", "Scan", "SequenceMap")
 
 
-def foreknown(labelled: Labelled, stated: Collection[str] = ()) -> frozenset[int]:
+def foreknown(labelled: Labelled, stated: Collection[str] = ()) -> frozenset[int | None]:
     """Labels of the nodes that need no data. ``stated``: inputs whose values were told."""
-    found: set[int] = set()
+    found: set[int | None] = set()
     _mark(labelled.model.graph, set(stated), found)
     return frozenset(found)
 
 
-def _mark(graph: GraphProto, known: set[str], found: set[int]) -> set[str]:
+def _mark(graph: GraphProto, known: set[str], found: set[int | None]) -> set[str]:
     """Add the labels of ``graph``; ``known`` are names from outside. Returns all known names."""
     known = known | {stored.name for stored in graph.initializer}
     known |= {stored.values.name for stored in graph.sparse_initializer}
     for node in graph.node:
         if _is_known(node, known, found):
-            number = label_of(node.name)
-            assert number is not None
-            found.add(number)
+            found.add(label_of(node.name))
             known.update(filter(None, node.output))
     return known
 
 
-def _is_known(node: NodeProto, known: set[str], found: set[int]) -> bool:
+def _is_known(node: NodeProto, known: set[str], found: set[int | None]) -> bool:
     inside: list[bool] = []
     for body in bodies(node):
         # What a loop hands its body changes from round to round.

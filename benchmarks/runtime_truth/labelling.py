@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, inliner
 
 _LABEL = re.compile(r"@(\d+)@")
 
@@ -29,7 +28,7 @@ def label(model: ModelProto) -> Labelled:
     copy = ModelProto()
     copy.CopyFrom(model)
     if copy.functions:
-        copy = onnx.inliner.inline_local_functions(copy)
+        copy = inliner.inline_local_functions(copy)
     nodes = tuple(all_nodes(copy.graph))
     for number, node in enumerate(nodes):
         node.name = f"@{number}@"

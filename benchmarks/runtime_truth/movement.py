@@ -12,9 +12,7 @@ from onnx import NodeProto
 from .labelling import bodies
 from .profiling import Kernel, RealTensor
 
-VIEWS = frozenset(
-    {"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
-)
+VIEWS = frozenset({"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
 
 

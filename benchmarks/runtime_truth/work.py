@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from onnx import NodeProto, helper
 
@@ -53,7 +54,7 @@ def _recurrent(node: NodeProto, kernel: Kernel) -> int:  # noqa: ARG001
 
 
 def _einsum(node: NodeProto, kernel: Kernel) -> int:
-    equation = attribute(node, "equation", b"").decode().replace(" ", "")
+    equation = str(attribute(node, "equation", b""), "ascii").replace(" ", "")
     written, _, result = equation.partition("->")
     if "." in equation or not result:
         raise NotImplementedError(f"einsum {equation!r}")
@@ -65,7 +66,7 @@ def _einsum(node: NodeProto, kernel: Kernel) -> int:
     return math.prod(sizes.values()) if is_sum and len(kernel.inputs) > 1 else 0
 
 
-def attribute(node: NodeProto, name: str, default: object) -> object:
+def attribute(node: NodeProto, name: str, default: Any) -> Any:
     """The value of an attribute of ``node``, or ``default``."""
     found = (one for one in node.attribute if one.name == name)
     return next((helper.get_attribute_value(one) for one in found), default)

@@ -259,6 +259,8 @@ def score(
         recompute=False,
         cache_bytes=1 << 20,
         peak_activation_bytes=80,
+        in_place_peak_bytes=80,
+        fused_peak_bytes=80,
         kv_cache_bytes=0,
         optimizer_state_bytes=0,
         layers=tuple(layers),

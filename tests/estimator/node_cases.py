@@ -99,7 +99,7 @@ def node_cases() -> tuple[NodeCase, ...]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its reference computations overflow on purpose
-        tests = load_model_tests(kind="node")
+        tests: list[Any] = load_model_tests(kind="node")
     steering: dict[str, tuple[str, ...]] = {}
     cases = []
     for test in tests:

@@ -27,6 +27,7 @@ DOMAIN = "test.mansard"
 
 
 def _first_half(node: Node, precision: Precision | None) -> int:
+    """The first half of the rows, and both numbers."""
     return node.output.n_bytes(precision) + node.input(1).n_bytes(precision)
 
 
@@ -61,9 +62,11 @@ def test_the_operator_is_scored(halving: str) -> None:
 
 
 def test_the_operator_has_a_row_in_the_table(halving: str) -> None:
-    rows = [line for line in operators_table().splitlines() if f"{DOMAIN}.Halve" in line]
+    table = operators_table({}, "1.23.2")
+    rows = [line for line in table.splitlines() if f"{DOMAIN}.Halve" in line]
     assert len(rows) == 1
     assert "A root and 2 operations for each element of the output" in rows[0]
+    assert rows[0].endswith("| reads: the first half of the rows, and both numbers |")
 
 
 def test_without_the_steps_the_operator_is_refused_by_name() -> None:

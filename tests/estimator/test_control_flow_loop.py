@@ -170,6 +170,35 @@ def test_a_branch_that_the_iteration_number_steers() -> None:
     assert times(network, "q") == [((2, 3), 10)]
 
 
+def test_a_branch_that_stays_the_same_does_not_hinder() -> None:
+    text = """g (float[2] x) => (float[a] y) <int64 n = {5000}, bool yes = {1}> {
+        y = Loop(n, "", x) <body = b (int64 i, bool c, float[p] h) => (bool d, float[q] e) {
+            d = Identity(c)
+            e = If(yes) <
+                then_branch = t () => (float[k] p2) { p2 = Exp(h) },
+                else_branch = f () => (float[k] q2) { q2 = Relu(h) }
+            >
+        }> }"""
+    assert times(placed(parsed(text), max_placements=100), "p2") == [((2,), 5000)]
+
+
+def test_an_inner_loop_that_an_outer_counter_ends_is_counted_out() -> None:
+    # the inner loop runs until it has counted as far as the outer one: 1, 2, … 40 times
+    text = """g (float[2] x) => (float[a] y) <int64 n = {40}, bool yes = {1}> {
+        y = Loop(n, "", x) <body = b (int64 i, bool c, float[p] h) => (bool d, float[q] e) {
+            d = Identity(c)
+            e = Loop("", yes, h) <body = b2 (int64 j, bool c2, float[r] g)
+                => (bool d2, float[s] f) {
+                d2 = Less(j, i)
+                f = Exp(g)
+            }>
+        }> }"""
+    network = check(parsed(text), {"x": floats(2)})
+    assert sum(runs for _, runs in times(network, "f")) == sum(range(1, 41))
+    with pytest.raises(UsageError, match="loop 'e' runs 2 times, as its file says, not 1"):
+        placed(parsed(text), Given(trips={"e": 1}))
+
+
 def test_tensors_that_swap_places_never_settle() -> None:
     text = """g (float[2,3] x, float[4,3] z) => (float[a,3] y, float[b,3] v) <int64 n = {5}> {
         y, v = Loop(n, "", x, z) <body = b (int64 i, bool c, float[p,3] h, float[q,3] g)

@@ -213,3 +213,21 @@ def test_unknown_shapes_are_left_out_visibly_where_that_is_allowed() -> None:
     rows = score(parsed(NONZERO).SerializeToString(), allow_unknown=True).layers
     assert [row.work_flop for row in rows] == [None, None, None]
     assert "--dim 'n[1]=N'" in rows[0].unknown["work_flop"]
+
+
+def test_the_output_of_an_operator_that_nobody_knows_can_be_given() -> None:
+    node = helper.make_node("Secret", ["x"], ["h"], "secret", domain="of.mine")
+    after = helper.make_node("Relu", ["h"], ["y"], "act")
+    graph = helper.make_graph(
+        [node, after],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("of.mine", 1)]
+    data = helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString()
+    rows = score(data, shapes={"h": (4, 5)}, allow_unknown=True).layers
+    assert [row.work_flop for row in rows] == [None, 20]
+    assert rows[1].output_bytes == 2 * 20
+    with pytest.raises(UsageError, match=r"h\[0\] = -4 is not a size"):
+        score(data, shapes={"h": (-4, 5)}, allow_unknown=True)

@@ -111,7 +111,41 @@ g (float[batch, seq, 10] x) => (float[batch, 16] y)
 }
 """
 
+# Every part of a Split, what TopK, CumSum, OneHot and kin make of a shape, places by index.
+INDEXING = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, c, h, w] x) => (float[a, b, e] y, float[k, l] z)
+<int64[1] two = {2}, int64 zero = {0}, int64 four = {4}, int64[2] off_on = {0, 1},
+ int64[2,1] ends = {0, 3}, int64[2] marks = {7, 8}, int64[2] around = {1, 2}, int64[4] order = {3, 2, 1, 0}>
+{
+    s = Shape(x)
+    n1, c1, h1, w1 = Split<axis=0>(s)
+    area = Mul(h1, w1)
+    target = Concat<axis=0>(n1, c1, area)
+    y = Reshape(x, target)
+    largest, places = TopK<sorted=1>(s, two)
+    running = CumSum<exclusive=1>(s, zero)
+    back = CumSum<reverse=1>(s, zero)
+    hot = OneHot<axis=0>(places, four, off_on)
+    lower = Trilu<upper=0>(hot)
+    picked = GatherND(s, ends)
+    placed = ScatterND(s, ends, marks)
+    turned = GatherElements<axis=0>(s, order)
+    added = ScatterElements<axis=0>(s, places, marks)
+    padded = Pad(s, around)
+    isbig = Greater(s, two)
+    found = NonZero(isbig)
+    best = ArgMax<axis=0>(s)
+    odd = Mod(s, two)
+    kinds, first, inverse, counts = Unique<sorted=0>(odd)
+    total = ReduceSum<keepdims=1>(padded)
+    z = Flatten<axis=2>(x)
+}
+"""
+
 CASES: list[tuple[str, dict[str, int]]] = [
+    (INDEXING, {"n": 2, "c": 3, "h": 7, "w": 5}),
+    (INDEXING, {"n": 1, "c": 4, "h": 4, "w": 1}),
     (ATTENTION, {"batch": 3, "seq": 7}),
     (ATTENTION, {"batch": 1, "seq": 1}),
     (ARITHMETIC, {"n": 2, "h": 13, "w": 22}),
@@ -173,6 +207,13 @@ def test_values_kept_for_shapes_are_the_real_ones(text: str, dims: dict[str, int
         np.testing.assert_array_equal(value, real[name], err_msg=name)
 
 
+def test_no_value_of_shape_arithmetic_is_lost() -> None:
+    proto = store(parser.parse_model(INDEXING))
+    ours = our_tensors(proto, {"n": 2, "c": 3, "h": 7, "w": 5})
+    made = {name for node in proto.graph.node for name in node.output}
+    assert {name for name in made if ours[name].value is None} == {"y", "z"}
+
+
 @pytest.mark.parametrize(("text", "dims"), CASES)
 def test_output_bytes_are_those_of_the_real_tensors(text: str, dims: dict[str, int]) -> None:
     proto = store(parser.parse_model(text))
@@ -199,7 +240,6 @@ def test_shape_arithmetic_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("body", "signature", "shape"),
     [
-        # operators without a rule of their own: ONNX's inference is asked
         ("y = SpaceToDepth<blocksize=2>(x)", "float[1,2,4,6] x", (1, 8, 2, 3)),
         ("y = CenterCropPad(x, s)", "float[10,7,3] x", (4, 9, 3)),
         ("y = Split<num_outputs=1>(x)", "float[5] x", (5,)),

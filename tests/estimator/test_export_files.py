@@ -25,9 +25,9 @@ RANDOM = np.random.default_rng(3)
 def exported() -> onnx.ModelProto:
     """Like an exporter's: a convolution, a product, a small and an integer constant."""
     weights = {
-        "kernel": RANDOM.standard_normal((8, 3, 3, 3), np.float32),
-        "bias": RANDOM.standard_normal(8, np.float32),
-        "matrix": RANDOM.standard_normal((8, 5), np.float32),
+        "kernel": RANDOM.standard_normal((12, 3, 3, 3), np.float32),
+        "bias": RANDOM.standard_normal(12, np.float32),
+        "matrix": RANDOM.standard_normal((12, 5), np.float32),
         "axes": np.array([2, 3]),
         "table": np.arange(64),
     }
@@ -51,14 +51,14 @@ def test_export_without_weights_scores_the_same_and_runs() -> None:
     assert without_weights(model) == 2  # kernel and matrix; the bias has too few elements
     onnx.checker.check_model(model, full_check=True)
     light = score(model.SerializeToString(), name="g", batch=2)
-    assert totals(light).macs == totals(full).macs == 2 * (14 * 14 * 8 * 27 + 8 * 5)
-    assert totals(light).parameters == totals(full).parameters == 8 * 27 + 8 + 8 * 5
+    assert totals(light).macs == totals(full).macs == 2 * (14 * 14 * 12 * 27 + 12 * 5)
+    assert totals(light).parameters == totals(full).parameters == 12 * 27 + 12 + 12 * 5
     assert totals(light).traffic_bytes == totals(full).traffic_bytes
     kept = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     assert {"bias", "axes", "table"} <= kept.keys()
     session = onnxruntime.InferenceSession(model.SerializeToString())
     x = np.ones((1, 3, 16, 16), np.float32)
-    # every filter sums 27 inputs of 1 with weights 1/27, then adds its bias; 8 of them
+    # every filter sums 27 inputs of 1 with weights 1/27, then adds its bias; 12 of them
     # times 1/5 (one over the length of a row)
     expected = (1 + kept["bias"]).sum() / 5
     np.testing.assert_allclose(session.run(None, {"x": x})[0], np.full((1, 5), expected), rtol=1e-5)
@@ -67,10 +67,10 @@ def test_export_without_weights_scores_the_same_and_runs() -> None:
 def test_export_without_weights_needs_no_free_name() -> None:
     model = exported()
     model.graph.node[0].name = "kernel_fill"
-    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "shape_8x5"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "shape_12x5"))
     without_weights(model)
     onnx.checker.check_model(model, full_check=True)
-    assert totals(score(model.SerializeToString(), name="g", batch=1)).parameters == 264
+    assert totals(score(model.SerializeToString(), name="g", batch=1)).parameters == 396
 
 
 def test_export_graph_facts() -> None:
@@ -149,9 +149,14 @@ def test_export_an_output_that_cannot_be_written(tmp_path: Path) -> None:
 def test_export_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     output = tmp_path / "net.onnx"
     output.write_bytes(b"old")
-    with pytest.raises(RuntimeError), workspace(output) as folder:
-        (folder / "half").write_bytes(b"new")
-        raise RuntimeError
+
+    def fail() -> None:
+        with workspace(output) as folder:
+            (folder / "half").write_bytes(b"new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("net.onnx", b"old")]
 
 

@@ -21,7 +21,7 @@ DATA = "float[2,3,4] x"  # 24 elements
         ("y = HardSigmoid(x)", 24 * 4),
         ("y = HardSwish(x)", 24 * 5),
         ("y = LeakyRelu(x)", 24 * 2),
-        ("y = Softmax(x)", 24 * 5),
+        ("y = Softmax(x)", 6 * 18),  # rows of 4: 3 + 4 + 4 + 3 + 4
         ("y = LRN<size=5>(x)", 24 * 9),  # 5 + 3 operations and a power
         ("y = ReduceMean<axes=[2], keepdims=0>(x)", 24 - 6 + 6),
         ("y = ReduceSum(x)", 23),

@@ -74,7 +74,8 @@ def test_attention_is_its_two_products_and_a_softmax() -> None:
         opset=23,
     )
     assert row.macs == 480 * (8 + 16)
-    assert row.work_flop == 2 * 480 * 24 + 480 * 6  # scale, 4 and exp for each score
+    # a factor for each score; 48 rows of 10: 9 + 10 + 10 + 9 + 10
+    assert row.work_flop == 2 * 480 * 24 + 480 + 48 * 48
     assert row.output_bytes == 4 * 2 * 4 * 6 * 16
 
 
@@ -86,7 +87,8 @@ def test_attention_with_flat_heads_and_a_mask() -> None:
         opset=23,
     )
     assert row.macs == 30 * 8
-    assert row.work_flop == 2 * 240 + 30 * 7
+    # a factor and the mask for each score; 6 rows of 5: 4 + 5 + 5 + 4 + 5
+    assert row.work_flop == 2 * 240 + 30 * 2 + 6 * 23
 
 
 def test_integer_matmul() -> None:

@@ -35,12 +35,6 @@ REFUSED: Mapping[str, str] = {
     "test_range_float16_type_positive_delta_expanded": "how often it runs is unknown",
     "test_range_bfloat16_type_positive_delta_expanded": "how often it runs is unknown",
 }
-# Tests whose shapes are known, but not their work.
-NOT_SCORED: Mapping[str, str] = {
-    # It differentiates a part of the graph that it only names.
-    "test_gradient_of_add": "have no formula: ai.onnx.preview.training::Gradient",
-    "test_gradient_of_add_and_mul": "have no formula: ai.onnx.preview.training::Gradient",
-}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -106,7 +100,6 @@ def test_shapes_of_all_node_tests(capsys: pytest.CaptureFixture[str]) -> None:
 def test_all_node_tests_are_scored_or_refused_for_their_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    reasons = {**REFUSED, **NOT_SCORED}
     refused: dict[str, str] = {}
     for case in node_cases():
         try:
@@ -115,10 +108,10 @@ def test_all_node_tests_are_scored_or_refused_for_their_reason(
             refused[case.name] = error.what
     say(capsys, f"node tests scored: {len(node_cases()) - len(refused)}, refused {len(refused)}")
     unexpected = {
-        name: what for name, what in refused.items() if reasons.get(name, "no reason") not in what
+        name: what for name, what in refused.items() if REFUSED.get(name, "no reason") not in what
     }
     assert not unexpected
-    assert refused.keys() <= reasons.keys()
+    assert refused.keys() <= REFUSED.keys()
 
 
 def n_bytes(held: object) -> int:

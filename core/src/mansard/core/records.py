@@ -219,7 +219,9 @@ class ModelScore(Record, frozen=True, kw_only=True):
     optimizer: Optimizer
     recompute: bool  # whether the backward pass computes the activations again
     cache_bytes: int | None  # the last-level cache that cached traffic is for
-    peak_activation_bytes: int | None
+    peak_activation_bytes: int | None  # every operator writes a tensor of its own
+    in_place_peak_bytes: int | None  # elementwise ones take over what nothing reads any more
+    fused_peak_bytes: int | None  # only what fused groups read and write
     kv_cache_bytes: int | None
     optimizer_state_bytes: int | None
     layers: tuple[LayerScore, ...]

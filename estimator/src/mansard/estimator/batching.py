@@ -8,7 +8,7 @@ at where the batch goes when it is doubled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -20,7 +20,6 @@ from mansard.estimator.shapes.elementwise import ARITHMETIC, COMPARISON, LOGIC
 from mansard.estimator.shapes.layout import reshape_target
 from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
 from mansard.estimator.tensors import Node, Origin
-from mansard.estimator.walk import walk
 
 _BROADCASTING = frozenset({*ARITHMETIC, *COMPARISON, *LOGIC, "Expand", "MatMul", "Pow", "Where"})
 
@@ -38,7 +37,7 @@ def known_batch(binding: Binding, network: Network) -> int | None:
         return binding.batch
     found = {
         recurrent_sizes(node).batch
-        for node in _nodes(network)
+        for node in _running(network.nodes)
         if node.op_type in GATES and not node.domain and not _is_unknown(node)
     }
     if found:
@@ -50,7 +49,7 @@ def check_batch(model: Model, binding: Binding, network: Network) -> None:
     """Raise ModelError if the batch that was set does not reach every layer as a batch."""
     if not binding.is_batch_changed or binding.batch is None:
         return
-    suspects = [node for node in _nodes(network) if _is_suspect(node, binding)]
+    suspects = [node for node in _running(network.nodes) if _is_suspect(node, binding)]
     if not suspects:
         return
     doubled = bind(model, msgspec.structs.replace(binding.given, batch=2 * binding.batch))
@@ -58,22 +57,20 @@ def check_batch(model: Model, binding: Binding, network: Network) -> None:
         probe = propagate(model, doubled)
     except ModelError as error:
         raise ModelError(f"the batch is baked into the graph: {error}", fix=_FIX) from error
-    after: dict[int, Node] = {}
-    for node in _nodes(probe):
-        after.setdefault(node.index, node)
+    after = {node.index: node for node in _running(probe.nodes)}
     for node in suspects:
         # Another batch may lead into another branch.
         if node.index in after and not _is_unknown(after[node.index]):
             _check(node, after[node.index])
 
 
-def _nodes(network: Network) -> Iterator[Node]:
-    """The nodes that run; those of a loop as they are in its first iteration only."""
-    seen: set[int] = set()
-    for each in walk(network.nodes):
-        if each.is_taken and (not each.scope or each.node.index not in seen):
-            seen.add(each.node.index)
-            yield each.node
+def _running(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that run, those inside others too; of a loop those of its first iteration."""
+    for node in nodes:
+        yield node
+        for body in node.bodies:
+            if body.is_taken and body.passes:
+                yield from _running(body.passes[0].nodes)
 
 
 def _is_unknown(node: Node) -> bool:

@@ -21,7 +21,7 @@ def branch_cost(nodes: Sequence[Node]) -> tuple[int, int]:
                 inner = branch_cost(each.nodes)
                 work_flop += each.times * inner[0]
                 n_bytes += each.times * inner[1]
-        if node.is_constant or node.bodies:
+        if node.is_constant:
             continue
         formula = FORMULAS.find(node.domain, node.op_type)
         if formula is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
@@ -16,7 +17,8 @@ from mansard.estimator.context import Context, Options, find_formulas, make_cont
 from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.counts import Counts
 from mansard.estimator.free_rows import FreeRows
-from mansard.estimator.kernels import Kernels, find_kernels
+from mansard.estimator.kernels import Ends, Kernels, find_kernels
+from mansard.estimator.memory import Memory
 from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.summary import COUNTS
@@ -33,19 +35,17 @@ NO_COUNTS = Counts()
 class Scored(msgspec.Struct, frozen=True):
     """The rows of the nodes, of branches that are not taken, and what the whole takes.
 
-    ``training_peak_bytes`` is None in inference, and where a row is unknown.
+    In training ``memory`` knows the peak of a step only.
     """
 
     layers: tuple[LayerScore, ...]
     alternatives: tuple[LayerScore, ...]
     state_bytes: int
-    training_peak_bytes: int | None
+    memory: Memory
 
 
-def score_layers(
-    nodes: tuple[Node, ...], outputs: Collection[str], options: Options, free: FreeRows
-) -> Scored:
-    """One row for each node, in the file's order; ``outputs``: the names of the graph's.
+def score_layers(nodes: tuple[Node, ...], ends: Ends, options: Options, free: FreeRows) -> Scored:
+    """One row for each node, in the file's order.
 
     ``free`` keeps rows that cost nothing from one score of the model to the next.
 
@@ -58,14 +58,17 @@ def score_layers(
     if not options.allow_unknown:
         check_complete([each.node for each in taken], formulas)
     context = make_context(taken, formulas, options)
-    kernels = find_kernels(nodes, outputs, formulas, options)
+    kernels = find_kernels(nodes, ends, formulas, options)
     rows = _rows(taken, context, kernels, free)
     _check_sums(rows)
     others = [each for each in placed if not each.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
         alternatives = _rows(others, make_context(others, formulas, options), kernels, free)
-    return Scored(rows, alternatives, _state_bytes(context), _peak_bytes(taken, rows, context))
+    memory = kernels.memory
+    if options.phase == "training" and not any(row.work_flop is None for row in rows):
+        memory = replace(memory, peak_activation_bytes=_training_peak_bytes(taken, context))
+    return Scored(rows, alternatives, _state_bytes(context), memory)
 
 
 def _check_sums(rows: Sequence[LayerScore]) -> None:
@@ -87,10 +90,8 @@ def _state_bytes(context: Context) -> int:
     )
 
 
-def _peak_bytes(placed: list[Placed], rows: tuple[LayerScore, ...], context: Context) -> int | None:
+def _training_peak_bytes(placed: list[Placed], context: Context) -> int:
     options, training = context.options, context.training
-    if options.phase != "training" or any(row.work_flop is None for row in rows):
-        return None
     return training_peak_bytes(
         placed,
         training.saved_bytes,

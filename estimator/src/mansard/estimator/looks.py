@@ -50,9 +50,10 @@ class Signatures:
 class Looks:
     """The looks found so far on one course through a network."""
 
-    def __init__(self, signatures: Signatures) -> None:
+    def __init__(self, signatures: Signatures, first_number: int = 0) -> None:
         self._signatures = signatures
         self._found: dict[Key, Look] = {}
+        self.next_number = first_number
 
     def key(self, node: ModelNode, inputs: tuple[Tensor | None, ...]) -> Key | None:
         """All that the outputs depend on; None where an input is no tensor with a shape."""
@@ -74,7 +75,8 @@ class Looks:
 
     def keep(self, key: Key, look: Look) -> Look:
         """``look`` with a number, for all nodes with this key."""
-        kept = Look(look.specs, look.origin, look.values, len(self._found))
+        kept = Look(look.specs, look.origin, look.values, self.next_number)
+        self.next_number += 1
         self._found[key] = kept
         return kept
 

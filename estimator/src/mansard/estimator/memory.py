@@ -1,23 +1,23 @@
 """Memory: the most that activations take at once, and a decoder's keys and values.
 
-Nodes run in the file's order, one at a time. A tensor is there from the node that makes
-it to its last reader; what the network is given and what it returns, for the whole
-inference. A view is its source's memory. Constants and weights come on top.
+Nodes run one at a time. A tensor is there from the node that makes it to its last
+reader; what the network is given and what it returns, for the whole inference. A view
+is its source's memory, and so are a Split, a Slice without steps and a dequantised
+tensor. Constants and weights come on top.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
-from mansard.estimator.fusion.operators import Role, find_role
-from mansard.estimator.tensors import Node, Origin, Tensor
-
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+from mansard.estimator.fusion import BodyGroups, Fusion
+from mansard.estimator.fusion.operators import Role
+from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.tensors import Node, Tensor
 
 # How exporters call the keys and values of earlier tokens: Hugging Face Optimum
 # (past_key_values.0.key, present.0.key), ONNX Runtime GenAI (past_0, present_0),
@@ -28,25 +28,27 @@ _PRESENT = re.compile(r"(^|[._/])(present|(updated|new)_?(kv_?)?cache|(kv_?)?cac
 # Operators that keep keys and values themselves: their outputs that hold them.
 _KEEPING = {
     ("", "Attention"): (1, 2),
+    ("com.microsoft", "Attention"): (1,),
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): (1, 2),
+    ("com.microsoft", "DecoderMaskedSelfAttention"): (1,),
     ("com.microsoft", "GroupQueryAttention"): (1, 2),
     ("com.microsoft", "MultiHeadAttention"): (1, 2),
-    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): (1, 2),
-    ("com.microsoft", "Attention"): (1,),
-    ("com.microsoft", "DecoderMaskedSelfAttention"): (1,),
 }
 
 
 class Memory(msgspec.Struct, frozen=True):
     """Bytes, or None with the reason in ``unknown``.
 
-    ``peak_activation_bytes``: every output has memory of its own. ``in_place_peak_bytes``:
-    an operator that works element by element takes over an input of the same size that
-    nothing reads after it. ``kv_cache_bytes``: keys and values that are there for the
-    next token; 0 for a network without such.
+    ``peak_activation_bytes``: every operator writes an output of its own.
+    ``in_place_peak_bytes``: one that works element by element takes over an input of
+    the same size that nothing reads after it. ``fused_peak_bytes``: only what fused
+    groups of operators read and write is there. ``kv_cache_bytes``: keys and values
+    for the next token; 0 for a network without such.
     """
 
     peak_activation_bytes: int | None
     in_place_peak_bytes: int | None
+    fused_peak_bytes: int | None
     kv_cache_bytes: int | None
     unknown: str | None = None
 
@@ -55,18 +57,18 @@ def memory_of(
     nodes: Sequence[Node],
     inputs: Iterable[Tensor],
     outputs: Collection[str],
-    formulas: Formulas,
+    fusion: Fusion,
     precision: Precision | None,
 ) -> Memory:
-    """The memory of one inference. ``outputs`` are the names of the graph's outputs."""
+    """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
     given = tuple(inputs)
     reason = _unknown(nodes, given)
     if reason is not None:
-        return Memory(None, None, None, reason)
+        return Memory(None, None, None, None, reason)
     held = sum(tensor.n_bytes(precision) for tensor in given)
-    peak, shared_peak = _peaks(nodes, outputs, formulas, precision)
+    peak, shared = _peaks(fusion)
     kept = kv_cache_bytes(nodes, given, outputs, precision)
-    return Memory(held + peak, held + shared_peak, kept)
+    return Memory(held + peak, held + shared, held + _fused_peak(fusion), kept)
 
 
 def kv_cache_bytes(
@@ -84,30 +86,13 @@ def kv_cache_bytes(
     found: dict[str, int] = {}
     for node in nodes:
         kept = _KEEPING.get((node.domain, node.op_type), ())
+        if not has_past and not kept:
+            continue
         for position, output in enumerate(node.outputs):
             is_named = has_past and output.name in outputs and _PRESENT.search(output.name)
             if output.name and (is_named or position in kept):
                 found[output.name] = output.n_bytes(precision)
     return sum(found.values())
-
-
-class _Block:
-    """The memory of one tensor and of its views; ``last`` is the place of its last reader."""
-
-    __slots__ = ("last", "n_bytes")
-
-    def __init__(self, n_bytes: int, last: int) -> None:
-        self.n_bytes, self.last = n_bytes, last
-
-
-_Blocks = tuple[_Block, ...]  # several for a sequence
-
-
-class _Plan(msgspec.Struct):
-    """The blocks of one graph: those that each place makes and those that it reads last."""
-
-    made: list[list[_Block]]
-    names: dict[str, _Blocks]
 
 
 def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
@@ -126,99 +111,74 @@ def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
     return None
 
 
-def _peaks(
-    nodes: Sequence[Node],
-    outputs: Collection[str],
-    formulas: Formulas,
-    precision: Precision | None,
-) -> tuple[int, int]:
+def _peaks(fusion: Fusion) -> tuple[int, int]:
     """The most that one graph's own tensors take, without and with reuse in place."""
-    plan = _plan(nodes, outputs, formulas, precision)
-    dying: list[list[_Block]] = [[] for _ in range(len(nodes) + 1)]
+    wiring = fusion.wiring
+    n_places = len(wiring.nodes)
+    inside = {group.indexes[0]: group.bodies for group in fusion.groups if group.bodies}
+    dying: list[list[Storage]] = [[] for _ in range(n_places + 1)]
     live = shared = peak = shared_peak = 0
-    taken: set[_Block] = set()
-    for place, (node, made) in enumerate(zip(nodes, plan.made, strict=True)):
-        inner, inner_shared = _inner_peaks(node, formulas, precision)
-        if node.op_type == "If":
+    taken: set[Storage] = set()
+    for place, node in enumerate(wiring.nodes):
+        inner, inner_shared = _inner_peaks(inside.get(node.index, ()))
+        if inside and node.op_type == "If":
             # A branch's results become the node's.
             peak, shared_peak = max(peak, live + inner), max(shared_peak, shared + inner_shared)
             inner = inner_shared = 0
-        heir = _takes_over(node, made, dying[place], formulas)
-        for block in made:
-            live += block.n_bytes
-            shared += block.n_bytes
-            dying[block.last].append(block)
-        if heir is not None:
-            taken.add(heir)
-            shared -= heir.n_bytes
-        peak, shared_peak = max(peak, live + inner), max(shared_peak, shared + inner_shared)
-        for block in dying[place]:
-            live -= block.n_bytes
-            if block not in taken:
-                shared -= block.n_bytes
+        gone = dying[place]
+        if gone and wiring.roles[place] is Role.POINTWISE:
+            heir = _heir(gone, [part.storage for part in wiring.writes[place]])
+            if heir is not None:
+                taken.add(heir)
+                shared -= heir.n_bytes or 0
+        for part in wiring.writes[place]:
+            storage = part.storage
+            live += storage.n_bytes or 0
+            shared += storage.n_bytes or 0
+            last = storage.readers[-1] if storage.readers else place
+            dying[n_places if storage.is_output else last].append(storage)
+        peak = max(peak, live + inner)
+        shared_peak = max(shared_peak, shared + inner_shared)
+        for storage in gone:
+            live -= storage.n_bytes or 0
+            if storage not in taken:
+                shared -= storage.n_bytes or 0
     return peak, shared_peak
 
 
-def _takes_over(
-    node: Node, made: list[_Block], dying: list[_Block], formulas: Formulas
-) -> _Block | None:
+def _heir(dying: list[Storage], made: list[Storage]) -> Storage | None:
     """The input that the node's one output can overwrite."""
-    if len(made) != 1 or not dying:
+    if len(made) != 1:
         return None
-    if find_role(node, formulas[node.domain, node.op_type]) is not Role.POINTWISE:
-        return None
-    return next((block for block in dying if block.n_bytes == made[0].n_bytes), None)
+    return next((storage for storage in dying if storage.n_bytes == made[0].n_bytes), None)
 
 
-def _inner_peaks(node: Node, formulas: Formulas, precision: Precision | None) -> tuple[int, int]:
-    found = [
-        _peaks(each.nodes, body.outputs, formulas, precision)
-        for body in node.bodies
-        if body.is_taken
-        for each in body.passes
-    ]
+def _inner_peaks(bodies: Iterable[BodyGroups]) -> tuple[int, int]:
+    found = [_peaks(each.fusion) for body in bodies if body.is_taken for each in body.passes]
     return max((one for one, _ in found), default=0), max((two for _, two in found), default=0)
 
 
-def _plan(
-    nodes: Sequence[Node],
-    outputs: Collection[str],
-    formulas: Formulas,
-    precision: Precision | None,
-) -> _Plan:
-    """Who makes which block, and who reads it last; names from outside are no blocks."""
-    plan = _Plan([], {})
-    names = plan.names
-    for place, node in enumerate(nodes):
-        made: list[_Block] = []
-        plan.made.append(made)
-        found: dict[_Block, None] = {}
-        for name in _read_names(node):
-            for block in names.get(name, ()):
-                found[block] = None
-                block.last = place
-        formula = formulas[node.domain, node.op_type]
-        is_view = formula is not None and formula.is_view and not node.bodies
-        for output in node.outputs:
-            if not output.name or output.origin is not Origin.DATA:
-                continue
-            if is_view:
-                names[output.name] = tuple(found)
-            else:
-                block = _Block(output.n_bytes(precision), place)
-                names[output.name] = (block,)
-                made.append(block)
-    for name in outputs:
-        for block in names.get(name, ()):
-            block.last = len(nodes)
-    return plan
-
-
-def _read_names(node: Node) -> Iterator[str]:
-    for tensor in node.present:
-        yield tensor.name
-    for body in node.bodies:
-        yield from body.outputs
-        for each in body.passes:
-            for inner in each.nodes:
-                yield from _read_names(inner)
+def _fused_peak(fusion: Fusion) -> int:
+    """As ``_peaks``, of what groups write."""
+    born: dict[Storage, int] = {}
+    last: dict[Storage, int] = {}
+    for step, group in enumerate(fusion.groups):
+        for storage, _ in group.writes:
+            born.setdefault(storage, step)
+            last[storage] = step
+        for storage, _ in group.reads:
+            last[storage] = step
+    ends: list[int] = [0] * (len(fusion.groups) + 1)
+    begins: list[int] = [0] * len(fusion.groups)
+    for storage, step in born.items():
+        size = storage.n_bytes or 0
+        begins[step] += size
+        if not storage.is_output:
+            ends[last[storage] + 1] += size
+    live = peak = 0
+    for step, group in enumerate(fusion.groups):
+        live += begins[step] - ends[step]
+        passes = [each for body in group.bodies if body.is_taken for each in body.passes]
+        inner = max((_fused_peak(each.fusion) for each in passes), default=0)
+        peak = max(peak, live + inner)
+    return peak

@@ -13,9 +13,6 @@ from mansard.estimator.tensors import Node, Shape, Tensor, ValueNeededError
 
 Known = Sequence[tuple[ElementType, Shape]]
 
-# Operators whose output has the type of the first input, whatever its shape.
-_SAME_TYPE = frozenset({"Expand", "Pad", "Range", "Reshape", "Resize", "Slice", "Tile", "Upsample"})
-
 
 def infer(node: Node) -> Sequence[Spec] | str:
     """What ONNX's own inference says; see ``graph.inference``."""
@@ -24,12 +21,9 @@ def infer(node: Node) -> Sequence[Spec] | str:
     return infer_outputs(node)
 
 
-def without_value(node: Node, error: ValueNeededError, course: Course) -> Sequence[Spec] | str:
+def without_value(node: Node, error: ValueNeededError) -> Sequence[Spec] | str:
     """The outputs as far as they are known although a value that steers them is not."""
     reason = f"{node.label}: {error.what}"
-    given = [course.given.shapes.get(name) for name in node.output_names]
-    if node.op_type in _SAME_TYPE and not node.domain and given[0] is not None:
-        return [(node.input(0).dtype, given[0])]
     try:
         found = infer(node)
     except ModelError:
@@ -38,6 +32,20 @@ def without_value(node: Node, error: ValueNeededError, course: Course) -> Sequen
         name = node.output_names[0]
         return f"{reason}: pass --shape '{name}=AxB' with the shape of {name!r}"
     return found
+
+
+def stated(node: Node, course: Course) -> Known | None:
+    """The outputs as a person stated their shapes; they get the type of the first input."""
+    shapes = course.given.shapes
+    named = [name for name in node.output_names if name]
+    if not node.present or not named or not all(name in shapes for name in named):
+        return None
+    dtype = node.present[0].dtype
+    course.used.update(named)
+    for name in named:
+        for axis, size in enumerate(shapes[name]):
+            check_size(f"{name}[{axis}]", size, 0)
+    return [(dtype, shapes.get(name, ())) for name in node.output_names]
 
 
 def fill(node: Node, specs: Sequence[Spec], course: Course) -> Known | str:

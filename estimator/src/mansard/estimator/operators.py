@@ -1,4 +1,4 @@
-"""The table of all operators and their formulas, made from the registry.
+"""The table of all operators, made from the registries and from ONNX's own list.
 
 python -m mansard.estimator.operators > docs/operators.md
 """
@@ -7,48 +7,117 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping, Sequence
 
-from mansard.estimator.cost import Formula
+from mansard.estimator.cost import BytesFunction, Formula
 from mansard.estimator.formulas import FORMULAS
+
+Key = tuple[str, str]
 
 _HEAD = """# Operators
 
 Made from the registry by `python -m mansard.estimator.operators`; do not edit. What the
-counts mean: [scoring.md](scoring.md). An operation is one addition, multiplication,
-division, comparison or rounding; a function is one evaluation of exp, log, sqrt, erf and
-the like. Every operator reads its distinct inputs once and writes its outputs once,
-except where the last column says otherwise.
+counts mean: [scoring.md](scoring.md).
 
-| operator | work | traffic |
-|---|---|---|
+- An operation is one addition, multiplication, division, comparison or rounding; a
+  function is one evaluation of exp, log, sqrt, erf and the like, and one random number.
+  Multiply-adds count 2.
+- The sum, the extreme or the running sum of n elements takes n - 1 operations, their mean
+  a division more. Choosing one of two values is part of the comparison before it; moving,
+  converting and indexing elements is no work.
+- Where ONNX defines an operator by a function of others, its operations are counted, less
+  those that only choose or scale by 1.
+- Every operator reads its distinct inputs once and writes its outputs once, except where
+  the last column says otherwise. Whatever follows from the file and the dimensions alone
+  is computed beforehand and costs nothing.
+- Versions are those of the operator that onnx {onnx} knows, all of them covered; an
+  operator of another package has none.
+
+## Adding an operator, in five steps
+
+1. Find its family: `shapes/` and `formulas/` in `estimator/src/mansard/estimator/` have a
+   file for each (convolution, pooling, picking, …).
+2. Write its shape rule under `@rule("MyOperator")`: it sees shapes, attributes and small
+   known values, and gives a type and a shape for each output. A dimension that depends on
+   data is `None`.
+3. Write its formula under `@register("MyOperator")`, with the link to its specification and
+   the arithmetic in the docstring. `not_weights` are inputs that are no weights, `reads` and
+   `writes` tell its bytes where it does not touch all of its tensors.
+4. Test it: the smallest node, the arithmetic in a comment, the literal
+   (`tests/estimator/*_cases.py`).
+5. Write this table again, run `make check` and the test; a line in `docs/scoring.md` if the
+   operator brings a new convention of counting.
+
+`tests/estimator/test_adding_an_operator.py` takes these steps for an operator that does not
+exist.
+
+## All operators
+
+| operator | versions | work | traffic |
+|---|---|---|---|
 """
 
+# Domains whose operators ONNX lists, the standard one as the empty name.
+ONNX_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
-def operators_table() -> str:
-    """The Markdown document docs/operators.md."""
+
+def operators_table(versions: Mapping[Key, Sequence[int]], onnx_version: str) -> str:
+    """The Markdown document docs/operators.md: a row for each operator of every domain."""
+    formulas = FORMULAS.operators()
     rows = [
-        f"| {_name(domain, op_type)} | {_work(formula)} | {_traffic(op_type, formula)} |\n"
-        for (domain, op_type), formula in FORMULAS.operators().items()
+        f"| {_name(*key)} | {', '.join(map(str, versions.get(key, ())))} "
+        f"| {_work(formulas.get(key))} | {_traffic(formulas.get(key))} |\n"
+        for key in sorted(formulas.keys() | versions.keys())
     ]
-    return _HEAD + "".join(rows)
+    return _HEAD.replace("{onnx}", onnx_version) + "".join(rows)
+
+
+def onnx_operators() -> dict[Key, list[int]]:
+    """All versions of each operator that the installed onnx package lists."""
+    from onnx import defs
+
+    found: dict[Key, list[int]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        found.setdefault((schema.domain, schema.name), []).append(schema.since_version)
+    return {key: sorted(numbers) for key, numbers in found.items()}
 
 
 def _name(domain: str, op_type: str) -> str:
     return f"{domain}.{op_type}" if domain else op_type
 
 
-def _work(formula: Formula) -> str:
-    text = inspect.cleandoc(formula.function.__doc__ or "")
-    return " ".join(text.replace("``", "`").replace("|", "\\|").split())
+def _work(formula: Formula | None) -> str:
+    if formula is None:
+        return "Refused: it has no formula."
+    return _line(formula.function.__doc__)
 
 
-def _traffic(op_type: str, formula: Formula) -> str:
-    from mansard.estimator.formulas.movement import PICKING
-
+def _traffic(formula: Formula | None) -> str:
+    if formula is None:
+        return ""
     if formula.is_view:
         return "none: a view"
-    return "of the table only what is picked" if op_type in PICKING else ""
+    parts = [_moves("reads", formula.reads), _moves("writes", formula.writes)]
+    return "; ".join(filter(None, parts))
+
+
+def _moves(verb: str, function: BytesFunction | None) -> str:
+    if function is None:
+        return ""
+    text = _line(function.__doc__).rstrip(".") or "a part of its tensors"
+    return f"{verb}: {text[0].lower()}{text[1:]}"
+
+
+def _line(text: str | None) -> str:
+    return " ".join(inspect.cleandoc(text or "").replace("``", "`").replace("|", "\\|").split())
+
+
+def main() -> None:
+    """Write the document to the standard output."""
+    import onnx
+
+    sys.stdout.write(operators_table(onnx_operators(), onnx.__version__))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(operators_table())
+    main()

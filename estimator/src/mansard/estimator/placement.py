@@ -13,7 +13,7 @@ from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.inputs import with_value
 from mansard.estimator.looks import Look
 from mansard.estimator.model import ModelNode
-from mansard.estimator.open_dimensions import fill, infer, without_value
+from mansard.estimator.open_dimensions import fill, infer, stated, without_value
 from mansard.estimator.sequences import RULES as SEQUENCE_RULES
 from mansard.estimator.sequences import all_weights, outputs_of, pass_on
 from mansard.estimator.shapes import find_rule
@@ -167,8 +167,10 @@ def _new_look(node: Node, course: Course) -> tuple[Look, bool] | str:
     try:
         found = infer(node) if rule is None else rule(node)
     except ValueNeededError as error:
-        found = without_value(node, error, course)
-    specs = found if isinstance(found, str) else fill(node, found, course)
+        found = without_value(node, error)
+    # Where nobody else can tell, the person who asks may.
+    told = stated(node, course) or found if isinstance(found, str) else found
+    specs = told if isinstance(told, str) else fill(node, told, course)
     if isinstance(specs, str):
         return specs
     if len(specs) < len(node.output_names):

@@ -44,13 +44,14 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
     nodes: Mapping[int, Node]
     tensors: Mapping[str, Tensor]
     signatures: Signatures
+    n_looks: int  # numbers for looks that are taken
 
 
 def prepare(model: Model) -> Prepared:
     """The nodes that are the same whatever the dimensions; never raises for a broken one."""
     tensors = stored_tensors(model.stored, "")
     signatures = Signatures()
-    course = _course(model, NOTHING_GIVEN, branch_cost, MAX_PLACEMENTS, signatures)
+    course = _course(model, NOTHING_GIVEN, branch_cost, MAX_PLACEMENTS, Looks(signatures))
     nodes: dict[int, Node] = {}
     for written in model.nodes:
         if written.op_type in CONTROL_FLOW or written.op_type in RANDOM:
@@ -66,7 +67,7 @@ def prepare(model: Model) -> Prepared:
                 tensors.pop(name, None)
         else:
             nodes[written.index] = node
-    return Prepared(nodes, tensors, signatures)
+    return Prepared(nodes, tensors, signatures, course.looks.next_number)
 
 
 def propagate(
@@ -86,11 +87,12 @@ def propagate(
     """
     given = binding.given
     if prepared is None or not given.values.keys().isdisjoint(prepared.tensors):
-        prepared = Prepared({}, stored_tensors(model.stored, ""), Signatures())
+        prepared = Prepared({}, stored_tensors(model.stored, ""), Signatures(), 0)
     tensors = {**prepared.tensors, **binding.tensors}
     for name in given.values.keys() & model.stored.keys():
         tensors[name] = with_value(tensors[name], given.values[name])
-    course = _course(model, given, cost_of, max_placements, prepared.signatures)
+    looks = Looks(prepared.signatures, prepared.n_looks)
+    course = _course(model, given, cost_of, max_placements, looks)
     ready = prepared.nodes
     nodes = tuple(
         [
@@ -103,7 +105,7 @@ def propagate(
 
 
 def _course(
-    model: Model, given: Given, cost_of: CostOf, max_placements: int, signatures: Signatures
+    model: Model, given: Given, cost_of: CostOf, max_placements: int, looks: Looks
 ) -> Course:
     declared = {output.name: output.dimensions or () for output in model.outputs}
     inputs = frozenset(source.name for source in model.inputs)
@@ -116,5 +118,5 @@ def _course(
         inputs,
         {},
         set(),
-        Looks(signatures),
+        looks,
     )

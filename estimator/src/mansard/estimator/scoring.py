@@ -15,6 +15,7 @@ from mansard.estimator.batching import check_batch, known_batch
 from mansard.estimator.context import Options
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import NOTHING_GIVEN, Given, Value
+from mansard.estimator.kernels import Ends
 from mansard.estimator.layers import main_precision, score_layers
 from mansard.estimator.loading import Loaded, load, within
 from mansard.estimator.propagation import propagate
@@ -114,14 +115,18 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         settings.cache_bytes,
         settings.allow_unknown,
     )
-    outputs = {output.name for output in loaded.model.outputs}
-    scored = score_layers(network.nodes, outputs, options, loaded.free_rows)
-    unknown = {"kv_cache_bytes": "not modelled yet"}
+    ends = Ends(
+        tuple(binding.tensors.values()), frozenset(output.name for output in loaded.model.outputs)
+    )
+    scored = score_layers(network.nodes, ends, options, loaded.free_rows)
+    memory, unknown = scored.memory, {}
+    for name in ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes"):
+        if getattr(memory, name) is None:
+            unknown[name] = memory.unknown or "a layer is unknown"
+    if memory.kv_cache_bytes is None:
+        unknown["kv_cache_bytes"] = memory.unknown or "a layer is unknown"
     if settings.cache_bytes is None:
         unknown["cache_bytes"] = "no cache was given"
-    peak_bytes = scored.training_peak_bytes
-    if peak_bytes is None:
-        unknown["peak_activation_bytes"] = "not modelled yet"
     if batch is None:
         unknown["batch"] = "the model does not say which dimension is the batch"
     return ModelScore(
@@ -136,8 +141,10 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         optimizer=options.optimizer,
         recompute=options.recompute,
         cache_bytes=settings.cache_bytes,
-        peak_activation_bytes=peak_bytes,
-        kv_cache_bytes=None,
+        peak_activation_bytes=memory.peak_activation_bytes,
+        in_place_peak_bytes=memory.in_place_peak_bytes,
+        fused_peak_bytes=memory.fused_peak_bytes,
+        kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=scored.layers,
         alternatives=scored.alternatives,

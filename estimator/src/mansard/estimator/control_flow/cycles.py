@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mansard.estimator.control_flow.course import UnknownTripsError
+from mansard.estimator.control_flow.course import UndecidedError, UnknownTripsError
 from mansard.estimator.control_flow.frames import Frame, Ran
 from mansard.estimator.control_flow.likeness import same_nodes
 from mansard.estimator.tensors import Origin, Pass, Tensor
@@ -64,6 +64,7 @@ class History:
             condition = self.state[0]
             self.origin = max(self.origin, condition.origin)
             if condition.value is None:
+                self._check_open(condition)
                 self.is_open = True
             elif not condition.value.reshape(-1)[0]:
                 return False
@@ -71,6 +72,12 @@ class History:
             assert self.cycle.ask is not None  # noqa: S101
             raise self.cycle.ask()
         return self.limit is None or self.done < self.limit
+
+    def _check_open(self, condition: Tensor) -> None:
+        # What a counter of an outer loop decides differs between its iterations.
+        node = self.cycle.frame.node
+        if self.cycle.frame.course.is_proof and condition.origin is not Origin.DATA:
+            raise UndecidedError("its condition changes", where=node.label)
 
     def add(self, ran: Ran, times: int = 1) -> None:
         """Append ``times`` iterations that look like ``ran``."""

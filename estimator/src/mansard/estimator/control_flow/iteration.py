@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.core.errors import ModelError
+from mansard.core.errors import MansardError
 from mansard.estimator.control_flow.cycles import Cycle, History, Tensors
 from mansard.estimator.control_flow.frames import Ran, run_graph
 from mansard.estimator.control_flow.likeness import same_nodes, widened
@@ -55,7 +55,7 @@ def prove(cycle: Cycle, before: Tensors, ran: Ran) -> Ran | None:
     for _ in range(_ROUNDS):
         try:
             proof = run_graph(frame, cycle.inputs(cycle.anything, state))
-        except ModelError:
+        except MansardError:
             return None
         if not same_nodes(proof.nodes, ran.nodes):
             return None

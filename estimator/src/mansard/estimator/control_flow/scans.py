@@ -94,7 +94,7 @@ def _batched_scan(
     step = tuple(_slice(_slice(tensor, 0, None), 0, None) for tensor in scanned)
     cycle = Cycle(frame, first, lambda _i: step, step, is_state_first=True, limit=n_steps)
     history = iterate(cycle)
-    total = _total_steps(node, n_batch, n_steps)
+    total = _total_steps(node, n_batch, n_steps, frame.course)
     passes = _shared(node, history.passes, n_batch, n_steps, total)
     whole = (*history.state, *collected(history))
     results = tuple(_batch(tensor, n_batch) for tensor in whole)
@@ -102,9 +102,13 @@ def _batched_scan(
     return given_out(node, results, Origin.FILE), (body,)
 
 
-def _total_steps(node: Node, n_batch: int, n_steps: int) -> int:
+def _total_steps(node: Node, n_batch: int, n_steps: int, course: Course) -> int:
     """Steps of all sequences together."""
-    if not node.has(0) or node.input(0).value is None:
+    if not node.has(0):
+        return n_batch * n_steps
+    if node.input(0).value is None:
+        note = f"{node.label}: the lengths of its sequences depend on data; all are taken as full"
+        course.notes[note] = None
         return n_batch * n_steps
     lengths = node.value_ints(0)
     if len(lengths) != n_batch or not all(0 <= length <= n_steps for length in lengths):

@@ -11,7 +11,6 @@ from mansard.estimator.formulas.contrib_attention import scores_cost
 from mansard.estimator.formulas.contrib_multihead import caps, head_norms, rotation, smoothing
 from mansard.estimator.formulas.contrib_parts import reads_only, writes_only
 from mansard.estimator.formulas.registry import register
-from mansard.estimator.shapes.checks import known_int
 from mansard.estimator.shapes.contrib_paged import PagedSizes, paged_sizes, selected_sizes
 from mansard.estimator.shapes.contrib_parts import MICROSOFT
 from mansard.estimator.tensors import Node
@@ -47,15 +46,8 @@ def _reads(node: Node, precision: Precision | None) -> int:
 def _writes(node: Node, precision: Precision | None) -> int:
     """The result, and the new rows of caches that are written in place."""
     sizes = _sizes(node)
-    if node.op_type == "DynamicSparseAttention" and not _is_shared(node):
-        return writes_only(node, precision, {})
     keys = sizes.n_tokens * sizes.kv_heads
     return writes_only(node, precision, {1: keys * sizes.width, 2: keys * sizes.v_width})
-
-
-def _is_shared(node: Node) -> bool:
-    past, total = node.optional(3), known_int(node, 10)
-    return past is not None and total is not None and total <= past.shape[2]
 
 
 def _attention(node: Node) -> Cost:

@@ -96,7 +96,6 @@ for _op_type, _counts in PER_ELEMENT.items():
     register(_op_type)(_per_element(*_counts))
 
 
-
 @register("Gelu")
 def gelu(node: Node) -> Cost:
     """0.5·x·(1 + erf(x/√2)): 4 and a function; with tanh 8 and a function."""

@@ -49,6 +49,7 @@ def no_bytes(node: Node, precision: Precision | None) -> int:  # noqa: ARG001
 
 
 def _overlap_bytes(node: Node, precision: Precision | None) -> int:
+    """What is in both the input and the output."""
     data, result = node.input(0), node.output
     kept = math.prod(map(min, data.shape, result.shape))
     return data.dtype.size_bytes(kept, precision) + node.input(1).n_bytes(precision)

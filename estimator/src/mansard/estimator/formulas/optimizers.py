@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.formulas.registry import register
-from mansard.estimator.shapes.optimizers import DOMAIN, n_parameters
+from mansard.estimator.shapes.optimizers import DOMAIN, GRADIENT, n_parameters
 from mansard.estimator.tensors import Node
 
 _SCALARS = (0, 1)
@@ -52,3 +52,9 @@ def adam(node: Node) -> Cost:
     n = _elements(node)
     after = 1 if node.number("norm_coefficient_post", 0.0) else 0
     return Cost(simple=(11 + _decay(node) + after) * n + 5, functions=n + 3)
+
+
+@register("Gradient", domain=DOMAIN)
+def gradient(node: Node) -> Cost:
+    """Refused: it differentiates a part of the graph that it only names."""
+    raise node.error(GRADIENT)

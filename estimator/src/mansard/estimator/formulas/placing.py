@@ -26,10 +26,12 @@ def scatter(node: Node) -> Cost:
 
 
 def _update_reads(node: Node, precision: Precision | None) -> int:
+    """All inputs but the cache."""
     return sum(tensor.n_bytes(precision) for tensor in node.present[1:])
 
 
 def _update_writes(node: Node, precision: Precision | None) -> int:
+    """As many bytes as the update has."""
     return node.input(1).n_bytes(precision)
 
 

@@ -93,31 +93,34 @@ def _vectors_left(draft: Draft, drafts: Drafts) -> int:
 def _written_amounts(
     place: int, draft: Draft, drafts: Drafts, precision: Precision | None
 ) -> Iterable[tuple[Part, int]]:
-    wiring, of_place = drafts.wiring, drafts.of_place
-    made: Amounts = {}
-    for part in wiring.writes[place]:
-        storage = part.storage
-        if storage.is_kept or not storage.readers:
-            made[part] = part.n_bytes or 0
-            continue
-        for reader in storage.readers:
-            if of_place[reader] is not draft:
-                made[part] = part.n_bytes or 0
-                break
-    if not made:
-        return ()
+    wiring = drafts.wiring
+    made = {
+        part: part.n_bytes or 0
+        for part in wiring.writes[place]
+        if _leaves(part.storage, draft, drafts)
+    }
     formula, role, node = wiring.formulas[place], wiring.roles[place], wiring.nodes[place]
     if formula is not None and formula.writes is not None:
         _touch_less(made, _untouched(formula.writes, node, precision, node.outputs))
     elif role is Role.JOIN:
-        for part in wiring.reads[place]:
-            if _stands_with(part.storage, place, drafts):
-                _touch_less(made, part.n_bytes or 0)
+        there = (p for p in wiring.reads[place] if _stands_with(p.storage, place, drafts))
+        _touch_less(made, sum(part.n_bytes or 0 for part in there))
     elif role is Role.PLACE:
-        for part in made:
+        for part, n_bytes in made.items():
             if part.storage.home is not None:
-                made[part] = min(node.input(2).n_bytes(precision), made[part])
+                made[part] = min(node.input(2).n_bytes(precision), n_bytes)
     return made.items()
+
+
+def _leaves(storage: Storage, draft: Draft, drafts: Drafts) -> bool:
+    """Whether anything but ``draft`` needs ``storage``; what nobody reads is written too."""
+    readers = storage.readers
+    if storage.is_kept or not readers:
+        return True
+    of_place = drafts.of_place
+    if len(readers) == 1:
+        return of_place[readers[0]] is not draft
+    return any(of_place[reader] is not draft for reader in readers)
 
 
 def _untouched(
@@ -141,7 +144,10 @@ def _touch_less(amounts: Amounts, n_bytes: int) -> None:
 
 def _capped(amounts: dict[Storage, int]) -> tuple[Access, ...]:
     """No more of a storage than it has: parts of it may overlap."""
-    return tuple([
-        (storage, n_bytes if n_bytes <= (storage.n_bytes or 0) else storage.n_bytes or 0)
-        for storage, n_bytes in amounts.items()
-    ])
+    return tuple(
+        [
+            (storage, min(n_bytes, storage.n_bytes or 0))
+            for storage, n_bytes in amounts.items()
+            if n_bytes
+        ]
+    )

@@ -46,6 +46,13 @@ class Draft:
         self.merged_into: Draft | None = None
 
 
+def last_of(draft: Draft) -> Draft:
+    """The group that ``draft`` has become a part of."""
+    while draft.merged_into is not None:
+        draft = draft.merged_into
+    return draft
+
+
 _SOFTMAX = frozenset({"BiasSoftmax", "QLinearSoftmax", "Softmax"})
 
 
@@ -60,10 +67,7 @@ class Drafts:
     def maker_of(self, storage: Storage) -> Draft | None:
         """The group that writes ``storage``; None where it comes from outside this graph."""
         draft = storage.maker
-        if draft is not None:
-            while draft.merged_into is not None:
-                draft = draft.merged_into
-        return draft
+        return None if draft is None else last_of(draft)
 
     def feeding(self, storage: Storage) -> Draft | None:
         """The group whose one result is ``storage``, if nothing but one node reads that."""
@@ -107,11 +111,9 @@ class Drafts:
 
     def settle(self) -> list[Draft]:
         """All groups in the order they run; from now on nothing is merged."""
-        for place, draft in enumerate(self.of_place):
-            while draft.merged_into is not None:
-                draft = draft.merged_into
-            self.of_place[place] = draft
-            for part in self.wiring.writes[place]:
+        self.of_place = [last_of(draft) for draft in self.of_place]
+        for draft, writes in zip(self.of_place, self.wiring.writes, strict=True):
+            for part in writes:
                 part.storage.maker = draft
         return sorted(dict.fromkeys(self.of_place), key=_when)
 

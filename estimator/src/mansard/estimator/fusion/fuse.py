@@ -55,7 +55,7 @@ def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
         idle[node.index] = heads.get(maker, node.index)
         if node.bodies:
             idle.update((inner.index, inner.index) for inner in _inside(node))
-    return Fusion(tuple(groups), idle)
+    return Fusion(tuple(groups), idle, wiring)
 
 
 def _inside(node: Node) -> Iterator[Node]:

@@ -8,7 +8,7 @@ for itself. Forks are joined as a whole (``regions``).
 from __future__ import annotations
 
 from mansard.estimator.fusion.attention import close_attention
-from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
+from mansard.estimator.fusion.drafts import Draft, Drafts, Kind, last_of
 from mansard.estimator.fusion.operators import Role
 from mansard.estimator.fusion.regions import closing_region
 from mansard.estimator.fusion.storage import Storage
@@ -27,9 +27,7 @@ def group_nodes(wiring: Wiring) -> Drafts:
     for place, role in enumerate(wiring.roles):
         draft = planned.pop(place, None)
         if draft is not None:
-            while draft.merged_into is not None:
-                draft = draft.merged_into
-            draft = _absorb_maps(place, draft, _feeding(place, drafts), drafts)
+            draft = _absorb_maps(place, last_of(draft), _feeding(place, drafts), drafts)
             if role in _MOVING:
                 draft.kind = max(draft.kind, Kind.MOVE)
         elif role is Role.POINTWISE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.fusion.wiring import Wiring
 
 Access = tuple[Storage, int]  # and how many bytes of it
 
@@ -37,7 +38,7 @@ class Group(msgspec.Struct, frozen=True, eq=False):
 
 
 class Fusion(msgspec.Struct, frozen=True, eq=False):
-    """The groups of one graph in the order they run.
+    """The groups of one graph in the order they run, and the ``wiring`` they come from.
 
     ``idle``: nodes that move nothing, by index, with the head of the group whose result
     they show; constants with their own.
@@ -45,6 +46,7 @@ class Fusion(msgspec.Struct, frozen=True, eq=False):
 
     groups: tuple[Group, ...]
     idle: dict[int, int]
+    wiring: Wiring
 
 
 class PassGroups(msgspec.Struct, frozen=True, eq=False):

@@ -31,23 +31,26 @@ _FREE = ("Sequence", "Optional")
 MAX_ROW = 1 << 16  # elements of a row that a kernel holds on chip between two uses
 
 _POINTWISE = (
-    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot "
-    "BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp "
-    "Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual "
-    "Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu "
-    "Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu "
-    "Trilu Where Xor"
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd "
+    "BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div "
+    "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN "
+    "LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow "
+    "QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign "
+    "Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor"
 )
 _MOVE = (
     "CenterCropPad DepthToSpace Expand Gather GatherElements GatherND Pad ReverseSequence Slice "
     "SpaceToDepth Tile Transpose"
 )
 _ROW = (
-    "GroupNormalization Hardmax InstanceNormalization LayerNormalization LogSoftmax LpNormalization "
-    "MeanVarianceNormalization RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
-    "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Softmax"
+    "GroupNormalization Hardmax InstanceNormalization LayerNormalization LogSoftmax "
+    "LpNormalization MeanVarianceNormalization RMSNormalization ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare "
+    "Softmax"
 )
-_PRODUCT = "Conv ConvInteger ConvTranspose Einsum Gemm MatMul MatMulInteger QLinearConv QLinearMatMul"
+_PRODUCT = (
+    "Conv ConvInteger ConvTranspose Einsum Gemm MatMul MatMulInteger QLinearConv QLinearMatMul"
+)
 
 _POINTWISE_MICROSOFT = (
     "BiasAdd BiasGelu DequantizeLinear FastGelu Gelu QLinearAdd QLinearLeakyRelu QLinearMul "

@@ -7,7 +7,7 @@ written as several operators. No table of their spellings is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from mansard.estimator.fusion.storage import Storage
 from mansard.estimator.fusion.wiring import Wiring
@@ -21,14 +21,13 @@ def closing_region(
 ) -> list[int] | None:
     """The places of all nodes between ``start`` and where its paths have met, or None.
 
-    Nodes are followed in the order they run. Nothing of the region but its last
-    result may be read outside it.
+    Nodes are followed in the order they run; a fusible one has a single output. Nothing
+    of the region but its last result may be read outside it.
     """
     if len(start.readers) > MAX_READERS:
         return None
-    heap = list(start.readers)
-    heapify(heap)
-    unread = {start: len(heap)}
+    heap = sorted(start.readers)
+    unread = {start: len(heap)}  # how many readers of each tensor are still to come
     region: list[int] = []
     while heap:
         place = heappop(heap)
@@ -37,20 +36,20 @@ def closing_region(
         if len(region) == MAX_NODES or not is_fusible(place):
             return None
         region.append(place)
-        for storage in {part.storage for part in wiring.reads[place]}:
-            if storage in unread:
-                unread[storage] -= 1
-                if not unread[storage]:
-                    del unread[storage]
+        _count_off(unread, {part.storage for part in wiring.reads[place]})
         if not unread:
             return region
-        writes = wiring.writes[place]
-        if len(writes) != 1:
-            return None
-        made = writes[0].storage
+        made = wiring.writes[place][0].storage
         if made.is_kept or not made.readers:
             return None
         unread[made] = len(made.readers)
         for reader in made.readers:
             heappush(heap, reader)
     return None
+
+
+def _count_off(unread: dict[Storage, int], read: set[Storage]) -> None:
+    for storage in read & unread.keys():
+        unread[storage] -= 1
+        if not unread[storage]:
+            del unread[storage]

@@ -15,18 +15,20 @@ class Storage:
     """A stretch of memory. ``readers`` are places among the live nodes of its graph.
 
     ``maker`` is the group of nodes that writes it, None where it comes from outside the
-    graph. ``is_kept``: it is needed as it is, whoever reads it in this graph. ``home``
-    is where it stands if it is a part of another one: an input of a Concat that is
-    written in place. ``n_bytes`` is None where it is not known.
+    graph. ``is_kept``: it is needed as it is, whoever reads it in this graph; an output of
+    the graph (``is_output``) is, and it stays to the end. ``home`` is where it stands if it
+    is a part of another one: an input of a Concat that is written in place. ``n_bytes`` is
+    None where it is not known.
     """
 
-    __slots__ = ("home", "is_kept", "maker", "n_bytes", "n_elements", "readers")
+    __slots__ = ("home", "is_kept", "is_output", "maker", "n_bytes", "n_elements", "readers")
 
     def __init__(self, n_bytes: int | None, n_elements: int) -> None:
         self.n_bytes, self.n_elements = n_bytes, n_elements
         self.readers: list[int] = []
         self.maker: Draft | None = None
         self.is_kept = False
+        self.is_output = False
         self.home: Storage | None = None
 
 

@@ -58,7 +58,7 @@ class Wiring:
         for name in self.outputs:
             part = self.parts.get(name)
             if part is not None:
-                part.storage.is_kept = True
+                part.storage.is_kept = part.storage.is_output = True
 
     def find(self, tensor: Tensor) -> Part:
         """The part that ``tensor`` names, here or in a graph around this one."""
@@ -127,9 +127,30 @@ class Wiring:
 
     def _live(self, node: Node, formula: Formula | None, role: Role) -> None:
         place = len(self.nodes)
+        reads, weights = self._read_all(node, place)
+        if node.op_type == "QuantizeLinear" and self._is_needless(node, reads):
+            return
+        if node.bodies:
+            self._read_inside(node, place)
+        writes = self._write_all(node, reads)
+        if node.op_type == "QuantizeLinear" and len(reads) == 1 and writes:
+            self._quantized[_quantizer(node, reads[0])] = writes[0]
+        if formula is None:
+            self.unknown.add(place)
+        else:
+            for part in (*reads, *weights, *writes):
+                if part.n_bytes is None:
+                    self.unknown.add(place)
+        self.nodes.append(node)
+        self.roles.append(role)
+        self.formulas.append(formula)
+        self.reads.append(reads)
+        self.weights.append(weights)
+        self.writes.append(writes)
+
+    def _read_all(self, node: Node, place: int) -> tuple[list[Part], list[Part]]:
         reads: list[Part] = []
         weights: list[Part] = []
-        is_known = formula is not None
         for tensor in node.inputs:
             if tensor is None:
                 continue
@@ -140,14 +161,11 @@ class Wiring:
                     self._read(part.storage, place)
             else:
                 stored = self.constants.part(tensor)
-                if stored is None or stored in weights:
-                    continue
-                weights.append(part := stored)
-            is_known = is_known and part.n_bytes is not None
-        if node.op_type == "QuantizeLinear" and self._is_needless(node, reads):
-            return
-        if node.bodies:
-            self._read_inside(node, place)
+                if stored is not None and stored not in weights:
+                    weights.append(stored)
+        return reads, weights
+
+    def _write_all(self, node: Node, reads: list[Part]) -> list[Part]:
         n_bits = reads[0].n_bits if reads and node.op_type in _COMMUTING else None
         if n_bits is not None and any(part.n_bits is None for part in reads):
             n_bits = None
@@ -156,17 +174,7 @@ class Wiring:
             if output.name and output.origin is _DATA:
                 made = self.parts[output.name] = self._new(output, n_bits)
                 writes.append(made)
-                is_known = is_known and made.n_bytes is not None
-        if not is_known:
-            self.unknown.add(place)
-        if node.op_type == "QuantizeLinear" and len(reads) == 1 and writes:
-            self._quantized[_quantizer(node, reads[0])] = writes[0]
-        self.nodes.append(node)
-        self.roles.append(role)
-        self.formulas.append(formula)
-        self.reads.append(reads)
-        self.weights.append(weights)
-        self.writes.append(writes)
+        return writes
 
     def _read(self, storage: Storage, place: int) -> None:
         # What comes from a graph around this one is read there, by the node that holds this.
@@ -187,7 +195,9 @@ class Wiring:
         if not node.outputs or node.outputs[0].name in self.outputs or len(reads) != 1:
             return False
         source = reads[0]
-        made = source if source.n_bits is not None else self._quantized.get(_quantizer(node, source))
+        made = (
+            source if source.n_bits is not None else self._quantized.get(_quantizer(node, source))
+        )
         if made is None:
             return False
         readers = source.storage.readers

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from mansard.estimator.shapes.checks import check_rank, known_int, known_ints
+from mansard.estimator.shapes.checks import check_rank, known_ints
 from mansard.estimator.shapes.contrib_grouped import check_groups, head_width
 from mansard.estimator.shapes.contrib_parts import MICROSOFT
 from mansard.estimator.shapes.elementwise import same
@@ -99,14 +99,12 @@ def selected_sizes(node: Node) -> PagedSizes:
 
 @rule("DynamicSparseAttention", domain=MICROSOFT)
 def _dynamic_sparse(node: Node) -> Sequence[Spec]:
-    """[batch, queries, width], and the caches, longer by the new keys or a shared buffer."""
+    """[batch, queries, width], and the caches, which are buffers that come out as they went in."""
     check_rank(node, 0, 3)
     sizes, query = selected_sizes(node), node.input(0)
     batch, n_queries, _ = query.shape
-    past, total = node.optional(3), known_int(node, 10)
-    held = 0 if past is None else past.shape[2]
-    length = held + n_queries if total is None else max(held, total)
-    cache = (batch, sizes.kv_heads, length, sizes.width)
+    past = node.optional(3)
+    cache = (batch, sizes.kv_heads, n_queries, sizes.width) if past is None else past.shape
     return [
         (query.dtype, (batch, n_queries, sizes.heads * sizes.width)),
         (query.dtype, cache),

@@ -6,6 +6,7 @@ values, for the keys stand in the file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from mansard.estimator.element_types import FLOAT32, INT64, STRING
@@ -44,7 +45,7 @@ def length(node: Node, *names: str) -> int:
     for name in names:
         held = node.attributes.get(name)
         if isinstance(held, StoredTensor):
-            return held.n_elements
+            return math.prod(held.shape)
         if isinstance(held, tuple) and held:
             return len(held)
     raise node.error(f"none of the attributes {', '.join(names)} is given")

@@ -112,9 +112,7 @@ class Stack:
         return written
 
 
-def _run(
-    fusion: Fusion, run: Run, stack: Stack, moved: dict[int, int], lost: set[int]
-) -> None:
+def _run(fusion: Fusion, run: Run, stack: Stack, moved: dict[int, int], lost: set[int]) -> None:
     for index in fusion.idle:
         moved.setdefault(index, 0)
     for group in fusion.groups:

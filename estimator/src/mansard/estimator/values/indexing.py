@@ -31,7 +31,7 @@ def _gather_elements(node: Node, _shape: Shape) -> Array:
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
     """Where each index points: its own place, moved along ``axis``."""
     places = np.indices(indices.shape)
-    return tuple(indices if i == axis else place for i, place in enumerate(places))
+    return tuple(indices if i == axis else np.asarray(p) for i, p in enumerate(places))
 
 
 def _gather_nd(node: Node, shape: Shape) -> Array:

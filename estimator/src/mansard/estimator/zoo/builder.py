@@ -122,22 +122,23 @@ class Graph:
     def integers(self, values: Iterable[int]) -> Tensor:
         """A vector of int64 for shapes, axes and indices; equal ones are one tensor."""
         values = tuple(values)
-        return self._integer(
-            "int64_" + "x".join(map(str, values)), np.array(values, dtype=np.int64)
-        )
+        return self._integer("i" + "x".join(map(str, values)), np.array(values, dtype=np.int64))
 
     def integer(self, value: int) -> Tensor:
         """An int64 without dimensions, the index with which Gather takes one element."""
-        return self._integer(f"int64_scalar_{value}", np.array(value, dtype=np.int64))
+        return self._integer(f"scalar_{value}", np.array(value, dtype=np.int64))
 
     def number(self, value: float) -> Tensor:
         """A float32 without dimensions that is no parameter; equal ones are one tensor."""
         return self.constant(f"float32_{value:g}", np.array(value, dtype=np.float32))
 
     def constant(self, name: str, values: Array) -> Tensor:
-        """A fixed float32 tensor that is no parameter, kept in a ``Constant`` node."""
+        """A fixed tensor that is no parameter, kept in a ``Constant`` node."""
         if name not in self._constants:
-            self._constants[name] = self.node("Constant", name, [], values.shape, value=values)
+            element: ElementType = "int64" if values.dtype == np.int64 else "float32"
+            self._constants[name] = self.node(
+                "Constant", name, [], values.shape, element=element, value=values
+            )
         return self._constants[name]
 
     def _integer(self, name: str, values: Array) -> Tensor:

@@ -23,15 +23,15 @@ def densenet121() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
     g = Graph("densenet121")
     x = g.input("image", ("batch", 3, 224, 224))
-    x = conv(g, x, "features.conv0", 2 * _GROWTH, kernel=7, stride=2, padding=3, bias=False)
-    x = relu(g, batch_norm(g, x, "features.norm0"), "features.relu0")
-    x = max_pool(g, x, "features.pool0", kernel=3, stride=2, padding=1)
+    x = conv(g, x, "conv0", 2 * _GROWTH, kernel=7, stride=2, padding=3, bias=False)
+    x = relu(g, batch_norm(g, x, "norm0"), "relu0")
+    x = max_pool(g, x, "pool0", kernel=3, stride=2, padding=1)
     for block, n_layers in enumerate(_N_LAYERS, start=1):
         for index in range(1, n_layers + 1):
-            x = _dense_layer(g, x, f"features.denseblock{block}.denselayer{index}")
+            x = _dense_layer(g, x, f"block{block}.layer{index}")
         if block < len(_N_LAYERS):
-            x = _transition(g, x, f"features.transition{block}")
-    x = relu(g, batch_norm(g, x, "features.norm5"), "features.relu5")
+            x = _transition(g, x, f"transition{block}")
+    x = relu(g, batch_norm(g, x, "norm5"), "relu5")
     x = flatten(g, global_average_pool(g, x, "avgpool"), "flatten")
     g.output(linear(g, x, "classifier", 1000), "scores")
     return g

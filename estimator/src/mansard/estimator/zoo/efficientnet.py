@@ -49,7 +49,7 @@ def _efficientnet(name: str, image: int, *, width: float, depth: float) -> Graph
         for index in range(ceil(n_blocks * depth)):
             stride = first_stride if index == 0 else 1
             form = (expansion, kernel, stride, round_to_eight(channels * width))
-            x = _block(g, x, f"features.{stage}.{index}.block", form)
+            x = _block(g, x, f"features.{stage}.{index}", form)
     x = _conv(g, x, f"features.{len(_STAGES) + 1}", 4 * x.channels, kernel=1)
     x = flatten(g, global_average_pool(g, x, "avgpool"), "flatten")
     g.output(linear(g, x, "classifier.1", 1000), "scores")

@@ -54,4 +54,3 @@ def _inception(g: Graph, x: Tensor, name: str, widths: tuple[int, ...]) -> Tenso
     branch4 = max_pool(g, x, f"{name}.branch4.0", kernel=3, stride=1, padding=1, ceil_mode=True)
     branch4 = conv_relu(g, branch4, f"{name}.branch4.1", pooled)
     return concat(g, (branch1, branch2, branch3, branch4), f"{name}.concat")
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
 from mansard.estimator.zoo.layers import linear
-from mansard.estimator.zoo.tokens import reshape, take, transpose
+from mansard.estimator.zoo.tokens import squeeze, take, transpose
 
 _FEATURES = 128
 _HIDDEN = 256
@@ -39,4 +39,4 @@ def _layer(g: Graph, x: Tensor, name: str) -> Tensor:
     )
     shape = (x.shape[0], 1, x.shape[1], _HIDDEN)
     x = g.node("GRU", name, inputs, shape, hidden_size=_HIDDEN, linear_before_reset=1)
-    return reshape(g, x, f"{name}.merged", (0, -1, _HIDDEN))
+    return squeeze(g, x, f"{name}.squeeze", 1)

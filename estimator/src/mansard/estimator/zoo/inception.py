@@ -79,11 +79,9 @@ def _block_c(g: Graph, x: Tensor, name: str, width: int) -> Tensor:
 
 
 def _block_e(g: Graph, x: Tensor, name: str) -> Tensor:
+    parts = [branch(g, x, f"{name}.branch1x1", ((320, 1),))]
     three = branch(g, x, f"{name}.branch3x3", ((384, 1),))
-    parts = [
-        branch(g, x, f"{name}.branch1x1", ((320, 1),)),
-        *_both_ways(g, three, f"{name}.branch3x3"),
-    ]
+    parts += _both_ways(g, three, f"{name}.branch3x3")
     double = branch(g, x, f"{name}.branch3x3dbl", ((448, 1), (384, 3)))
     parts += _both_ways(g, double, f"{name}.branch3x3dbl")
     parts.append(pooled_branch(g, x, f"{name}.branch_pool", 192))

@@ -23,9 +23,7 @@ def conv_relu(
     padding: Size = 0,
 ) -> Tensor:
     """Convolution without bias, batch normalisation and ReLU."""
-    x = conv(
-        g, x, f"{name}.conv", channels, kernel=kernel, stride=stride, padding=padding, bias=False
-    )
+    x = conv(g, x, name, channels, kernel=kernel, stride=stride, padding=padding, bias=False)
     return relu(g, batch_norm(g, x, f"{name}.bn", epsilon=0.001), f"{name}.relu")
 
 

@@ -72,8 +72,8 @@ def batch_norm(
         x,
         g.weight(f"{name}.weight", shape, scale),
         g.weight(f"{name}.bias", shape, 0.0),
-        g.weight(f"{name}.running_mean", shape, 0.0),
-        g.weight(f"{name}.running_var", shape, 1.0),
+        g.weight(f"{name}.mean", shape, 0.0),
+        g.weight(f"{name}.var", shape, 1.0),
     )
     return g.node("BatchNormalization", name, inputs, x.shape, epsilon=epsilon, momentum=momentum)
 
@@ -105,7 +105,7 @@ def max_pool(
     )
 
 
-def average_pool(  # noqa: PLR0913 -- a pooling has this many
+def average_pool(
     g: Graph,
     x: Tensor,
     name: str,
@@ -211,7 +211,7 @@ def round_to_eight(channels: float) -> int:
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-def _window_shape(  # noqa: PLR0913 -- a window has this many
+def _window_shape(
     x: Tensor, channels: int, kernel: Size, stride: int, padding: Size, *, ceil_mode: bool = False
 ) -> Shape:
     def slide(axis: int) -> int:

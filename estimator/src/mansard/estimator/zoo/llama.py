@@ -12,11 +12,12 @@ every query head first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
-from mansard.estimator.zoo.decoders import Pair, Places, attend, extend, past, places, returns
+from mansard.estimator.zoo.decoders import Pair, attend, extend, past, places, returns
 from mansard.estimator.zoo.layers import add, concat, divide, multiply, silu
 from mansard.estimator.zoo.tokens import embedding, project, reshape, transpose, unsqueeze
 
@@ -41,9 +42,15 @@ class Sizes:
         return self.features // self.n_heads
 
 
-_TINYLLAMA = Sizes(
-    n_layers=22, n_heads=32, n_groups=4, features=2048, hidden=5632, n_tokens=32_000
-)
+class _Shared(NamedTuple):
+    """What all layers read; ``turn``: cosines and sines of the tokens' places."""
+
+    sizes: Sizes
+    mask: Tensor
+    turn: tuple[Tensor, Tensor]
+
+
+_TINYLLAMA = Sizes(n_layers=22, n_heads=32, n_groups=4, features=2048, hidden=5632, n_tokens=32_000)
 
 
 def tinyllama_1_1b() -> Graph:
@@ -58,10 +65,10 @@ def llama(name: str, sizes: Sizes) -> Graph:
     before = past(g, sizes.n_layers, sizes.n_groups, sizes.depth)
     x = embedding(g, tokens, "embed_tokens", sizes.n_tokens, sizes.features)
     where = places(g, tokens, before[0])
-    turn = _rotation(g, where.own, sizes.depth, "rotary")
+    shared = _Shared(sizes, where.mask, _rotation(g, where.own, sizes.depth, "rotary"))
     caches = []
     for index, one in enumerate(before):
-        x, cache = _attention(g, x, one, where, turn, sizes, index)
+        x, cache = _attention(g, x, one, shared, index)
         x = _feed_forward(g, x, sizes.hidden, f"layers.{index}")
         caches.append(cache)
     x = _rms_norm(g, x, "norm")
@@ -81,13 +88,13 @@ def _rms_norm(g: Graph, x: Tensor, name: str) -> Tensor:
     return multiply(g, y, g.weight(f"{name}.weight", (fixed(x, -1),), 1.0), name)
 
 
-def _rotation(g: Graph, places: Tensor, depth: int, name: str) -> tuple[Tensor, Tensor]:
+def _rotation(g: Graph, own: Tensor, depth: int, name: str) -> tuple[Tensor, Tensor]:
     """Cosines and sines of place · base^(-2i / depth), ``[sequence, depth]``, each i twice."""
     speeds = _ROTARY_BASE ** (-np.arange(0, depth, 2, dtype=np.float32) / np.float32(depth))
     rates = g.constant(f"{name}.rates", speeds.astype(np.float32))
-    row = g.node("Cast", f"{name}.cast", [places], places.shape, to=1)
+    row = g.node("Cast", f"{name}.cast", [own], own.shape, to=1)
     row = unsqueeze(g, row, f"{name}.unsqueeze", (1,))
-    shape = (places.shape[0], depth // 2)
+    shape = (own.shape[0], depth // 2)
     angles = g.node("Mul", f"{name}.angles", [row, rates], shape)
     both = concat(g, (angles, angles), f"{name}.both")
     return (
@@ -106,51 +113,46 @@ def _turn(g: Graph, x: Tensor, turn: tuple[Tensor, Tensor], name: str) -> Tensor
     return add(g, straight, multiply(g, turned, turn[1], f"{name}.across"), name)
 
 
-def _attention(  # noqa: PLR0913 -- what a layer reads
-    g: Graph,
-    x: Tensor,
-    before: Pair,
-    where: Places,
-    turn: tuple[Tensor, Tensor],
-    sizes: Sizes,
-    index: int,
+def _attention(
+    g: Graph, x: Tensor, before: Pair, shared: _Shared, index: int
 ) -> tuple[Tensor, Pair]:
-    name = f"layers.{index}.self_attn"
-    y = _rms_norm(g, x, f"layers.{index}.input_layernorm")
-    query, key, value = _project_heads(g, y, sizes, name)
-    query = _turn(g, query, turn, f"{name}.q_rotary")
-    key = _turn(g, key, turn, f"{name}.k_rotary")
+    name, features = f"layers.{index}.attn", fixed(x, -1)
+    y = _rms_norm(g, x, f"layers.{index}.norm1")
+    query, key, value = _project_heads(g, y, shared.sizes, name)
+    query = _turn(g, query, shared.turn, f"{name}.q_rotary")
+    key = _turn(g, key, shared.turn, f"{name}.k_rotary")
     cache = extend(g, before, Pair(key, value), index)
-    shared = Pair(
+    of_group = Pair(
         unsqueeze(g, cache.key, f"{name}.key.group", (2,)),
         unsqueeze(g, cache.value, f"{name}.value.group", (2,)),
     )
-    y = attend(g, query, shared, where.mask, name)
+    y = attend(g, query, of_group, shared.mask, name)
     y = transpose(g, y, f"{name}.transpose", (0, 3, 1, 2, 4))
-    y = reshape(g, y, f"{name}.merged", (0, 0, sizes.features))
-    y = project(g, y, f"{name}.o_proj", sizes.features, bias=False)
+    y = reshape(g, y, f"{name}.merged", (0, 0, features))
+    y = project(g, y, f"{name}.o_proj", features, bias=False)
     return add(g, y, x, f"{name}.add"), cache
 
 
-def _project_heads(
-    g: Graph, x: Tensor, sizes: Sizes, name: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries ``[batch, groups, heads of one, sequence, depth]``, keys and values without groups."""
+def _project_heads(g: Graph, x: Tensor, sizes: Sizes, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries ``[batch, groups, heads of one, sequence, depth]``, and keys and values.
+
+    These are ``[batch, groups, sequence, depth]``.
+    """
     n_groups, depth = sizes.n_groups, sizes.depth
     query = project(g, x, f"{name}.q_proj", sizes.features, bias=False)
     of_group = (0, 0, n_groups, sizes.n_heads // n_groups, depth)
     query = reshape(g, query, f"{name}.q_heads", of_group)
-    query = transpose(g, query, f"{name}.q_transpose", (0, 2, 3, 1, 4))
+    query = transpose(g, query, f"{name}.q", (0, 2, 3, 1, 4))
     pair = []
     for role in ("k", "v"):
         y = project(g, x, f"{name}.{role}_proj", n_groups * depth, bias=False)
         y = reshape(g, y, f"{name}.{role}_heads", (0, 0, n_groups, depth))
-        pair.append(transpose(g, y, f"{name}.{role}_transpose", (0, 2, 1, 3)))
+        pair.append(transpose(g, y, f"{name}.{role}", (0, 2, 1, 3)))
     return query, pair[0], pair[1]
 
 
 def _feed_forward(g: Graph, x: Tensor, hidden: int, name: str) -> Tensor:
-    y = _rms_norm(g, x, f"{name}.post_attention_layernorm")
+    y = _rms_norm(g, x, f"{name}.norm2")
     gate = silu(g, project(g, y, f"{name}.mlp.gate_proj", hidden, bias=False), f"{name}.mlp.act")
     up = project(g, y, f"{name}.mlp.up_proj", hidden, bias=False)
     y = multiply(g, gate, up, f"{name}.mlp.gated")

@@ -75,7 +75,7 @@ def features(
     x = hard_swish(g, _conv(g, x, "features.0", 16, kernel=3, stride=2), "features.0.2")
     place, expanded = 0, {}
     for place, form in enumerate(blocks, start=1):
-        x, expanded[place] = _block(g, x, f"features.{place}.block", form)
+        x, expanded[place] = _block(g, x, f"features.{place}", form)
     name = f"features.{place + 1}"
     return hard_swish(g, _conv(g, x, name, last), f"{name}.2"), expanded
 

@@ -103,6 +103,12 @@ def unsqueeze(g: Graph, x: Tensor, name: str, axes: tuple[int, ...]) -> Tensor:
     return g.node("Unsqueeze", name, inputs, tuple(shape), element=x.element)
 
 
+def squeeze(g: Graph, x: Tensor, name: str, axis: int) -> Tensor:
+    """``x`` without an axis of length 1."""
+    shape: Shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return g.node("Squeeze", name, [x, g.integers((axis,))], shape, element=x.element)
+
+
 def expand(g: Graph, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
     """``x`` repeated to a shape of fixed lengths."""
     return g.node("Expand", name, [x, g.integers(shape)], shape, element=x.element)
@@ -147,3 +153,11 @@ def positions(g: Graph, tokens: Tensor, name: str) -> Tensor:
     length = take(g, shape, f"{name}.length", axis=0, index=1)
     bounds = (g.integer(0), length, g.integer(1))
     return g.node("Range", name, bounds, (tokens.shape[1],), element="int64")
+
+
+def cell_middles(g: Graph, n_cells: int, name: str) -> Tensor:
+    """0.5, 1.5, … of a row of cells: a detector's grid, computed as exports do."""
+    bounds = (g.integer(0), g.integer(n_cells), g.integer(1))
+    cells = g.node("Range", f"{name}.range", bounds, (n_cells,), element="int64")
+    cells = g.node("Cast", f"{name}.cast", [cells], (n_cells,), to=1)
+    return add(g, cells, g.number(0.5), f"{name}.middles")

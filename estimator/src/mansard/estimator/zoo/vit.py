@@ -34,7 +34,7 @@ def vit_b_16() -> Graph:
     place = g.weight("encoder.pos_embedding", (1, _N_TOKENS, _FEATURES), 1 / _FEATURES)
     x = add(g, x, place, "encoder.add")
     for index in range(_N_LAYERS):
-        x = _layer(g, x, f"encoder.layers.{index}")
+        x = _layer(g, x, f"layers.{index}")
     x = layer_norm(g, x, "encoder.ln", epsilon=_EPSILON)
     g.output(linear(g, take(g, x, "first_token", axis=1, index=0), "heads.head", 1000), "scores")
     return g
@@ -55,11 +55,11 @@ def _prepend_class_token(g: Graph, x: Tensor, name: str) -> Tensor:
 
 def _layer(g: Graph, x: Tensor, name: str) -> Tensor:
     y = layer_norm(g, x, f"{name}.ln_1", epsilon=_EPSILON)
-    y = project(g, y, f"{name}.self_attention.in_proj", 3 * _FEATURES)
-    query, key, value = g.split(f"{name}.self_attention.split", y, 2, (_FEATURES,) * 3)
-    y = attention(g, (query, key, value), f"{name}.self_attention", n_heads=_N_HEADS)
-    y = project(g, y, f"{name}.self_attention.out_proj", _FEATURES)
-    x = add(g, y, x, f"{name}.self_attention.add")
+    y = project(g, y, f"{name}.attn.in_proj", 3 * _FEATURES)
+    query, key, value = g.split(f"{name}.attn.split", y, 2, (_FEATURES,) * 3)
+    y = attention(g, (query, key, value), f"{name}.attn", n_heads=_N_HEADS)
+    y = project(g, y, f"{name}.attn.out_proj", _FEATURES)
+    x = add(g, y, x, f"{name}.attn.add")
     y = layer_norm(g, x, f"{name}.ln_2", epsilon=_EPSILON)
     y = gelu(g, project(g, y, f"{name}.mlp.0", 4 * _FEATURES), f"{name}.mlp.1")
     return add(g, project(g, y, f"{name}.mlp.3", _FEATURES), x, f"{name}.mlp.add")

@@ -1,10 +1,10 @@
-"""A one-stage detector of the size and form of YOLOv8n, drawn from its published parts.
+"""One-stage detectors of the size and form of YOLOv8n and s, drawn from their published parts.
 
 Backbone of C2f blocks and spatial pyramid pooling, a two-way feature pyramid, and an
 anchor-free head: per cell 4 sides × 16 bins, decoded by the expectation over the bins
-(distribution focal loss, arXiv:2006.04388), and 80 class scores. Widths and depths are
-those of the ``n`` scale (width 0.25, depth 0.33). Non-maximum suppression is not in
-the graph, as in a plain export.
+(distribution focal loss, arXiv:2006.04388), and 80 class scores. Depths are those of
+both scales (0.33), widths 0.25 (``n``) and 0.5 (``s``). Non-maximum suppression is not
+in the graph, as in a plain export.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from mansard.estimator.zoo.layers import (
     sigmoid,
     silu,
 )
-from mansard.estimator.zoo.tokens import expand, reshape, softmax, transpose, unsqueeze
+from mansard.estimator.zoo.tokens import (
+    cell_middles,
+    expand,
+    reshape,
+    softmax,
+    transpose,
+    unsqueeze,
+)
 
 _IMAGE = 640
 _N_CLASSES = 80
@@ -33,24 +40,45 @@ _LAST_SCALE = 0.25  # of the last normalisation in a branch, see batch_norm
 
 def yolov8n() -> Graph:
     """Image ``[batch, 3, 640, 640]`` to ``[batch, 84, 8400]``: centre, size, 80 scores."""
-    g = Graph("yolov8n")
+    return _yolov8("yolov8n", 16)
+
+
+def yolov8s() -> Graph:
+    """Image ``[batch, 3, 640, 640]`` to ``[batch, 84, 8400]``: centre, size, 80 scores."""
+    return _yolov8("yolov8s", 32)
+
+
+def _yolov8(name: str, width: int) -> Graph:
+    """``width`` channels after the first convolution, twice as many at each smaller size."""
+    g = Graph(name)
     x = g.input("images", ("batch", 3, _IMAGE, _IMAGE))
-    x = _conv(g, x, "model.0", 16, kernel=3, stride=2)
-    x = _c2f(g, _conv(g, x, "model.1", 32, kernel=3, stride=2), "model.2", 32, 1, shortcut=True)
-    p3 = _c2f(g, _conv(g, x, "model.3", 64, kernel=3, stride=2), "model.4", 64, 2, shortcut=True)
-    p4 = _c2f(g, _conv(g, p3, "model.5", 128, kernel=3, stride=2), "model.6", 128, 2, shortcut=True)
-    x = _c2f(g, _conv(g, p4, "model.7", 256, kernel=3, stride=2), "model.8", 256, 1, shortcut=True)
-    p5 = _pyramid_pooling(g, x, "model.9", 256)
-    x = concat(g, (_double(g, p5, "model.10"), p4), "model.11")
-    n4 = _c2f(g, x, "model.12", 128, 1)
-    x = concat(g, (_double(g, n4, "model.13"), p3), "model.14")
-    n3 = _c2f(g, x, "model.15", 64, 1)
-    x = concat(g, (_conv(g, n3, "model.16", 64, kernel=3, stride=2), n4), "model.17")
-    n4 = _c2f(g, x, "model.18", 128, 1)
-    x = concat(g, (_conv(g, n4, "model.19", 128, kernel=3, stride=2), p5), "model.20")
-    n5 = _c2f(g, x, "model.21", 256, 1)
-    g.output(_detect(g, (n3, n4, n5), "model.22"), "output0")
+    levels = _pyramid(g, _backbone(g, x, [width << depth for depth in range(5)]))
+    g.output(_detect(g, levels, "model.22"), "output0")
     return g
+
+
+def _backbone(g: Graph, x: Tensor, widths: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Features at an eighth, a sixteenth and a 32nd of the image's side."""
+    x = _conv(g, x, "model.0", widths[0], kernel=3, stride=2)
+    kept = []
+    for stage, (width, depth) in enumerate(zip(widths[1:], (1, 2, 2, 1), strict=True)):
+        x = _conv(g, x, f"model.{2 * stage + 1}", width, kernel=3, stride=2)
+        x = _c2f(g, x, f"model.{2 * stage + 2}", width, depth, shortcut=True)
+        kept.append(x)
+    return kept[1], kept[2], _pyramid_pooling(g, x, "model.9", widths[4])
+
+
+def _pyramid(g: Graph, levels: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """What the three levels tell each other, from coarse to fine and back."""
+    p3, p4, p5 = levels
+    x = concat(g, (_double(g, p5, "model.10"), p4), "model.11")
+    n4 = _c2f(g, x, "model.12", p4.channels, 1)
+    x = concat(g, (_double(g, n4, "model.13"), p3), "model.14")
+    n3 = _c2f(g, x, "model.15", p3.channels, 1)
+    x = concat(g, (_conv(g, n3, "model.16", p3.channels, kernel=3, stride=2), n4), "model.17")
+    n4 = _c2f(g, x, "model.18", p4.channels, 1)
+    x = concat(g, (_conv(g, n4, "model.19", p4.channels, kernel=3, stride=2), p5), "model.20")
+    return n3, n4, _c2f(g, x, "model.21", p5.channels, 1)
 
 
 def _conv(
@@ -163,10 +191,7 @@ def _anchors(g: Graph, levels: tuple[Tensor, ...], name: str) -> Tensor:
     parts = []
     for index, level in enumerate(levels):
         side, inner = fixed(level, 2), f"{name}.{index}"
-        bounds = (g.integer(0), g.integer(side), g.integer(1))
-        cells = g.node("Range", f"{inner}.range", bounds, (side,), element="int64")
-        cells = g.node("Cast", f"{inner}.cast", [cells], (side,), to=1)
-        middles = add(g, cells, g.number(0.5), f"{inner}.middles")
+        middles = cell_middles(g, side, inner)
         columns = expand(g, middles, f"{inner}.columns", (side, side))
         rows = unsqueeze(g, middles, f"{inner}.column", (1,))
         rows = expand(g, rows, f"{inner}.rows", (side, side))

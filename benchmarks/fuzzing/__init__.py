@@ -1,0 +1,1 @@
+"""Damaging real models, and seeing that the scorer ends well on each."""

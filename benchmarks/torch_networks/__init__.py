@@ -1,0 +1,1 @@
+"""What torch_counts.py compares: networks, PyTorch's counts of them, exported files."""

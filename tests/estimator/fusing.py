@@ -1,0 +1,61 @@
+"""Fused groups of small models, for the tests of this folder."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.core.precision import Precision
+from mansard.estimator.context import find_formulas
+from mansard.estimator.dimensions import bind
+from mansard.estimator.fusion import Fusion, fuse
+from mansard.estimator.given import Given
+from mansard.estimator.loading import load
+from mansard.estimator.propagation import propagate
+from mansard.estimator.tensors import Node, Tensor
+from mansard.estimator.walk import walk
+from tests.estimator.models import model
+
+
+class Fused(msgspec.Struct, frozen=True, eq=False):
+    """A placed network and its groups."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+    fusion: Fusion
+
+    def kernels(self) -> list[str]:
+        """The operators of each group that moves bytes, in the order they run."""
+        names = {each.node.index: each.node.op_type for each in walk(self.nodes)}
+        return [
+            "+".join(names[index] for index in group.indexes)
+            for group in self.fusion.groups
+            if group.reads or group.writes
+        ]
+
+    def moved(self) -> list[tuple[int, int]]:
+        """Bytes that each of these groups reads and writes."""
+        return [
+            (group.read_bytes, group.write_bytes)
+            for group in self.fusion.groups
+            if group.reads or group.writes
+        ]
+
+    def total_bytes(self) -> int:
+        return sum(map(sum, self.moved()))
+
+
+def fuse_model(data: bytes, precision: Precision | None = None, batch: int | None = None) -> Fused:
+    """The groups of an ONNX file."""
+    loaded = load(data, "model")
+    binding = bind(loaded.model, Given(batch=batch))
+    network = propagate(loaded.model, binding, loaded.prepared)
+    formulas = find_formulas(each.node for each in walk(network.nodes))
+    outputs = tuple(output.name for output in loaded.model.outputs)
+    fusion = fuse(network.nodes, outputs, formulas, precision)
+    return Fused(network.nodes, tuple(binding.tensors.values()), outputs, fusion)
+
+
+def fuse_text(body: str, signature: str, stored: str = "", opset: int = 17) -> Fused:
+    """The groups of a model in ONNX's text form; its output is ``y``."""
+    return fuse_model(model(body, signature, stored, opset))
