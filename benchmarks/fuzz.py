@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from fuzzing.trial import run
 
 N_EACH = 1000  # mutants of one process
 LIMIT_S = 900.0  # of such a process: one that does not end on a signal is stuck
+ADDRESS_BYTES = 8 << 30  # so that a failure does not take the machine with it
 CORPUS, PARTS = "corpus", "parts.jsonl"  # files in the state folder
 RESULTS = ("refused on reading", "refused on scoring", "scored in part", "scored", "failed")
 
@@ -69,12 +71,16 @@ def main() -> int:
             pool.submit(_finished_part, options.state, options.seed, start, start + N_EACH)
             for start in starts
         ]
-        for n_done, done in enumerate(as_completed(waiting), 1):
-            part = done.result()
-            found[part.start] = part
-            _append(options.state, part)
-            left_s = (time.monotonic() - began_s) / n_done * (len(waiting) - n_done)
-            print(f"\r{len(found) * N_EACH} mutants, {left_s:.0f} s left ", end="", file=sys.stderr)
+        try:
+            for n_done, done in enumerate(as_completed(waiting), 1):
+                part = done.result()
+                found[part.start] = part
+                _append(options.state, part)
+                left_s = (time.monotonic() - began_s) / n_done * (len(waiting) - n_done)
+                progress = f"\r{len(found) * N_EACH} mutants, {left_s:.0f} s left "
+                print(progress, end="", file=sys.stderr)
+        finally:
+            pool.shutdown(cancel_futures=True)
     print(file=sys.stderr)
     return _report(found.values(), options.state)
 
@@ -91,6 +97,7 @@ def _options() -> argparse.Namespace:
 
 def _run_part(state: Path, seed: int, start: int, stop: int) -> Part:
     """Run in this process; the number of the mutant at hand stands in a file, should it crash."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES, ADDRESS_BYTES))
     originals = read_corpus(state / CORPUS)
     counts: dict[str, Counter[str]] = {name: Counter() for name in MUTATIONS}
     failures = []

@@ -20,7 +20,8 @@ FLOP_PER_MAC = 2
 
 def multiply_add_flop(node: NodeProto, kernel: Kernel) -> int | None:
     """2 FLOP for each multiply-add; None where no rule for the operator is written here."""
-    rule = RULES.get(node.op_type)
+    of_domain = _OF_MICROSOFT if node.domain else _OF_ONNX
+    rule = RULES.get(node.op_type) or of_domain.get(node.op_type)
     return None if rule is None else FLOP_PER_MAC * rule(node, kernel)
 
 
@@ -66,6 +67,37 @@ def _einsum(node: NodeProto, kernel: Kernel) -> int:
     return math.prod(sizes.values()) if is_sum and len(kernel.inputs) > 1 else 0
 
 
+def _fused_product(node: NodeProto, kernel: Kernel) -> int:
+    factor = kernel.inputs[0].shape
+    return kernel.outputs[0].n_elements * factor[-2 if attribute(node, "transA", 0) else -1]
+
+
+def _packed_product(node: NodeProto, kernel: Kernel) -> int:
+    return kernel.outputs[0].n_elements * int(attribute(node, "K", 0))
+
+
+def _attention(node: NodeProto, kernel: Kernel) -> int:
+    # Two products for each query: with all keys as wide as it, with all values as wide
+    # as what comes out. Of a mask nothing is saved.
+    query, key = kernel.inputs[:2]
+    if len(query.shape) == 3:
+        n_queries, n_keys = math.prod(query.shape[:2]), key.shape[1]
+    else:
+        n_queries, n_keys = math.prod(query.shape[:3]), key.shape[2]
+    if len(list(filter(None, node.input))) > 4:
+        raise NotImplementedError("attention over keys of an earlier step")
+    return n_queries * n_keys * (query.shape[-1] + kernel.outputs[0].shape[-1])
+
+
+def _projected_attention(node: NodeProto, kernel: Kernel) -> int:
+    # The projections to queries, keys and values first; then every token sees every token.
+    batch, sequence, _ = kernel.inputs[0].shape
+    if len(list(filter(None, node.input))) > 4 or attribute(node, "qkv_hidden_sizes", None):
+        raise NotImplementedError("attention over keys of an earlier step, or of other widths")
+    width = kernel.outputs[0].shape[-1]
+    return batch * sequence * (kernel.inputs[1].n_elements + 2 * sequence * width)
+
+
 def attribute(node: NodeProto, name: str, default: Any) -> Any:
     """The value of an attribute of ``node``, or ``default``."""
     found = (one for one in node.attribute if one.name == name)
@@ -86,4 +118,13 @@ RULES: dict[str, Callable[[NodeProto, Kernel], int]] = {
     "GRU": _recurrent,
     "RNN": _recurrent,
     "DynamicQuantizeLSTM": _recurrent,
+    "MatMulIntegerToFloat": _product,
+    "DynamicQuantizeMatMul": _product,
+    "FusedConv": _convolution(1),
+    "FusedGemm": _gemm,
+    "FusedMatMul": _fused_product,
+    "MatMulNBits": _packed_product,
+    "MultiHeadAttention": _attention,
 }
+_OF_MICROSOFT = {"Attention": _projected_attention}
+_OF_ONNX = {"Attention": _attention}

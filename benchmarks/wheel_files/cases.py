@@ -53,6 +53,8 @@ EXCEPTIONS: dict[str, tuple[Needs, Needs]] = {
         Needs({"num_nodes": 20, "num_edges": 44, "num_graphs": 1}, {"batch": 0}),
         Needs({"num_nodes": 60, "num_edges": 130, "num_graphs": 3}, {"batch": 2}),
     ),
+    # Exported for a batch of one.
+    "khmersm/*": (Needs(), Needs({"batch": 1, "seq": 64})),
     # Lines of text are 48 pixels high.
     "*/ch_PP-OCRv4_rec_infer.onnx": (Needs({"x[2]": 48}), Needs({"x[2]": 48})),
 }

@@ -53,6 +53,7 @@ PROJECTED = [
         {"num_heads": 2, "past_present_share_buffer": 1, "do_rotary": 1},
         check="infer",
         outputs=2,
+        shapes=("float[1,3,4]", "float[2,1,2,8,2]"),
     ),
     # each of 36 projected elements also takes a factor
     Operator(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.estimator.contrib_models import Operator
-from tests.estimator.contrib_plain_cases import MS, S, Z, ZI
+from tests.estimator.contrib_plain_cases import MS, S, Z
 
 C = "float[1,2,4,4]"  # an image of 2 channels
 W = "float[3,2,3,3]"  # to 3 channels of 2 x 2: 12 outputs of 18 multiply-adds

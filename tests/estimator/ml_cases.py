@@ -50,8 +50,8 @@ FEATURES = [
         5,
         {
             "keys_tensor": numpy_helper.from_array(np.array([1, 2])),
-            "values_tensor": numpy_helper.from_array(np.array([3, 4], np.int16)),
-            "default_tensor": numpy_helper.from_array(np.array([0], np.int16)),
+            "values_tensor": numpy_helper.from_array(np.array([3, 4])),
+            "default_tensor": numpy_helper.from_array(np.array([0])),
         },
         version=4,
     ),

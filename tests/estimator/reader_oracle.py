@@ -214,8 +214,9 @@ def _dimension(item: onnx.TensorShapeProto.Dimension, is_given: bool) -> Dimensi
 def plain(value: object) -> object:
     """A model, or a part of one, as values that compare with ``==``."""
     if isinstance(value, msgspec.Struct) and not isinstance(value, ElementType):
-        fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-        return type(value).__name__, fields
+        # A node that names an overload is one of a class of its own until functions are gone.
+        kind = ModelNode if isinstance(value, ModelNode) else type(value)
+        return kind.__name__, {name: plain(getattr(value, name)) for name in kind.__struct_fields__}
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, list(map(repr, value.reshape(-1).tolist()))
     if isinstance(value, tuple):

@@ -116,7 +116,8 @@ INDEXING = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (float[n, c, h, w] x) => (float[a, b, e] y, float[k, l] z)
 <int64[1] two = {2}, int64 zero = {0}, int64 four = {4}, int64[2] off_on = {0, 1},
- int64[2,1] ends = {0, 3}, int64[2] marks = {7, 8}, int64[2] around = {1, 2}, int64[4] order = {3, 2, 1, 0}>
+ int64[2,1] ends = {0, 3}, int64[2] marks = {7, 8}, int64[2] around = {1, 2},
+ int64[4] order = {3, 2, 1, 0}>
 {
     s = Shape(x)
     n1, c1, h1, w1 = Split<axis=0>(s)

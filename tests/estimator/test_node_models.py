@@ -91,8 +91,8 @@ def test_shapes_of_all_node_tests(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert not wrong
     assert not unexpected
-    assert counts["right"] >= 1700
     assert counts["refused"] <= len(REFUSED)
+    assert counts["right"] >= 0.99 * len(node_cases()) > 1700
     # Those whose sizes depend on data said so, and were right when told.
     assert counts["given"] >= 30
 

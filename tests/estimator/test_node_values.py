@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from mansard.estimator.operators import onnx_operators
 from tests.estimator.node_cases import NodeCase, is_plain, node_cases, place, rows_of, say
 
 
@@ -91,4 +92,5 @@ def test_work_is_that_of_the_functions_which_define_operators(
             continue
         compared[op_type] += 1
     say(capsys, f"work equal to functions': {compared.total()}, of {len(compared)} operators")
-    assert compared.keys() == {*SPELLED_OUT, *SAME_PRODUCTS}
+    listed = {name for _, name in onnx_operators()}
+    assert compared.keys() == listed.intersection((*SPELLED_OUT, *SAME_PRODUCTS))

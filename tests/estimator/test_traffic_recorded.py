@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, median
 
 import pytest
+from recorded.engines import CASES, Case, read_engine
+from recorded.operators import (
+    A100_CACHE_BYTES,
+    linear_network,
+    linears,
+    relu_network,
+    relus,
+)
 
-from benchmarks.recorded_traffic import A100_CACHE_BYTES, CASES, Case, linears, read_engine, relus
 from mansard.estimator.context import find_formulas
 from mansard.estimator.dimensions import bind
 from mansard.estimator.fusion import fuse
 from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
 from mansard.estimator.propagation import propagate
-from mansard.estimator.traffic import cached_traffic
+from mansard.estimator.traffic import cached_traffic, fused_traffic
 from tests.estimator.fusing import fuse_model
-from tests.estimator.models import model
 
 
 @pytest.mark.shared_data
@@ -39,27 +46,23 @@ def test_fused_bytes_are_those_of_tensorrts_engine(case: Case, shared_data: Path
         assert len(fused.kernels()) - len(casts) == pytest.approx(engine.n_kernels, abs=1)
 
 
-def one_operator(body: str, signature: str, stored: str = "") -> Loaded:
-    return load(model(body, signature, stored), "operator")
-
-
-def cached_bytes(loaded: Loaded, **dims: int) -> int:
+def cached_and_naive(loaded: Loaded, dims: Mapping[str, int]) -> tuple[int, int]:
+    """Cache-aware bytes, and what is read and written in all."""
     binding = bind(loaded.model, Given(dims=dims))
     network = propagate(loaded.model, binding, loaded.prepared)
     fusion = fuse(network.nodes, ("y",), find_formulas(network.nodes), None)
-    return sum(cached_traffic(fusion, A100_CACHE_BYTES).values())
+    (moved,) = fused_traffic(fusion).values()
+    (cached,) = cached_traffic(fusion, A100_CACHE_BYTES).values()
+    return cached, moved.read_bytes + moved.write_bytes
 
 
 @pytest.mark.shared_data
 def test_relus_move_what_an_a100_counted(shared_data: Path) -> None:
-    loaded = one_operator("y = Relu(x)", "float[n] x")
+    loaded = load(relu_network(), "relu")
     errors = []
     for operator in relus(shared_data):
-        n_elements = 1
-        for size in operator.shapes[0]:
-            n_elements *= size
-        if 4 * n_elements > 1_000_000:  # below, the counters' own noise shows
-            modelled = cached_bytes(loaded, n=n_elements)
+        modelled, naive = cached_and_naive(loaded, operator.dims)
+        if naive > 2_000_000:  # below, the counters' own noise shows
             errors.append(abs(modelled / operator.memory_bytes - 1))
     assert len(errors) > 3000
     assert mean(errors) < 0.003  # measured 0.0015
@@ -67,11 +70,10 @@ def test_relus_move_what_an_a100_counted(shared_data: Path) -> None:
 
 @pytest.mark.shared_data
 def test_linear_layers_move_what_an_a100_counted(shared_data: Path) -> None:
-    loaded = one_operator("y = MatMul(x, w)", "float[rows,inner] x, float[inner,columns] w")
-    errors = []
-    for operator in linears(shared_data):
-        rows, inner, columns = operator.shapes[0]
-        modelled = cached_bytes(loaded, rows=rows, inner=inner, columns=columns)
-        errors.append(abs(modelled / operator.memory_bytes - 1))
+    loaded = load(linear_network(), "linear")
+    errors = [
+        abs(cached_and_naive(loaded, operator.dims)[0] / operator.memory_bytes - 1)
+        for operator in linears(shared_data)
+    ]
     assert len(errors) > 1300
     assert median(errors) < 0.005  # measured 0.0011

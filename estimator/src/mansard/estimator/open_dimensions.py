@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.core.errors import ModelError, UsageError
+from mansard.core.errors import UsageError
 from mansard.estimator.control_flow.course import Course
 from mansard.estimator.dimensions import check_size
 from mansard.estimator.element_types import ElementType
@@ -14,24 +14,15 @@ from mansard.estimator.tensors import Node, Shape, Tensor, ValueNeededError
 Known = Sequence[tuple[ElementType, Shape]]
 
 
-def infer(node: Node) -> Sequence[Spec] | str:
-    """What ONNX's own inference says; see ``graph.inference``."""
-    from mansard.estimator.graph.inference import infer_outputs
-
-    return infer_outputs(node)
+def without_rule(node: Node) -> str:
+    """Why nothing is known of the outputs of an operator that nobody wrote a rule for."""
+    return f"{node.label}: there is no shape rule for this operator"
 
 
-def without_value(node: Node, error: ValueNeededError) -> Sequence[Spec] | str:
-    """The outputs as far as they are known although a value that steers them is not."""
-    reason = f"{node.label}: {error.what}"
-    try:
-        found = infer(node)
-    except ModelError:
-        return reason
-    if isinstance(found, str):
-        name = node.output_names[0]
-        return f"{reason}: pass --shape '{name}=AxB' with the shape of {name!r}"
-    return found
+def without_value(node: Node, error: ValueNeededError) -> str:
+    """Why nothing is known of outputs whose shape a value decides."""
+    name = node.output_names[0]
+    return f"{node.label}: {error.what}: pass --shape '{name}=AxB' with the shape of {name!r}"
 
 
 def stated(node: Node, course: Course) -> Known | None:

@@ -13,7 +13,7 @@ from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.inputs import with_value
 from mansard.estimator.looks import Look
 from mansard.estimator.model import ModelNode
-from mansard.estimator.open_dimensions import fill, infer, stated, without_value
+from mansard.estimator.open_dimensions import fill, stated, without_rule, without_value
 from mansard.estimator.sequences import RULES as SEQUENCE_RULES
 from mansard.estimator.sequences import all_weights, outputs_of, pass_on
 from mansard.estimator.shapes import find_rule
@@ -165,7 +165,7 @@ def _new_look(node: Node, course: Course) -> tuple[Look, bool] | str:
     """The look, and whether it is that of all nodes like this one; or why it is unknown."""
     rule = find_rule(node.domain, node.op_type)
     try:
-        found = infer(node) if rule is None else rule(node)
+        found = without_rule(node) if rule is None else rule(node)
     except ValueNeededError as error:
         found = without_value(node, error)
     # Where nobody else can tell, the person who asks may.

@@ -15,7 +15,11 @@ Unit = Literal["tensor core", "CUDA core", "none"]
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ , "Warp Matrix Functions".
 _TENSOR_CORE = frozenset({"fp16", "bf16", "fp8", "int8", "int4"})
 
-_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}
+_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1} | {
+    "FusedConv": 1,
+    "NhwcConv": 1,
+    "NhwcFusedConv": 1,
+}
 
 
 def unit_of(node: Node, cost: Cost, precision: str) -> Unit:

@@ -25,7 +25,7 @@ def quantized_tensors(nodes: Iterable[Node]) -> dict[str, ElementType]:
     """The element type behind each dequantised tensor, by its name."""
     behind: dict[str, ElementType] = {}
     for node in nodes:
-        if node.op_type == "DequantizeLinear":
+        if node.op_type.endswith("DequantizeLinear"):  # TensorRT has some of its own
             source = node.optional(0)
             if source is not None and node.outputs:
                 behind[node.outputs[0].name] = source.dtype

@@ -126,7 +126,7 @@ def hash_ngrams(node: Node) -> Cost:
     Each hash of it takes a division, and an addition where there are offsets.
     """
     longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
-    mixing = sum(2 * n - 1 for n in range(2, longest + 1))
+    mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
     offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
     hashes = (longest - 1) * heads * (1 + offsets)
     return Cost(simple=node.input(0).n_elements * (mixing + hashes))
@@ -137,7 +137,8 @@ def detect_bifurcation(node: Node) -> Cost:
     """A comparison for each predicted token, and n for each place of an n-gram's search."""
     predicted = node.optional(3)
     shortest, longest = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
-    searched = node.input(0).n_elements * sum(range(shortest, longest + 1))
+    lengths = max(longest - shortest + 1, 0) * (shortest + longest) // 2
+    searched = node.input(0).n_elements * lengths
     return Cost(simple=searched + (0 if predicted is None else predicted.n_elements))
 
 

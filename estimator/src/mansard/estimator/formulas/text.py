@@ -23,6 +23,9 @@ def decode_image(node: Node) -> Cost:  # noqa: ARG001
     return NOTHING
 
 
+_LONGEST = 1000
+
+
 @register("TfIdfVectorizer")
 def tfidf(node: Node) -> Cost:
     """An addition for each n-gram of the input, a factor or comparison for each output.
@@ -34,11 +37,13 @@ def tfidf(node: Node) -> Cost:
     length = data.shape[-1]
     n_rows = data.n_elements // length if length else 0
     shortest, longest = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
-    skips = range(node.integer("max_skip_count", 0) + 1)
+    n_skips = node.integer("max_skip_count", 0) + 1
+    if max(longest, n_skips) > _LONGEST:
+        raise node.error(f"n-grams of {longest} words or skips of {n_skips - 1} are absurd")
     n_grams = sum(
         max(length - (size - 1) * (skip + 1), 0)
         for size in range(max(shortest, 1), longest + 1)
-        for skip in (skips if size > 1 else range(1))
+        for skip in range(n_skips if size > 1 else 1)
     )
     last = 0 if node.text("mode", "TF") == "TF" else n_outputs
     return Cost(simple=n_rows * n_grams + last)

@@ -31,22 +31,27 @@ def account(draft: Draft, drafts: Drafts, precision: Precision | None) -> Group:
         return Group(nodes[head].index, indexes, is_known=False)
     if roles[head] is Role.FREE:
         return Group(nodes[head].index, indexes)
-    reads: dict[Storage, int] = {}
-    writes: dict[Storage, int] = {}
-    seen: set[Part] = set()
+    reads: Amounts = {}
+    writes: Amounts = {}
     for place in places:
-        for part, n_bytes in _read_amounts(place, draft, drafts, precision):
-            storage = part.storage
-            if part in seen or storage.maker is draft:
-                continue
-            seen.add(part)
-            if storage.home is not None:
-                storage = home_of(storage)
-            reads[storage] = reads.get(storage, 0) + n_bytes
-        for part, n_bytes in _written_amounts(place, draft, drafts, precision):
-            home = home_of(part.storage)
-            writes[home] = writes.get(home, 0) + n_bytes
-    return Group(nodes[head].index, indexes, _capped(reads), _capped(writes))
+        if place in wiring.special:
+            reads.update(_read_amounts(place, draft, drafts, precision))
+            writes.update(_written_amounts(place, draft, drafts, precision))
+        else:
+            _add_plain(place, draft, drafts, reads, writes)
+    return Group(nodes[head].index, indexes, _accesses(reads), _accesses(writes))
+
+
+def _add_plain(place: int, draft: Draft, drafts: Drafts, reads: Amounts, writes: Amounts) -> None:
+    """All that an ordinary operator reads from outside, and what leaves the group."""
+    wiring = drafts.wiring
+    for parts in (wiring.reads[place], wiring.weights[place]):
+        for part in parts:
+            if part.storage.maker is not draft:
+                reads[part] = part.n_bytes or 0
+    for part in wiring.writes[place]:
+        if _leaves(part.storage, draft, drafts):
+            writes[part] = part.n_bytes or 0
 
 
 def _read_amounts(
@@ -70,7 +75,7 @@ def _read_amounts(
         if node.op_type == "BatchNormalization":
             stored = stored[: _vectors_left(draft, drafts)]
         amounts.update((part, part.n_bytes or 0) for part in stored)
-    return amounts.items()
+    return [(part, n) for part, n in amounts.items() if part.storage.maker is not draft]
 
 
 def _stands_with(storage: Storage, place: int, drafts: Drafts) -> bool:
@@ -142,12 +147,15 @@ def _touch_less(amounts: Amounts, n_bytes: int) -> None:
         n_bytes -= taken
 
 
-def _capped(amounts: dict[Storage, int]) -> tuple[Access, ...]:
-    """No more of a storage than it has: parts of it may overlap."""
-    return tuple(
-        [
-            (storage, min(n_bytes, storage.n_bytes or 0))
-            for storage, n_bytes in amounts.items()
-            if n_bytes
-        ]
-    )
+def _accesses(amounts: Amounts) -> tuple[Access, ...]:
+    """Parts of one storage together; no more of it than it has, as they may overlap."""
+    found: dict[Storage, int] = {}
+    for part, n_bytes in amounts.items():
+        storage = part.storage
+        if storage.home is not None:
+            storage = home_of(storage)
+        if storage in found:
+            found[storage] = min(found[storage] + n_bytes, storage.n_bytes or 0)
+        elif n_bytes:
+            found[storage] = n_bytes
+    return tuple(found.items())

@@ -36,7 +36,7 @@ def group_nodes(wiring: Wiring) -> Drafts:
             draft = _product_group(place, drafts)
         elif role is Role.ROW:
             draft = _row_group(place, drafts)
-        elif role is Role.MOVE:
+        elif role is Role.MOVE or (role is Role.JOIN and _is_roll(place, wiring)):
             draft = _move_group(place, drafts)
         else:
             draft = Draft(Kind.CLOSED)
@@ -108,13 +108,21 @@ def _absorb_maps(place: int, draft: Draft, feeding: Feeding, drafts: Drafts) -> 
 def _move_group(place: int, drafts: Drafts) -> Draft:
     """Moves follow maps; a permutation is how a row or attention writes its result."""
     nodes = drafts.wiring.nodes
+    is_permuting = nodes[place].op_type in ("Concat", "Transpose")
     for _, draft in _feeding(place, drafts):
         if draft.kind <= Kind.MOVE and nodes[draft.place].op_type not in _CONVERTERS:
             draft.kind = Kind.MOVE
             return draft
-        if draft.kind in (Kind.ROW, Kind.ATTENTION) and nodes[place].op_type == "Transpose":
+        if draft.kind in (Kind.ROW, Kind.ATTENTION) and is_permuting:
             return draft
     return Draft(Kind.MOVE)
+
+
+def _is_roll(place: int, wiring: Wiring) -> bool:
+    """Whether a Concat puts the parts of one tensor together in another order."""
+    parts = wiring.reads[place]
+    storages = {part.storage for part in parts}
+    return len(storages) == 1 and len(parts) > 1 and not wiring.weights[place]
 
 
 def _row_group(place: int, drafts: Drafts) -> Draft:

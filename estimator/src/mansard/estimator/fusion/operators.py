@@ -28,6 +28,7 @@ class Role(IntEnum):
 
 _MICROSOFT = "com.microsoft"
 _FREE = ("Sequence", "Optional")
+_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 MAX_ROW = 1 << 16  # elements of a row that a kernel holds on chip between two uses
 
 _POINTWISE = (
@@ -84,24 +85,28 @@ _ROLES: dict[tuple[str, str], Role] = {
 }
 
 
-def find_role(node: Node, formula: Formula | None) -> Role:
-    """The role of ``node``, as its operator and its attributes have it."""
-    if node.bodies:
-        return Role.FREE
+def usual_role(domain: str, op_type: str, formula: Formula | None) -> Role:
+    """The role of an operator, whatever its attributes."""
     if formula is not None and formula.is_view:
-        return Role.FREE if node.op_type.startswith(_FREE) else Role.VIEW
-    role = _ROLES.get((node.domain, node.op_type), Role.SOLID)
-    if role is Role.MOVE:
-        return Role.VIEW if _is_part(node) else role
-    if role is Role.ROW:
-        return role if _fits_on_chip(node) else Role.SOLID
-    if role is Role.POINTWISE and node.op_type == "DequantizeLinear":
+        return Role.FREE if op_type in _CONTROL or op_type.startswith(_FREE) else Role.VIEW
+    if op_type == "DequantizeLinear":
         return Role.VIEW  # its readers take the integers and scale them
-    return role
+    return _ROLES.get((domain, op_type), Role.SOLID)
+
+
+def actual_role(node: Node, usual: Role) -> Role:
+    """The role of ``node``, as its attributes and shapes have it."""
+    if usual is Role.MOVE:
+        return Role.VIEW if _is_part(node) else usual
+    if usual is Role.ROW:
+        return usual if _fits_on_chip(node) else Role.SOLID
+    return usual
 
 
 def _is_part(node: Node) -> bool:
-    """Whether the output is a part of the input that a kernel can read where it stands."""
+    """Whether the output is a part of the input, or all of it, as a kernel can read it there."""
+    if node.op_type in ("Expand", "Pad", "Tile"):
+        return node.input(0).shape == node.output.shape and not node.input(0).unknown
     if node.op_type == "Slice":
         steps = node.optional(4)
         if steps is None:

@@ -7,9 +7,10 @@ Everything that can be computed before data is there is stored, and only read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
 
 from mansard.estimator.cost import Formula
-from mansard.estimator.fusion.operators import Role, find_role
+from mansard.estimator.fusion.operators import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Constants, Part, Storage
 from mansard.estimator.tensors import Node, Origin, Tensor
 
@@ -21,6 +22,7 @@ _COMMUTING = frozenset(
     {"Concat", "DepthToSpace", "Expand", "Gather", "MaxPool", "Pad", "Slice", "SpaceToDepth"}
     | {"Tile", "Transpose"}
 )
+_PLACING = (Role.JOIN, Role.PLACE)
 _DATA = Origin.DATA
 
 
@@ -29,6 +31,7 @@ class Wiring:
 
     ``idle``: constants and views, with the part that a view refers to. ``unknown``:
     places that touch a tensor of unknown size, or whose operator has no formula.
+    ``special``: those that do not read and write just all of their tensors.
     """
 
     def __init__(
@@ -47,14 +50,16 @@ class Wiring:
         self.weights: list[list[Part]] = []  # what is stored
         self.writes: list[list[Part]] = []
         self.unknown: set[int] = set()
+        self.special: set[int] = set()
         self.idle: list[tuple[Node, Part | None]] = []
         self.outer, self.constants = outer, constants
         self.outputs = frozenset(outputs)
         self.parts: dict[str, Part | None] = dict.fromkeys(inputs)
         self._local: set[Storage] = set()  # this graph's own
         self._quantized: dict[tuple[object, ...], Part] = {}
+        operators = {key: (formula, usual_role(*key, formula)) for key, formula in formulas.items()}
         for node in nodes:
-            self._add(node, formulas[node.domain, node.op_type])
+            self._add(node, *operators[node.domain, node.op_type])
         for name in self.outputs:
             part = self.parts.get(name)
             if part is not None:
@@ -78,20 +83,23 @@ class Wiring:
         return self.outer.known(name)
 
     def _new(self, tensor: Tensor, n_bits: int | None) -> Part:
-        n_bytes = self._size(tensor, n_bits)
-        storage = Storage(n_bytes, 0 if n_bytes is None else tensor.n_elements)
+        n_bytes, n_elements = self._size(tensor, n_bits)
+        storage = Storage(n_bytes, n_elements)
         if self.outer is not None:
             self._local.add(storage)
         return Part(storage, n_bytes, n_bits)
 
-    def _size(self, tensor: Tensor, n_bits: int | None) -> int | None:
+    def _size(self, tensor: Tensor, n_bits: int | None) -> tuple[int | None, int]:
+        """Bytes, if they are known, and elements."""
         if tensor.unknown:
-            return None
-        if n_bits is None:
-            return tensor.n_bytes(self.constants.precision)
-        return (tensor.n_elements * n_bits + 7) // 8
+            return None, 0
+        if tensor.items is not None:
+            return tensor.n_bytes(self.constants.precision), 0
+        n_elements = prod(tensor.shape)
+        width = n_bits or tensor.dtype.width_bits(self.constants.precision)
+        return (n_elements * width + 7) // 8, n_elements
 
-    def _add(self, node: Node, formula: Formula | None) -> None:
+    def _add(self, node: Node, formula: Formula | None, role: Role) -> None:
         for output in node.outputs:
             if output.origin is _DATA:
                 break
@@ -99,7 +107,8 @@ class Wiring:
             self.idle.append((node, None))
             self.constants.note(node)
             return
-        role = find_role(node, formula)
+        if role is Role.MOVE or role is Role.ROW:
+            role = actual_role(node, role)
         if role is Role.VIEW:
             if self._refer(node):
                 return
@@ -116,7 +125,7 @@ class Wiring:
             if any(output.name in self.outputs for output in node.outputs):
                 return False
             for output in node.outputs:
-                n_bytes = self._size(output, whole.n_bits)
+                n_bytes, _ = self._size(output, whole.n_bits)
                 self.parts[output.name] = Part(whole.storage, n_bytes, whole.n_bits)
         else:
             if node.op_type == "DequantizeLinear":
@@ -137,8 +146,15 @@ class Wiring:
             self._quantized[_quantizer(node, reads[0])] = writes[0]
         if formula is None:
             self.unknown.add(place)
-        else:
-            for part in (*reads, *weights, *writes):
+        elif (
+            role in _PLACING
+            or formula.reads is not None
+            or formula.writes is not None
+            or node.op_type == "BatchNormalization"
+        ):
+            self.special.add(place)
+        for parts in (reads, weights, writes):
+            for part in parts:
                 if part.n_bytes is None:
                     self.unknown.add(place)
         self.nodes.append(node)

@@ -40,7 +40,7 @@ class _Names(dict[bytes, str]):
 
 
 # Inputs, outputs, name, type, domain, attributes, and how many bytes were skipped.
-_Parts = tuple[list[str], list[str], str, str, str, dict[str, object], int]
+_Parts = tuple[list[str], list[str], bytes, bytes, bytes, dict[str, object], int]
 
 
 class NodeReader:
@@ -59,17 +59,25 @@ class NodeReader:
 
     def read(self, index: int, data: bytes, opsets: Mapping[str, int]) -> ModelNode:
         """The NodeProto in ``data``; ``opsets`` are versions by domain."""
-        parts = self._usual(data)
+        try:
+            parts = self._usual(data)
+        except IndexError:
+            raise damaged() from None
         if parts is None:
             return self._read_unusual(index, data, opsets)
         inputs, outputs, name, op_type, domain, attributes, n_skipped = parts
         self._budget.read(len(data) - n_skipped)
-        # Many exporters leave names empty; the first output then tells nodes apart.
-        name = name or next(filter(None, outputs), "")
-        domain = normal_domain(domain) if domain else ""
-        opset = opsets.get(domain, 1)
+        normal = normal_domain(self._names[domain]) if domain else ""
         node = ModelNode(
-            index, name, op_type, domain, tuple(inputs), tuple(outputs), attributes, opset
+            index,
+            # Many exporters leave names empty; the first output then tells nodes apart.
+            name.decode() or next(filter(None, outputs), ""),
+            self._names[op_type],
+            normal,
+            tuple(inputs),
+            tuple(outputs),
+            attributes,
+            opsets.get(normal, 1),
         )
         if self._holds_graphs:
             self._holds_graphs = False
@@ -89,44 +97,40 @@ class NodeReader:
         attributes: dict[str, object] = {}
         name = op_type = domain = b""
         position, end, n_skipped = 0, len(data), 0
-        try:
-            while position < end:
-                key, size = data[position], data[position + 1]
-                position += 2
-                if size > 127:
-                    if key not in _USUAL:
-                        return None
-                    if data[position] < 128:  # two bytes are usual, and not worth a call
-                        size += (data[position] - 1) << 7
-                        position += 1
-                    else:
-                        size, position = varint(data, position - 1)
-                stop = position + size
-                if key == _INPUT:
-                    inputs.append(names[data[position:stop]])
-                elif key == _ATTRIBUTE:
-                    content = data[position:stop]
-                    found = known.get(content) or self._attribute(content, name, outputs)
-                    attributes[found[0]] = found[1]
-                elif key == _OUTPUT:
-                    outputs.append(names[data[position:stop]])
-                elif key == _NAME:
-                    name = data[position:stop]
-                elif key == _OPERATOR:
-                    op_type = data[position:stop]
-                elif key in _SKIPPED:
-                    n_skipped += size
-                elif key == _DOMAIN:
-                    domain = data[position:stop]
-                else:
+        while position < end:
+            key, size = data[position], data[position + 1]
+            position += 2
+            if size > 127:
+                if key not in _USUAL:
                     return None
-                position = stop
-        except IndexError:
-            raise damaged() from None
+                if data[position] < 128:  # two bytes are usual, and not worth a call
+                    size += (data[position] - 1) << 7
+                    position += 1
+                else:
+                    size, position = varint(data, position - 1)
+            stop = position + size
+            if key == _INPUT:
+                inputs.append(names[data[position:stop]])
+            elif key == _ATTRIBUTE:
+                content = data[position:stop]
+                found = known.get(content) or self._attribute(content, name, outputs)
+                attributes[found[0]] = found[1]
+            elif key == _OUTPUT:
+                outputs.append(names[data[position:stop]])
+            elif key == _NAME:
+                name = data[position:stop]
+            elif key == _OPERATOR:
+                op_type = data[position:stop]
+            elif key in _SKIPPED:
+                n_skipped += size
+            elif key == _DOMAIN:
+                domain = data[position:stop]
+            else:
+                return None
+            position = stop
         if position != end:
             raise damaged()
-        label = name.decode()
-        return inputs, outputs, label, names[op_type], names[domain], attributes, n_skipped
+        return inputs, outputs, name, op_type, domain, attributes, n_skipped
 
     def _attribute(self, data: bytes, name: bytes, outputs: list[str]) -> tuple[str, object]:
         label = name.decode("utf-8", "replace") or next(filter(None, outputs), "")

@@ -125,13 +125,15 @@ def _skip_short(window: bytes, at: int, end: int) -> tuple[int, int]:
     while at < last:
         if window[at] not in _ORDINARY:
             break
-        size = window[at + 1]
+        size, start = window[at + 1], at + 2
         if size > 127:
-            size += (window[at + 2] - 1) << 7
+            size += (window[start] - 1) << 7
             if size > SHORT_BYTES:  # of three bytes too: the second is above 127 then
                 break
-            at += 1
-        at += 2 + size
+            start += 1
+        if start + size > end:
+            break
+        at = start + size
         n_fields += 1
     return at, n_fields
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mansard.estimator.tensors import Node, Shape, Tensor
+from mansard.estimator.tensors import MAX_RANK, Node, Shape, Tensor
 
 # Why shapes contradict where the file itself is right.
 BAKED_IN = (
@@ -29,6 +29,13 @@ def known_int(node: Node, position: int) -> int | None:
     if tensor.value.size != 1:
         raise node.error(f"input {tensor.name!r} must hold one number")
     return int(tensor.value.reshape(-1)[0])
+
+
+def open_shape(node: Node, rank: int) -> tuple[None, ...]:
+    """A shape of so many dimensions, all of which depend on data."""
+    if rank > MAX_RANK:
+        raise node.error(f"its output would have {rank} dimensions")
+    return (None,) * max(rank, 0)
 
 
 def check_types(node: Node, first: Tensor, others: Iterable[Tensor]) -> None:

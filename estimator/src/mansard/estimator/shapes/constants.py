@@ -12,7 +12,7 @@ import numpy as np
 
 from mansard.estimator.element_types import FLOAT32, INT32, INT64, STRING, ElementType
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.shapes.checks import check_rank, known_ints
+from mansard.estimator.shapes.checks import check_rank, known_ints, open_shape
 from mansard.estimator.shapes.elementwise import element_type
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node, Shape
@@ -30,7 +30,7 @@ def _constant_of_shape(node: Node) -> Sequence[Spec]:
     dtype = fill.dtype if isinstance(fill, StoredTensor) else FLOAT32
     shape = known_ints(node, 0)
     if shape is None:
-        return [(dtype, (None,) * node.input(0).n_elements)]
+        return [(dtype, open_shape(node, node.input(0).n_elements))]
     if any(size < 0 for size in shape):
         raise node.error(f"shape {list(shape)} has a negative dimension")
     return [(dtype, shape)]

@@ -26,7 +26,7 @@ from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.shapes.windows import conv_shape, window_shape
 from mansard.estimator.tensors import Node, Shape, Tensor
 
-ALIGNMENT = 8  # channels of a block on processors with 256-bit vectors
+ALIGNMENT = 16  # channels of a block with 512-bit vectors; narrower ones may have up to 8 fewer
 
 
 @rule("FusedConv", domain=MICROSOFT)

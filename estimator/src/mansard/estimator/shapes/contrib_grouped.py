@@ -129,14 +129,13 @@ def sparse_pairs(node: Node) -> int:
     if rows.value is None or rows.rank != 2:
         return sizes.n_pairs * sizes.heads
     block, layouts = required(node, "sparse_block_size"), rows.value
+    first, last = sizes.n_past // block, (sizes.n_keys - 1) // block
+    if last + 1 >= layouts.shape[1]:
+        raise node.error(f"{sizes.n_keys} keys are outside a mask of {layouts.shape[1] - 1} rows")
     total = 0
-    for position in range(sizes.n_past, sizes.n_keys):
-        place = position // block
-        if place + 1 >= layouts.shape[1]:
-            raise node.error(
-                f"position {position} is outside a mask of {layouts.shape[1] - 1} rows"
-            )
+    for place in range(first, last + 1):
+        start, end = max(place * block, sizes.n_past), min((place + 1) * block, sizes.n_keys)
         blocks = layouts[:, place + 1] - layouts[:, place]
-        seen = [min(int(n) * block, sizes.n_keys) for n in blocks]
-        total += sum(seen) * (sizes.heads // max(len(seen), 1))
+        seen = sum(min(int(n) * block, sizes.n_keys) for n in blocks)
+        total += (end - start) * seen * (sizes.heads // max(len(blocks), 1))
     return sizes.batch * total

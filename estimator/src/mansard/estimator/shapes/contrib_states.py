@@ -68,8 +68,8 @@ def _attention_gate(node: Node) -> Sequence[Spec]:
 
 def delta_sizes(node: Node) -> StateSizes:
     """Sizes of a GatedDeltaNet, which has its heads in its shapes."""
-    query, key, value, state = (node.optional(i) for i in (0, 1, 2, 6))
-    assert query is not None  # noqa: S101 - the rule has read it
+    query, state = node.input(0), node.optional(6)
+    key, value = node.optional(1), node.optional(2)
     if key is None or value is None:
         if state is None or state.rank != 4:
             raise node.error("packed queries need the initial state")

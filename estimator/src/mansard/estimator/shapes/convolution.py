@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from mansard.estimator.element_types import INT32
-from mansard.estimator.shapes.checks import check_length, check_rank, known_ints
+from mansard.estimator.shapes.checks import check_length, check_rank, known_ints, open_shape
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.shapes.windows import conv_shape, pads_of, per_axis, transposed_shape
 from mansard.estimator.tensors import Node
@@ -96,7 +96,8 @@ def _col2im(node: Node) -> Sequence[Spec]:
     check_rank(node, 0, 3)
     if image is None or block is None:
         channels = None if block is None else data.shape[1] // max(math.prod(block), 1)
-        return [(data.dtype, (data.shape[0], channels, *(None,) * node.input(1).n_elements))]
+        spatial = open_shape(node, node.input(1).n_elements)
+        return [(data.dtype, (data.shape[0], channels, *spatial))]
     n = len(image)
     size = math.prod(block)
     if len(block) != n or size < 1 or data.shape[1] % size:

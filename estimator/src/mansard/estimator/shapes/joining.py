@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.estimator.shapes.checks import BAKED_IN, check_types, distinct_axes, known_ints
+from mansard.estimator.shapes.checks import (
+    BAKED_IN,
+    check_types,
+    distinct_axes,
+    known_ints,
+    open_shape,
+)
 from mansard.estimator.shapes.elementwise import broadcast, same
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node, Shape
@@ -61,9 +67,10 @@ def split_sizes(node: Node, total: int) -> Shape:
         if total % n:
             raise node.error(f"cannot split {total} elements into {n} equal parts", BAKED_IN)
         return (total // n,) * n
-    if node.integer("num_outputs", 0) < 1:
+    if "num_outputs" not in node.attributes:
         raise node.error("neither sizes nor num_outputs are given")
-    n = node.integer("num_outputs", 0)
+    if node.integer("num_outputs", 0) != n:
+        raise node.error(f"num_outputs is {node.integer('num_outputs', 0)}, it has {n} outputs")
     step = -(-total // n)
     return tuple(max(min(step, total - i * step), 0) for i in range(n))
 
@@ -72,7 +79,7 @@ def split_sizes(node: Node, total: int) -> Shape:
 def _expand(node: Node) -> Sequence[Spec]:
     data, target = node.input(0), known_ints(node, 1)
     if target is None:
-        return [(data.dtype, (None,) * max(data.rank, node.input(1).n_elements))]
+        return [(data.dtype, open_shape(node, max(data.rank, node.input(1).n_elements)))]
     if any(size < 0 for size in target):
         raise node.error(f"cannot expand to {list(target)}")
     return [(data.dtype, broadcast(node, data.shape, target))]

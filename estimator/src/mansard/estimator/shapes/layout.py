@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mansard.estimator.shapes.checks import BAKED_IN
+from mansard.estimator.shapes.checks import BAKED_IN, open_shape
 from mansard.estimator.shapes.reduction import axes_of
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node, Shape
@@ -26,7 +26,7 @@ def reshape_target(node: Node) -> Shape:
 def _reshape(node: Node) -> Sequence[Spec]:
     data = node.input(0)
     if node.opset >= 5 and node.input(1).value is None:
-        return [(data.dtype, (None,) * node.input(1).n_elements)]
+        return [(data.dtype, open_shape(node, node.input(1).n_elements))]
     target = reshape_target(node)
     if any(size < -1 for size in target) or target.count(-1) > 1:
         raise node.error(f"cannot reshape to {list(target)}")
@@ -73,7 +73,7 @@ def _flatten(node: Node) -> Sequence[Spec]:
 def _squeeze(node: Node) -> Sequence[Spec]:
     data = node.input(0)
     if node.has(1) and node.input(1).value is None:
-        return [(data.dtype, (None,) * max(data.rank - node.input(1).n_elements, 0))]
+        return [(data.dtype, open_shape(node, data.rank - node.input(1).n_elements))]
     axes = axes_of(node, 1)
     if not axes:
         return [(data.dtype, tuple([size for size in data.shape if size != 1]))]
@@ -88,7 +88,7 @@ def _squeeze(node: Node) -> Sequence[Spec]:
 def _unsqueeze(node: Node) -> Sequence[Spec]:
     data = node.input(0)
     if node.has(1) and node.input(1).value is None:
-        return [(data.dtype, (None,) * (data.rank + node.input(1).n_elements))]
+        return [(data.dtype, open_shape(node, data.rank + node.input(1).n_elements))]
     axes = axes_of(node, 1)
     if axes is None:
         raise node.error("the axes are missing")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mansard.estimator.element_types import INT64
-from mansard.estimator.shapes.checks import distinct_axes, known_int
+from mansard.estimator.shapes.checks import distinct_axes, known_int, open_shape
 from mansard.estimator.shapes.elementwise import same
 from mansard.estimator.shapes.registry import Spec, rule
 from mansard.estimator.tensors import Node
@@ -31,7 +31,7 @@ def _reduce(node: Node) -> Sequence[Spec]:
     data, keeps = node.input(0), node.integer("keepdims", 1)
     if node.has(1) and node.input(1).value is None:
         rank = data.rank if keeps else data.rank - node.input(1).n_elements
-        return [(data.dtype, (None,) * max(rank, 0))]
+        return [(data.dtype, open_shape(node, rank))]
     axes = axes_of(node, 1)
     if not axes:
         if node.integer("noop_with_empty_axes", 0):

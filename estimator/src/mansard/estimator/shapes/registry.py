@@ -29,7 +29,7 @@ def rule(*op_types: str, domain: str = "") -> Callable[[Rule], Rule]:
 
 
 def find_rule(domain: str, op_type: str) -> Rule | None:
-    """The rule of an operator, or None: ONNX's own inference is asked then."""
+    """The rule of an operator, or None where nobody wrote one."""
     return _RULES.get((domain, op_type))
 
 

@@ -56,9 +56,11 @@ def _scaled(
         raise node.error(f"{len(scales)} scales for {list(shape)}")
     if not all(0 < scale < math.inf for scale in scales):
         raise node.error(f"scales {list(scales)} must be positive")
-    for place, scale, part in zip(places, scales, crop, strict=True):
-        # In fp32, as ONNX's inference and runtimes have it: 0.7 of 10 are 7, not 6.99.
-        shape[place] = math.floor(np.float32(shape[place]) * np.float32(part) * np.float32(scale))
+    with np.errstate(all="ignore"):
+        for place, scale, part in zip(places, scales, crop, strict=True):
+            # In fp32, as ONNX's inference and runtimes have it: 0.7 of 10 are 7, not 6.99.
+            exact = np.float32(shape[place]) * np.float32(part) * np.float32(scale)
+            shape[place] = math.floor(exact)
     return tuple(shape)
 
 

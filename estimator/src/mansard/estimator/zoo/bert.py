@@ -38,15 +38,15 @@ class Sizes:
 
 def bert_base() -> Graph:
     """Token numbers, mask and segments ``[batch, sequence]`` to states and a pooled state."""
-    return bert("bert_base", Sizes(n_layers=12, n_heads=12, features=768))
+    return draw("bert_base", Sizes(n_layers=12, n_heads=12, features=768))
 
 
 def bert_large() -> Graph:
     """Token numbers, mask and segments ``[batch, sequence]`` to states and a pooled state."""
-    return bert("bert_large", Sizes(n_layers=24, n_heads=16, features=1024))
+    return draw("bert_large", Sizes(n_layers=24, n_heads=16, features=1024))
 
 
-def bert(name: str, sizes: Sizes) -> Graph:
+def draw(name: str, sizes: Sizes) -> Graph:
     """A network of the family."""
     g = Graph(name)
     shape = ("batch", "sequence")

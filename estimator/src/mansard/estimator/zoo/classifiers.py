@@ -23,7 +23,7 @@ from mansard.estimator.zoo.vgg import vgg16, vgg19
 from mansard.estimator.zoo.vit import vit_b_16
 
 _TORCHVISION = (
-    "torchvision's documentation (its GFLOPS are multiply-adds), three digits as in the metadata of "
+    "torchvision's documentation (its GFLOPS are multiply-adds), digits as in the metadata of "
     "the weights IMAGENET1K_V1; "
     "batch normalisation kept as nodes of its own, as in training"
 )

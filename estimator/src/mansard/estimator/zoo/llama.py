@@ -12,9 +12,8 @@ every query head first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import NamedTuple
-
-import numpy as np
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
 from mansard.estimator.zoo.decoders import Pair, attend, extend, past, places, returns
@@ -55,10 +54,10 @@ _TINYLLAMA = Sizes(n_layers=22, n_heads=32, n_groups=4, features=2048, hidden=56
 
 def tinyllama_1_1b() -> Graph:
     """Tokens ``[batch, sequence]`` and the past to ``[batch, sequence, 32000]`` and the present."""
-    return llama("tinyllama_1_1b", _TINYLLAMA)
+    return draw("tinyllama_1_1b", _TINYLLAMA)
 
 
-def llama(name: str, sizes: Sizes) -> Graph:
+def draw(name: str, sizes: Sizes) -> Graph:
     """A network of the family: tokens and the past to scores of all tokens and the present."""
     g = Graph(name)
     tokens = g.input("input_ids", ("batch", "sequence"), "int64")
@@ -89,9 +88,15 @@ def _rms_norm(g: Graph, x: Tensor, name: str) -> Tensor:
 
 
 def _rotation(g: Graph, own: Tensor, depth: int, name: str) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of place · base^(-2i / depth), ``[sequence, depth]``, each i twice."""
-    speeds = _ROTARY_BASE ** (-np.arange(0, depth, 2, dtype=np.float32) / np.float32(depth))
-    rates = g.constant(f"{name}.rates", speeds.astype(np.float32))
+    """Cosines and sines of place · base^(-2i / depth), ``[sequence, depth]``, each i twice.
+
+    The powers are computed, since stored numbers look like parameters.
+    """
+    bounds = (g.integer(0), g.integer(depth // 2), g.integer(1))
+    pairs = g.node("Range", f"{name}.pairs", bounds, (depth // 2,), element="int64")
+    pairs = g.node("Cast", f"{name}.pairs.cast", [pairs], pairs.shape, to=1)
+    powers = multiply(g, pairs, g.number(-2 / depth * log(_ROTARY_BASE)), f"{name}.powers")
+    rates = g.node("Exp", f"{name}.rates", [powers], powers.shape)
     row = g.node("Cast", f"{name}.cast", [own], own.shape, to=1)
     row = unsqueeze(g, row, f"{name}.unsqueeze", (1,))
     shape = (own.shape[0], depth // 2)

@@ -6,20 +6,20 @@ boxes after (non-maximum suppression, whose work depends on the data) are not in
 
 from __future__ import annotations
 
-from math import log, sqrt
+from itertools import pairwise
+from math import log
 
 import numpy as np
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
 from mansard.estimator.zoo.layers import add, batch_norm, concat, conv, divide, multiply, relu6
 from mansard.estimator.zoo.mobilenet_v3 import LARGE, Block, features
-from mansard.estimator.zoo.tokens import cell_middles, expand, reshape, softmax, transpose
+from mansard.estimator.zoo.tokens import cell_middles, expand, reshape, softmax, take, transpose
 
 _IMAGE = 320
 _N_CLASSES = 91
-_SHARES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)  # of the image's side, by level
-_RATIOS = (2, 3)  # of a box's sides, each both ways
-_N_BOXES = 2 + 2 * len(_RATIOS)  # of a cell
+_SHARES = (20, 35, 50, 65, 80, 95, 100)  # of the image's side in percent, by level
+_N_BOXES = 6  # of a cell
 _EXTRA = (512, 256, 256, 128)  # channels of the levels after the backbone
 _TAPPED = 13  # the block whose expanded tensor is the first level
 _CENTRE_WEIGHT, _SIZE_WEIGHT = 10.0, 5.0
@@ -103,6 +103,7 @@ def _decode(g: Graph, codes: Tensor, levels: list[Tensor], name: str) -> Tensor:
 
 def _default_boxes(g: Graph, levels: list[Tensor], name: str) -> tuple[Tensor, Tensor]:
     """Centres and sizes in pixels, ``[boxes, 2]``; computed, since stored they would be large."""
+    forms = _forms(g, f"{name}.forms")
     centres, sizes = [], []
     for index, level in enumerate(levels):
         side, inner = fixed(level, 2), f"{name}.{index}"
@@ -115,8 +116,8 @@ def _default_boxes(g: Graph, levels: list[Tensor], name: str) -> tuple[Tensor, T
             parts.append(expand(g, part, f"{inner}.{role}.all", grid))
         both = concat(g, parts, f"{inner}.both", axis=3)
         centres.append(reshape(g, both, f"{inner}.centres", (n_rows, 2)))
-        forms = g.constant(f"{inner}.forms", _forms(index))
-        every = expand(g, forms, f"{inner}.sizes.all", (side * side, _N_BOXES, 2))
+        own = take(g, forms, f"{inner}.forms", axis=0, index=index)
+        every = expand(g, own, f"{inner}.sizes.all", (side * side, _N_BOXES, 2))
         sizes.append(reshape(g, every, f"{inner}.sizes", (n_rows, 2)))
     return (
         concat(g, centres, f"{name}.centres", axis=0),
@@ -124,12 +125,26 @@ def _default_boxes(g: Graph, levels: list[Tensor], name: str) -> tuple[Tensor, T
     )
 
 
-def _forms(level: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Widths and heights of a cell's boxes in pixels, ``[6, 2]``, none larger than the image."""
-    share, next_share = _SHARES[level : level + 2]
-    between = sqrt(share * next_share)
-    pairs = [(share, share), (between, between)]
-    for ratio in _RATIOS:
-        long, short = share * sqrt(ratio), share / sqrt(ratio)
-        pairs += [(long, short), (short, long)]
-    return np.minimum(np.array(pairs, dtype=np.float32), 1) * np.float32(_IMAGE)
+def _forms(g: Graph, name: str) -> Tensor:
+    """Widths and heights in pixels of the boxes of a cell, ``[levels, 6, 2]``.
+
+    Two squares, of the level's share s and of its geometric mean with the next, and boxes
+    of s² with sides as 2 : 1, 1 : 2, 3 : 1 and 1 : 3; none larger than the image. Kept as
+    6 · (side in percent)², which is whole: stored fractions look like parameters.
+    """
+    whole = np.array(
+        [
+            [(6 * s * s,) * 2, (6 * s * t,) * 2]
+            + [
+                (6 * s * s * a // b, 6 * s * s * b // a)
+                for a, b in ((2, 1), (1, 2), (3, 1), (1, 3))
+            ]
+            for s, t in pairwise(_SHARES)
+        ],
+        dtype=np.int64,
+    )
+    x = g.node("Cast", f"{name}.cast", [g.constant(f"{name}.whole", whole)], whole.shape, to=1)
+    x = divide(g, x, g.number(6.0), f"{name}.square")
+    x = g.node("Sqrt", f"{name}.percent", [x], x.shape)
+    x = multiply(g, x, g.number(_IMAGE / 100), f"{name}.pixels")
+    return g.node("Min", name, [x, g.number(float(_IMAGE))], x.shape)

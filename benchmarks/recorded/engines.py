@@ -1,22 +1,21 @@
-"""What others recorded of real engines and cards: files of ../shared/data, read and told apart."""
+"""TensorRT engines that others recorded (../shared/data/trtexec), and their networks."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.recorded_networks import HALF, keras_resnet50, quantized_resnet18
+from recorded.networks import HALF, keras_resnet50, quantized_resnet18
+
 from mansard.core.precision import PRECISIONS, Precision
 from mansard.estimator import zoo
 
 _WIDTHS = {"FP32": 4, "Float": 4, "Int32": 4, "FP16": 2, "Half": 2, "Int8": 1}
 _EDGE = "fuzzylabs+edge-vision-power-estimation__"
 _TREX = "trex-v10.8.0__"
-A100_CACHE_BYTES = 20_000_000  # half of its L2
 
 
 @dataclass(frozen=True)
@@ -124,27 +123,3 @@ def _layer_bytes(layer: dict[str, list[dict[str, object]]]) -> int:
 
 def _width(text: str) -> int:
     return next(width for name, width in _WIDTHS.items() if name in text)
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One operator under Nsight Compute, from a cold cache."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    memory_bytes: float
-
-
-def relus(folder: Path) -> Iterator[Operator]:
-    """4,237 ReLUs in fp32 on an A100."""
-    shapes = json.loads((folder / "ncu/leleucas__A100_relu_shapes.json").read_text())["input_size"]
-    with (folder / "ncu/leleucas__A100_relu_ncu.csv").open(newline="") as stream:
-        for row, shape in zip(csv.DictReader(stream), shapes, strict=True):
-            yield Operator((tuple(shape),), float(row["dram__bytes.sum"]))
-
-
-def linears(folder: Path) -> Iterator[Operator]:
-    """1,381 linear layers in fp32 on an A100: rows, inputs, outputs."""
-    with (folder / "ncu/leleucas__A100_linear_ncu.csv").open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            sizes = int(row["N"]), int(row["cin"]), int(row["cout"])
-            yield Operator((sizes,), float(row["dram__bytes.sum"]))

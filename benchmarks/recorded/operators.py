@@ -1,0 +1,59 @@
+"""Operators that others ran under Nsight Compute on an A100 (../shared/data/ncu)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from onnx import TensorProto, helper
+
+A100_CACHE_BYTES = 20_000_000  # half of its L2
+
+_VALUE = helper.make_tensor_value_info
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator from a cold cache: the sizes of its network's dimensions, and what moved."""
+
+    dims: Mapping[str, int]
+    memory_bytes: float
+
+
+def relus(folder: Path) -> Iterator[Operator]:
+    """4,237 ReLUs in fp32."""
+    shapes = json.loads((folder / "ncu/leleucas__A100_relu_shapes.json").read_text())["input_size"]
+    with (folder / "ncu/leleucas__A100_relu_ncu.csv").open(newline="") as stream:
+        for row, shape in zip(csv.DictReader(stream), shapes, strict=True):
+            yield Operator({"elements": prod(shape)}, float(row["dram__bytes.sum"]))
+
+
+def linears(folder: Path) -> Iterator[Operator]:
+    """1,381 linear layers in fp32."""
+    with (folder / "ncu/leleucas__A100_linear_ncu.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            dims = {"rows": int(row["N"]), "inner": int(row["cin"]), "columns": int(row["cout"])}
+            yield Operator(dims, float(row["dram__bytes.sum"]))
+
+
+def relu_network() -> bytes:
+    """One ReLU of ``elements``."""
+    return _network("Relu", {"x": ["elements"]})
+
+
+def linear_network() -> bytes:
+    """A product of ``rows`` × ``inner`` and ``inner`` × ``columns``."""
+    return _network("MatMul", {"x": ["rows", "inner"], "w": ["inner", "columns"]})
+
+
+def _network(op_type: str, inputs: Mapping[str, list[str]]) -> bytes:
+    given = [_VALUE(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    node = helper.make_node(op_type, list(inputs), ["y"], "operator")
+    graph = helper.make_graph([node], "g", given, [_VALUE("y", TensorProto.FLOAT, None)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    data: bytes = proto.SerializeToString()
+    return data
