@@ -125,8 +125,11 @@ def _print_sums(rows: Sequence[Row]) -> None:
     n_nodes = sum(one.nodes for one in scored)
     n_differing = sum(len(one.differing) for one in scored)
     print(f"nodes that ran: {n_nodes}, with other figures than ours: {n_differing}")
-    real, whole = sum(one.real_bytes for one in scored), sum(one.tensor_bytes for one in scored)
-    print(f"all tensors of all kernels: {whole} bytes; free by convention: {1 - real / whole:.1%}")
+    whole, free = sum(one.tensor_bytes for one in scored), Counter[str]()
+    for one in scored:
+        free.update(one.free_bytes)
+    shares = ", ".join(f"{name} {n_bytes / whole:.1%}" for name, n_bytes in free.most_common())
+    print(f"all tensors of all kernels: {whole} bytes; of that free by convention: {shares}")
     kinds = _kinds(rows)
     print("models with", ", ".join(f"{kind}: {kinds[kind]}" for kind in WANTED))
 

@@ -168,7 +168,10 @@ def _meaning(generator: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _change_type(generator: random.Random, graph: onnx.GraphProto) -> None:
-    given = generator.choice((*graph.input, *graph.initializer))
+    declared = (*graph.input, *graph.initializer)
+    if not declared:
+        return
+    given = generator.choice(declared)
     if isinstance(given, onnx.TensorProto):
         given.data_type = generator.randrange(29)
         given.dims.append(generator.choice(_INTEGERS))

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from recorded.networks import HALF, keras_resnet50, quantized_resnet18
+from typing import Any
 
 from mansard.core.precision import PRECISIONS, Precision
 from mansard.estimator import zoo
+from recorded.networks import HALF, keras_resnet50, quantized_resnet18
 
 _WIDTHS = {"FP32": 4, "Float": 4, "Int32": 4, "FP16": 2, "Half": 2, "Int8": 1}
 _EDGE = "fuzzylabs+edge-vision-power-estimation__"
@@ -109,14 +109,13 @@ def read_engine(path: Path) -> Engine:
     return Engine(kernels, everything, n_kernels)
 
 
-def _layer_bytes(layer: dict[str, list[dict[str, object]]]) -> int:
-    moved = 0
-    for tensor in (*layer["Inputs"], *layer["Outputs"]):
-        dimensions = tensor["Dimensions"]
-        assert isinstance(dimensions, list)  # noqa: S101
-        moved += math.prod(dimensions) * _width(str(tensor["Format/Datatype"]))
+def _layer_bytes(layer: dict[str, Any]) -> int:
+    moved: int = sum(
+        math.prod(tensor["Dimensions"]) * _width(tensor["Format/Datatype"])
+        for tensor in (*layer["Inputs"], *layer["Outputs"])
+    )
     for stored in (layer.get("Weights"), layer.get("Bias")):
-        if isinstance(stored, dict):
+        if stored:
             moved += int(stored["Count"]) * _width(stored["Type"])
     return moved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,7 +47,8 @@ class Comparison:
 
     ``flop`` is that of the multiply-adds of operators for which the truth has a rule;
     ``unchecked`` are others to which the estimator gives multiply-adds. ``tensor_bytes``:
-    all real tensors of all nodes, before any convention. ``told``: what the estimator asked
+    all real tensors of all nodes; ``free_bytes``: of them, what does not count, by the
+    convention that says so. ``told``: what the estimator asked
     for because it depends on data.
     """
 
@@ -55,6 +57,7 @@ class Comparison:
     tensor_bytes: int
     differences: tuple[Difference, ...] = ()
     unchecked: tuple[str, ...] = ()
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
     told: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -77,7 +80,18 @@ def compare(labelled: Labelled, truth: Truth, given: Given) -> Comparison:
             differences.append(Difference(number, node.op_type, ours, real))
         ours_all, real_all = ours_all + ours, real_all + real
     whole = sum(node.tensor_bytes for node in truth.nodes.values())
-    return Comparison(ours_all, real_all, whole, tuple(differences), tuple(sorted(unchecked)), told)
+    free: Counter[str] = Counter()
+    for one in truth.nodes.values():
+        free[one.convention] += one.tensor_bytes - one.moved_bytes
+    return Comparison(
+        ours_all,
+        real_all,
+        whole,
+        tuple(differences),
+        tuple(sorted(unchecked)),
+        {name: n_bytes for name, n_bytes in free.items() if n_bytes},
+        told,
+    )
 
 
 def _ours(row: LayerScore | None) -> Figures:

@@ -13,17 +13,39 @@ from .labelling import bodies
 from .profiling import Kernel, RealTensor
 
 VIEWS = frozenset({"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+# Sequences hold tensors; nothing moves when one is put in or taken out.
+HOLDING = frozenset(
+    {"SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert"}
+    | {"SequenceLength", "Optional", "OptionalGetElement", "OptionalHasElement"}
+)
+# The profiler shows no sequences and maps: as much is in them as comes out or goes in.
+_WRITES_UNSEEN = frozenset({"SplitToSequence", "ZipMap"})
+_READS_UNSEEN = frozenset({"ConcatFromSequence"})
 PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
+
+
+def convention(node: NodeProto) -> str:
+    """Why ``node`` moves less than its tensors hold; empty where it does not."""
+    if any(True for _ in bodies(node)):
+        return "holders of graphs"
+    if node.op_type in VIEWS:
+        return "views"
+    if node.op_type in HOLDING:
+        return "sequences"
+    return "picks" if node.op_type in PICKING else ""
 
 
 def tensor_bytes(node: NodeProto, kernel: Kernel) -> int:
     """Every distinct input and every output, whole: no convention but that."""
-    return sum(one.n_bytes for one in (*_distinct(node, kernel), *kernel.outputs))
+    seen = sum(one.n_bytes for one in (*_distinct(node, kernel), *kernel.outputs))
+    if node.op_type in _WRITES_UNSEEN:
+        return seen + kernel.inputs[0].n_bytes
+    return seen + kernel.outputs[0].n_bytes if node.op_type in _READS_UNSEEN else seen
 
 
 def moved_bytes(node: NodeProto, kernel: Kernel) -> int:
     """What the conventions leave of ``tensor_bytes``."""
-    if node.op_type in VIEWS or any(True for _ in bodies(node)):
+    if convention(node) in {"views", "sequences", "holders of graphs"}:
         return 0
     whole = tensor_bytes(node, kernel)
     if node.op_type in PICKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .foreknown import foreknown
 from .labelling import Labelled
-from .movement import moved_bytes, tensor_bytes
+from .movement import convention, moved_bytes, tensor_bytes
 from .profiling import Feeds, Kernel, run
 from .work import multiply_add_flop
 
@@ -19,7 +19,7 @@ class NodeTruth:
 
     ``flop``: of its multiply-adds, None where no rule for its operator is written.
     ``moved_bytes``: unfused traffic by our conventions; ``tensor_bytes``: all its tensors,
-    by none.
+    by none; ``convention``: which one made the difference.
     """
 
     op_type: str
@@ -27,6 +27,7 @@ class NodeTruth:
     flop: int | None
     moved_bytes: int
     tensor_bytes: int
+    convention: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def _node_truth(labelled: Labelled, number: int, runs: list[Kernel], is_free: bo
     node = labelled.nodes[number]
     whole = sum(tensor_bytes(node, kernel) for kernel in runs)
     if is_free:
-        return NodeTruth(node.op_type, len(runs), 0, 0, whole)
+        return NodeTruth(node.op_type, len(runs), 0, 0, whole, "known beforehand")
     flops = [multiply_add_flop(node, kernel) for kernel in runs]
     flop = None if None in flops else sum(one for one in flops if one is not None)
     moved = sum(moved_bytes(node, kernel) for kernel in runs)
-    return NodeTruth(node.op_type, len(runs), flop, moved, whole)
+    return NodeTruth(node.op_type, len(runs), flop, moved, whole, convention(node))

@@ -89,6 +89,11 @@ def _attention(node: NodeProto, kernel: Kernel) -> int:
     return n_queries * n_keys * (query.shape[-1] + kernel.outputs[0].shape[-1])
 
 
+def _linear_scores(node: NodeProto, kernel: Kernel) -> int:  # noqa: ARG001
+    # One score for each class, from every feature; labels are the first output.
+    return kernel.inputs[0].n_elements * kernel.outputs[-1].shape[-1]
+
+
 def _projected_attention(node: NodeProto, kernel: Kernel) -> int:
     # The projections to queries, keys and values first; then every token sees every token.
     batch, sequence, _ = kernel.inputs[0].shape
@@ -123,6 +128,7 @@ RULES: dict[str, Callable[[NodeProto, Kernel], int]] = {
     "FusedConv": _convolution(1),
     "FusedGemm": _gemm,
     "FusedMatMul": _fused_product,
+    "LinearClassifier": _linear_scores,
     "MatMulNBits": _packed_product,
     "MultiHeadAttention": _attention,
 }

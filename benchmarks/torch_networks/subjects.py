@@ -25,7 +25,7 @@ TRANSFORMERS = {
     "mistral": "MistralConfig hidden_size=512 intermediate_size=1376 num_hidden_layers=4 "
     "num_attention_heads=8 num_key_value_heads=2",
     "t5": "T5Model num_layers=2",
-    "whisper_encoder": "WhisperModel d_model=384 encoder_attention_heads=6 "
+    "whisper": "WhisperModel d_model=384 encoder_attention_heads=6 "
     "decoder_attention_heads=6 encoder_layers=4 decoder_layers=4 encoder_ffn_dim=1536 "
     "decoder_ffn_dim=1536",
     "wav2vec2": "Wav2Vec2Config num_hidden_layers=4",

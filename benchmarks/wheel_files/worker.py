@@ -41,6 +41,7 @@ class Result(msgspec.Struct, frozen=True):
     our_bytes: int = 0
     real_bytes: int = 0
     tensor_bytes: int = 0
+    free_bytes: dict[str, int] = {}
     differing: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
@@ -126,6 +127,7 @@ def _result(path: Path, labelled: Labelled, case: Case) -> Result:
         our_bytes=found.ours.moved_bytes,
         real_bytes=found.real.moved_bytes,
         tensor_bytes=found.tensor_bytes,
+        free_bytes=dict(found.free_bytes),
         differing=tuple(map(str, found.differences)),
         unchecked=found.unchecked,
         told=tuple(f"{name}={number}" for name, number in found.told.items()),

@@ -127,5 +127,5 @@ def _data(source: Any, generator: np.random.Generator) -> np.ndarray[Any, Any]:
         return np.full(source.shape, "abc", dtype=object)
     name = _TYPES.get(kind, kind)
     if name.startswith("float"):
-        return generator.uniform(0.1, 1.0, source.shape).astype(name)
+        return np.asarray(generator.uniform(0.1, 1.0, source.shape), name)
     return np.ones(source.shape, name)

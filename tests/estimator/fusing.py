@@ -9,7 +9,7 @@ from mansard.estimator.context import find_formulas
 from mansard.estimator.dimensions import bind
 from mansard.estimator.fusion import Fusion, fuse
 from mansard.estimator.given import Given
-from mansard.estimator.loading import load
+from mansard.estimator.loading import Loaded, load
 from mansard.estimator.propagation import propagate
 from mansard.estimator.tensors import Node, Tensor
 from mansard.estimator.walk import walk
@@ -47,12 +47,21 @@ class Fused(msgspec.Struct, frozen=True, eq=False):
 
 def fuse_model(data: bytes, precision: Precision | None = None, batch: int | None = None) -> Fused:
     """The groups of an ONNX file."""
-    loaded = load(data, "model")
-    binding = bind(loaded.model, Given(batch=batch))
+    return fuse_loaded(load(data, "model"), Given(batch=batch), precision)
+
+
+def fuse_loaded(
+    loaded: Loaded,
+    given: Given,
+    precision: Precision | None = None,
+    attention_buffer_bytes: int | None = None,
+) -> Fused:
+    """The groups of a model that was read before."""
+    binding = bind(loaded.model, given)
     network = propagate(loaded.model, binding, loaded.prepared)
     formulas = find_formulas(each.node for each in walk(network.nodes))
     outputs = tuple(output.name for output in loaded.model.outputs)
-    fusion = fuse(network.nodes, outputs, formulas, precision)
+    fusion = fuse(network.nodes, outputs, formulas, precision, attention_buffer_bytes)
     return Fused(network.nodes, tuple(binding.tensors.values()), outputs, fusion)
 
 

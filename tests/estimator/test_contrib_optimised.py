@@ -99,8 +99,8 @@ def _network(channels: int) -> onnx.ModelProto:
     conv("x", "first", (channels, 3, 3, 3))
     nodes.append(helper.make_node("Relu", ["first"], ["relu"]))
     conv("relu", "depthwise", (channels, 1, 3, 3), channels)
-    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    nodes.append(helper.make_node("MaxPool", ["depthwise"], ["pool"], **pool))
+    pool = helper.make_node("MaxPool", ["depthwise"], ["pool"], kernel_shape=[2, 2], strides=[2, 2])
+    nodes.append(pool)
     conv("pool", "wide", (2 * channels, channels, 3, 3))
     conv("wide", "last", (2 * channels, 2 * channels, 3, 3))
     nodes.append(helper.make_node("Add", ["wide", "last"], ["sum"]))

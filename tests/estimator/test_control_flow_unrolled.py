@@ -36,7 +36,7 @@ class Writer:
         self.prefix = prefix
         self.nodes: list[onnx.NodeProto] = []
 
-    def add(self, op_type: str, *inputs: str, **attributes: object) -> str:
+    def add(self, op_type: str, /, *inputs: str, **attributes: object) -> str:
         name = f"{self.prefix}{op_type}{len(self.nodes)}"
         node = helper.make_node(op_type, inputs, [name], name)
         node.attribute.extend(helper.make_attribute(*pair) for pair in attributes.items())

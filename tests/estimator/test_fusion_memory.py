@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.estimator.fusing import fuse_model, fuse_text
+from tests.estimator.loops import captured_loop
 
 IMAGE = "float[1,8,4,4] x"  # 512 bytes
 KERNEL = "float[8,8,1,1] w"  # 256 bytes
@@ -166,3 +167,15 @@ def test_an_unknown_operator_and_what_it_touches_have_no_bytes() -> None:
     fused = fuse_model(proto.SerializeToString())
     known = {group.head: group.is_known for group in fused.fusion.groups}
     assert list(known.values()) == [True, False, False]
+
+
+def test_a_graph_inside_a_node_joins_no_group_around_it() -> None:
+    fused = captured_loop()
+    # both are pointwise, but one runs before the loop and the other in it
+    assert fused.kernels() == ["Neg"]
+    (loop,) = (group for group in fused.fusion.groups if group.bodies)
+    (inner,) = loop.bodies[0].passes
+    assert inner.times == 4
+    (added,) = (group for group in inner.fusion.groups if group.reads)
+    # 400 bytes of the state and 400 of what was negated once
+    assert (added.read_bytes, added.write_bytes) == (800, 400)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.estimator.fusing import fuse_text
+from mansard.estimator.given import Given
+from mansard.estimator.loading import load
+from mansard.estimator.traffic import cached_traffic
+from tests.estimator.fusing import fuse_loaded, fuse_text
+from tests.estimator.models import model
 
 ROWS = "float[4,16] x"  # 64 elements: 256 bytes
 VECTORS = "float[16] g, float[16] h"  # 64 bytes each
@@ -87,6 +91,33 @@ def test_attention_moves_queries_keys_values_and_the_result() -> None:
     assert fused.kernels() == ["Transpose+MatMul+Div+Add+Softmax+MatMul+Transpose"]
     # 64 elements each: 3 · 256, and the mask's 256; no score touches memory
     assert fused.moved() == [(4 * 256, 256)]
+
+
+QKV = "float[1,2,8,4] q, float[1,2,8,4] k, float[1,2,8,4] v"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v)",
+        "y = Attention(q, k, v)",
+    ],
+)
+def test_keys_and_values_are_read_again_for_each_block_of_queries(body: str) -> None:
+    loaded = load(model(body, QKV, opset=23), "attention")
+    # a row of a head is 4 · 4 = 16 bytes: 32 bytes hold 2 of the 8 rows, so that keys and
+    # values, 256 bytes each, are read 4 times
+    fused = fuse_loaded(loaded, Given(), attention_buffer_bytes=32)
+    assert fused.moved() == [(256 + 4 * 512, 256)]
+    # no more rows than a head is wide are taken at once: 4 of 8
+    fused = fuse_loaded(loaded, Given(), attention_buffer_bytes=1 << 20)
+    assert fused.moved() == [(256 + 2 * 512, 256)]
+    assert fuse_loaded(loaded, Given()).moved() == [(256 + 512, 256)]
+    # they come from the cache again if they fit there
+    fits, spills = (
+        sum(cached_traffic(fused.fusion, cache_bytes).values()) for cache_bytes in (1024, 500)
+    )
+    assert (fits, spills) == (768, 768 + 512)
 
 
 def test_the_softmax_of_an_attention_may_be_spelled_out() -> None:

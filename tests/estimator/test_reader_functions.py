@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
-import pytest
-from onnx import checker, helper, inliner, parser
+from onnx import checker, defs, helper, inliner, parser
 
-from mansard.core.errors import ModelError
 from mansard.estimator.graph import read_model
-from mansard.estimator.graph.limits import MAX_NAME_CHARACTERS
-from mansard.estimator.model import Model, ModelNode, Subgraph
-from tests.estimator.reader_oracle import oracle
-
-HEAD = '<ir_version: 10, opset_import: ["" : 17, "local" : 1]> g (float[2,3] x) => (float[2,3] y) '
-LOCAL = '<domain: "local", opset_import: ["" : 17, "local" : 1]> '
-
-
-def parsed(body: str, *functions: str) -> onnx.ModelProto:
-    return parser.parse_model(f"{HEAD} {{ {body} }} " + " ".join(LOCAL + f for f in functions))
-
-
-def read(body: str, *functions: str) -> Model:
-    return read_model(parsed(body, *functions).SerializeToString())
+from mansard.estimator.model import ModelNode, Subgraph
+from tests.estimator.function_models import CHOICE, parsed, read
+from tests.estimator.reader_oracle import oracle, plain
 
 
 def lines(nodes: Iterable[ModelNode]) -> list[str]:
@@ -97,12 +84,6 @@ def test_names_clash_with_nothing() -> None:
     names = [name for node in nodes for name in node.outputs]
     assert len(set(names)) == len(names) == 5
     assert nodes[3].inputs == nodes[2].outputs
-
-
-CHOICE = (
-    "r = If(c) <then_branch = t () => (float[2,3] o) { %s }, "
-    "else_branch = e () => (float[2,3] o) { o = Neg(a) }>"
-)
 
 
 def test_calls_inside_subgraphs() -> None:
@@ -198,7 +179,7 @@ def shape_of(nodes: Iterable[ModelNode], seen: dict[str, int]) -> list[object]:
             node.opset,
             [seen.setdefault(name, len(seen)) for name in (*node.inputs, *node.outputs)],
             {
-                name: shape_of(value.nodes, seen) if isinstance(value, Subgraph) else value
+                name: shape_of(value.nodes, seen) if isinstance(value, Subgraph) else plain(value)
                 for name, value in sorted(node.attributes.items())
             },
         )
@@ -206,71 +187,34 @@ def shape_of(nodes: Iterable[ModelNode], seen: dict[str, int]) -> list[object]:
     ]
 
 
-def refused(body: str, *functions: str) -> str:
-    with pytest.raises(ModelError) as caught:
-        read(body, *functions)
-    return str(caught.value)
+def test_the_same_as_onnx_writes_out_for_its_own_functions() -> None:
+    schemas: list[Any] = [schema for schema in defs.get_all_schemas() if not schema.domain]
+    bodies = [(schema, schema.function_body) for schema in schemas if schema.has_function]
+    assert len(bodies) > 20
+    for schema, body in bodies:
+        body.name, body.domain = schema.name, "local"
+        for attributes in ({}, {name: value_of(schema, name) for name in body.attribute}):
+            model = calling(body, attributes)
+            ours = read_model(model.SerializeToString())
+            theirs = oracle(inliner.inline_local_functions(model).SerializeToString())
+            assert shape_of(ours.nodes, {}) == shape_of(theirs.nodes, {}), schema.name
 
 
-def test_functions_that_call_themselves() -> None:
-    assert "'f' calls itself" in refused("y = local.f(x)", "f (a) => (b) { b = local.f(a) }")
-    around = ("f (a) => (b) { b = local.g(a) }", "g (a) => (b) { b = local.f(a) }")
-    assert "calls itself" in refused("y = local.f(x)", *around)
-
-
-def test_functions_that_explode() -> None:
-    functions = [
-        f"f{i} (a) => (b) {{ c = local.f{i - 1}(a) d = local.f{i - 1}(c) b = Relu(d) }}"
-        for i in range(1, 40)
-    ]
-    text = refused("y = local.f39(x)", "f0 (a) => (b) { b = Relu(a) }", *functions)
-    # 1 node, then twice as many and one more each time: 2^40 - 1
-    assert f"stand for {2**40 - 1} nodes" in text
-
-
-@pytest.mark.parametrize(
-    "calls", ["y = local.f149(x)", " ".join(f"y{i} = local.f{i}(x)" for i in range(150))]
-)
-def test_functions_that_nest_too_deep(calls: str) -> None:
-    functions = [f"f{i} (a) => (b) {{ b = local.f{i - 1}(a) }}" for i in range(1, 150)]
-    text = refused(calls, "f0 (a) => (b) { b = Relu(a) }", *functions)
-    assert "nest deeper than 100" in text
-
-
-def test_graphs_that_nest_too_deep_once_written_out() -> None:
-    functions = [
-        f"f{i} (a) => (r) {{ {CHOICE.replace('If(c)', 'If(a)') % f'o = local.f{i - 1}(a)'} }}"
-        for i in range(1, 60)
-    ]
-    text = refused("y = local.f59(x)", "f0 (a) => (b) { b = Relu(a) }", *functions)
-    assert "nested deeper than 32" in text
-
-
-def test_calls_that_do_not_fit() -> None:
-    assert "has 2 inputs, its function 1" in refused(
-        "y = local.f(x, x)", "f (a) => (b) { b = Relu(a) }"
-    )
-    assert "has 2 outputs, its function 1" in refused(
-        "y, z = local.f(x)", "f (a) => (b) { b = Relu(a) }"
-    )
-    assert "two functions are called 'f'" in refused(
-        "y = local.f(x)", "f (a) => (b) { b = Relu(a) }", "f (a) => (b) { b = Neg(a) }"
+def calling(body: onnx.FunctionProto, attributes: Mapping[str, Any]) -> onnx.ModelProto:
+    """A model with another node, then two that call the function."""
+    inputs = [f"x{place}" for place in range(len(body.input))]
+    nodes = [helper.make_node("Relu", ["x0"], ["h"])]
+    for mark in "yz":
+        outputs = [f"{mark}{place}" for place in range(len(body.output))]
+        nodes.append(helper.make_node(body.name, inputs, outputs, domain="local", **attributes))
+    given = [onnx.ValueInfoProto(name=name) for name in inputs]
+    return helper.make_model(
+        helper.make_graph(nodes, "g", given, []),
+        functions=[body],
+        opset_imports=[*body.opset_import, helper.make_opsetid("local", 1)],
     )
 
 
-def test_functions_that_are_broken_inside() -> None:
-    text = refused("y = local.f(x)", "f (a) => (b) { b = Add(a, ghost) }")
-    assert "reads tensor 'y/ghost', which is no input and no node writes" in text
-    text = refused("y = local.f(x)", "f (a) => (b) { c = Relu(a) }")
-    assert "no node writes the graph's output 'y'" in text
-
-
-def test_names_that_explode() -> None:
-    model = parsed("y = local.f(x)", "f (a) => (b) { b = Relu(a) }")
-    del model.functions[0].node[:]
-    names = ["a", *(f"t{i}" for i in range(1999)), "b"]
-    for given, made in pairwise(names):
-        model.functions[0].node.append(helper.make_node("Relu", [given], [made]))
-    model.graph.node[0].name = "n" * (MAX_NAME_CHARACTERS // 2000)
-    with pytest.raises(ModelError, match="make names of more than"):
-        read_model(model.SerializeToString())
+def value_of(schema: Any, name: str) -> Any:
+    values = {"FLOAT": 0.5, "INT": 1, "STRING": "text", "INTS": [1, 2], "FLOATS": [0.5]}
+    return values[schema.attributes[name].type.name]

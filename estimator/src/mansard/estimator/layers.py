@@ -22,11 +22,11 @@ from mansard.estimator.memory import Memory
 from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.summary import COUNTS
-from mansard.estimator.tensors import Node, Origin, Tensor
+from mansard.estimator.tensors import Node
 from mansard.estimator.traffic import traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
 from mansard.estimator.walk import Placed, walk
-from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, is_weight
+from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, is_weight, slots
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
 NO_COUNTS = Counts()
@@ -180,14 +180,13 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
         forward, backward, update = forward + step.forward, step.backward, step.update
         if node.index in context.training.recomputed:
             backward += forward
-    inputs, outputs = _input_bytes(node, precision), write_bytes(node, precision)
+    inputs, outputs = _input_bytes(node, formula, precision), write_bytes(node, precision)
     return Counts(forward, backward, update, inputs, outputs)
 
 
-def _input_bytes(node: Node, precision: Precision | None) -> int:
+def _input_bytes(node: Node, formula: Formula, precision: Precision | None) -> int:
     """Bytes of the distinct inputs that are not weights."""
-    return sum(t.n_bytes(precision) for t in node.distinct if not _holds_weights(t))
-
-
-def _holds_weights(tensor: Tensor) -> bool:
-    return tensor.origin is not Origin.DATA and any(map(is_weight, tensor.weights))
+    held = {
+        tensor.name for tensor, _ in slots(node, formula) if any(map(is_weight, tensor.weights))
+    }
+    return sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name not in held)

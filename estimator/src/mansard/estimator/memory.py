@@ -62,7 +62,7 @@ def memory_of(
 ) -> Memory:
     """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
     given = tuple(inputs)
-    reason = _unknown(nodes, given)
+    reason = _unknown(nodes, given) if _may_be_unknown(fusion, given) else None
     if reason is not None:
         return Memory(None, None, None, None, reason)
     held = sum(tensor.n_bytes(precision) for tensor in given)
@@ -85,14 +85,25 @@ def kv_cache_bytes(
     has_past = any(_PAST.search(tensor.name) for tensor in inputs)
     found: dict[str, int] = {}
     for node in nodes:
-        kept = _KEEPING.get((node.domain, node.op_type), ())
-        if not has_past and not kept:
+        if not has_past and "Attention" not in node.op_type:
             continue
+        kept = _KEEPING.get((node.domain, node.op_type), ())
         for position, output in enumerate(node.outputs):
             is_named = has_past and output.name in outputs and _PRESENT.search(output.name)
             if output.name and (is_named or position in kept):
                 found[output.name] = output.n_bytes(precision)
     return sum(found.values())
+
+
+def _may_be_unknown(fusion: Fusion, given: Iterable[Tensor]) -> bool:
+    return any(tensor.unknown for tensor in given) or _is_partly_unknown(fusion)
+
+
+def _is_partly_unknown(fusion: Fusion) -> bool:
+    if fusion.wiring.unknown:
+        return True
+    passes = (each for group in fusion.groups for body in group.bodies for each in body.passes)
+    return any(_is_partly_unknown(each.fusion) for each in passes)
 
 
 def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
@@ -120,11 +131,14 @@ def _peaks(fusion: Fusion) -> tuple[int, int]:
     live = shared = peak = shared_peak = 0
     taken: set[Storage] = set()
     for place, node in enumerate(wiring.nodes):
-        inner, inner_shared = _inner_peaks(inside.get(node.index, ()))
-        if inside and node.op_type == "If":
-            # A branch's results become the node's.
-            peak, shared_peak = max(peak, live + inner), max(shared_peak, shared + inner_shared)
-            inner = inner_shared = 0
+        inner = inner_shared = 0
+        if inside:
+            inner, inner_shared = _inner_peaks(inside.get(node.index, ()))
+            if node.op_type == "If":
+                # A branch's results become the node's.
+                peak = max(peak, live + inner)
+                shared_peak = max(shared_peak, shared + inner_shared)
+                inner = inner_shared = 0
         gone = dying[place]
         if gone and wiring.roles[place] is Role.POINTWISE:
             heir = _heir(gone, [part.storage for part in wiring.writes[place]])

@@ -15,11 +15,13 @@ Unit = Literal["tensor core", "CUDA core", "none"]
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ , "Warp Matrix Functions".
 _TENSOR_CORE = frozenset({"fp16", "bf16", "fp8", "int8", "int4"})
 
+# Where each convolution has its weights.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1} | {
     "FusedConv": 1,
     "NhwcConv": 1,
     "NhwcFusedConv": 1,
 }
+_DEPTHWISE = frozenset({"CausalConvWithState"})  # one filter for each channel, always
 
 
 def unit_of(node: Node, cost: Cost, precision: str) -> Unit:
@@ -33,6 +35,8 @@ def unit_of(node: Node, cost: Cost, precision: str) -> Unit:
 
 def _is_depthwise(node: Node) -> bool:
     """Whether each output channel sees one input channel: no matrix product to be made."""
+    if node.op_type in _DEPTHWISE:
+        return True
     position = _CONVOLUTIONS.get(node.op_type)
     if position is None or not node.has(position):
         return False

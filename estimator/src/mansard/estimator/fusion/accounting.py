@@ -9,7 +9,9 @@ from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
 from mansard.estimator.fusion.groups import Access, Group
 from mansard.estimator.fusion.homes import home_of
 from mansard.estimator.fusion.operators import Role
+from mansard.estimator.fusion.rereads import rereads
 from mansard.estimator.fusion.storage import Part, Storage
+from mansard.estimator.placement import MALFORMED
 from mansard.estimator.tensors import Node, Tensor
 
 _WEIGHT_OF = {Role.PRODUCT: 3, Role.SOLID: 2, Role.ROW: 1}
@@ -18,9 +20,10 @@ _BIAS = 2  # the input that holds it, of Conv, ConvTranspose and Gemm
 Amounts = dict[Part, int]
 
 
-def account(draft: Draft, drafts: Drafts, precision: Precision | None) -> Group:
+def account(draft: Draft, drafts: Drafts) -> Group:
     """The finished group of ``draft``, once nothing is merged any more."""
     wiring = drafts.wiring
+    precision, buffer_bytes = wiring.constants.precision, wiring.constants.buffer_bytes
     nodes, roles = wiring.nodes, wiring.roles
     places = sorted(draft.places)
     head = places[0]
@@ -39,7 +42,10 @@ def account(draft: Draft, drafts: Drafts, precision: Precision | None) -> Group:
             writes.update(_written_amounts(place, draft, drafts, precision))
         else:
             _add_plain(place, draft, drafts, reads, writes)
-    return Group(nodes[head].index, indexes, _accesses(reads), _accesses(writes))
+    again = (0, 0)
+    if buffer_bytes is not None:
+        again = rereads(draft, drafts, buffer_bytes, precision)
+    return Group(nodes[head].index, indexes, _accesses(reads), _accesses(writes), *again)
 
 
 def _add_plain(place: int, draft: Draft, drafts: Drafts, reads: Amounts, writes: Amounts) -> None:
@@ -136,7 +142,13 @@ def _untouched(
 ) -> int:
     """Bytes of ``tensors`` that the operator leaves alone."""
     whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)
-    return max(whole - touched(node, precision), 0)
+    try:
+        return max(whole - touched(node, precision), 0)
+    except MALFORMED as error:
+        raise node.error(
+            f"does not fit its operator's definition ({type(error).__name__}: {error})",
+            "the file is broken or was edited; export it again",
+        ) from error
 
 
 def _touch_less(amounts: Amounts, n_bytes: int) -> None:

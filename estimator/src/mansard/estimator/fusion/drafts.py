@@ -63,11 +63,16 @@ class Drafts:
         self.wiring = wiring
         self.of_place: list[Draft] = []
         self.planned: dict[int, Draft] = {}
+        self._is_inner = wiring.outer is not None
 
     def maker_of(self, storage: Storage) -> Draft | None:
         """The group that writes ``storage``; None where it comes from outside this graph."""
         draft = storage.maker
-        return None if draft is None else last_of(draft)
+        if draft is None or (self._is_inner and not self.wiring.owns(storage)):
+            return None
+        while draft.merged_into is not None:
+            draft = draft.merged_into
+        return draft
 
     def feeding(self, storage: Storage) -> Draft | None:
         """The group whose one result is ``storage``, if nothing but one node reads that."""

@@ -23,13 +23,16 @@ def fuse(
     outputs: Collection[str],
     formulas: Formulas,
     precision: Precision | None,
+    attention_buffer_bytes: int | None = None,
 ) -> Fusion:
     """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
 
     ``outputs``: names of the graph's outputs. ``formulas``: by (domain, type) of every
     operator, None for those without. ``precision`` replaces the width of floats.
+    ``attention_buffer_bytes``: what an attention kernel holds of its queries at a time;
+    keys and values are read again for each such block (``rereads``). None: read once.
     """
-    constants = Constants(precision)
+    constants = Constants(precision, attention_buffer_bytes)
     return _fuse_graph(Wiring(nodes, outputs, formulas, constants), formulas)
 
 
@@ -38,11 +41,10 @@ def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
     merge_siblings(drafts)
     ordered = drafts.settle()
     find_homes(drafts)
-    precision = wiring.constants.precision
     heads: dict[Draft | None, int] = {}
     groups: list[Group] = []
     for draft in ordered:
-        group = account(draft, drafts, precision)
+        group = account(draft, drafts)
         heads[draft] = group.head
         owner = wiring.nodes[draft.places[0]]
         if owner.bodies:

@@ -21,7 +21,7 @@ def find_homes(drafts: Drafts) -> None:
             continue
         node, made = wiring.nodes[place], wiring.writes[place][0].storage
         if role is Role.PLACE:
-            tensor = node.inputs[0]
+            tensor = node.optional(0)
             data = wiring.parts.get(tensor.name) if tensor is not None else None
             if data is not None and _is_movable(data, place, drafts):
                 made.home = data.storage
@@ -41,13 +41,14 @@ def home_of(storage: Storage) -> Storage:
 
 def _is_movable(part: Part, place: int, drafts: Drafts) -> bool:
     storage = part.storage
+    maker = drafts.maker_of(storage)
     return (
-        storage.maker is not None
+        maker is not None
         and part.is_whole
         and storage.readers == [place]
         and not storage.is_kept
         and storage.home is None
-        and not _is_bound(storage.maker, drafts)
+        and not _is_bound(maker, drafts)
     )
 
 

@@ -56,10 +56,14 @@ _MAX_SETTINGS = 16  # integers that an operator takes as its axes, pads, sizes, 
 
 
 class Constants:
-    """What is stored with the network; one for all graphs, so that equal tensors are one."""
+    """What is stored with the network; one for all graphs, so that equal tensors are one.
 
-    def __init__(self, precision: Precision | None) -> None:
-        self.precision = precision
+    It also holds what is the same for all graphs: ``precision`` and ``buffer_bytes``, see
+    ``fuse``.
+    """
+
+    def __init__(self, precision: Precision | None, buffer_bytes: int | None = None) -> None:
+        self.precision, self.buffer_bytes = precision, buffer_bytes
         self._by_tensor: dict[int, Part | None] = {}
         self._by_name: dict[tuple[str, str], Part | None] = {}
         self._narrow_bytes: dict[str, int] = {}

@@ -53,9 +53,11 @@ class Wiring:
         self.special: set[int] = set()
         self.idle: list[tuple[Node, Part | None]] = []
         self.outer, self.constants = outer, constants
+        self._precision = constants.precision
+        self._widths: dict[str, int] = {}
         self.outputs = frozenset(outputs)
         self.parts: dict[str, Part | None] = dict.fromkeys(inputs)
-        self._local: set[Storage] = set()  # this graph's own
+        self._local: set[Storage] = set()  # this graph's own, if there is one around it
         self._quantized: dict[tuple[object, ...], Part] = {}
         operators = {key: (formula, usual_role(*key, formula)) for key, formula in formulas.items()}
         for node in nodes:
@@ -82,22 +84,28 @@ class Wiring:
             return self.parts.get(name)
         return self.outer.known(name)
 
+    def owns(self, storage: Storage) -> bool:
+        """Whether ``storage`` is written or handed in here, not in a graph around this one."""
+        return self.outer is None or storage in self._local
+
     def _new(self, tensor: Tensor, n_bits: int | None) -> Part:
-        n_bytes, n_elements = self._size(tensor, n_bits)
+        n_bytes, n_elements = self._size(tensor, n_bits), 0
+        if n_bytes is not None and tensor.items is None:
+            n_elements = prod(tensor.shape)
         storage = Storage(n_bytes, n_elements)
         if self.outer is not None:
             self._local.add(storage)
         return Part(storage, n_bytes, n_bits)
 
-    def _size(self, tensor: Tensor, n_bits: int | None) -> tuple[int | None, int]:
-        """Bytes, if they are known, and elements."""
+    def _size(self, tensor: Tensor, n_bits: int | None) -> int | None:
         if tensor.unknown:
-            return None, 0
+            return None
         if tensor.items is not None:
-            return tensor.n_bytes(self.constants.precision), 0
-        n_elements = prod(tensor.shape)
-        width = n_bits or tensor.dtype.width_bits(self.constants.precision)
-        return (n_elements * width + 7) // 8, n_elements
+            return tensor.n_bytes(self._precision)
+        width = n_bits or self._widths.get(tensor.dtype.name)
+        if width is None:
+            width = self._widths[tensor.dtype.name] = tensor.dtype.width_bits(self._precision)
+        return (prod(tensor.shape) * width + 7) // 8
 
     def _add(self, node: Node, formula: Formula | None, role: Role) -> None:
         for output in node.outputs:
@@ -125,7 +133,7 @@ class Wiring:
             if any(output.name in self.outputs for output in node.outputs):
                 return False
             for output in node.outputs:
-                n_bytes, _ = self._size(output, whole.n_bits)
+                n_bytes = self._size(output, whole.n_bits)
                 self.parts[output.name] = Part(whole.storage, n_bytes, whole.n_bits)
         else:
             if node.op_type == "DequantizeLinear":
@@ -217,7 +225,7 @@ class Wiring:
         if made is None:
             return False
         readers = source.storage.readers
-        if readers and readers[-1] == len(self.nodes):
+        if readers and readers[-1] == len(self.nodes) and self.owns(source.storage):
             readers.pop()
         if made is not source:
             # TensorRT fuses a quantiser with its one producer only.

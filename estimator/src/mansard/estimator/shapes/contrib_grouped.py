@@ -42,9 +42,17 @@ def head_width(node: Node, heads: int, kv_heads: int) -> int:
     return width
 
 
+def check_tables(node: Node, first: int) -> None:
+    """Raise ModelError unless the tables of cosines and sines are matrices, where given."""
+    for position in (first, first + 1):
+        if node.has(position):
+            check_rank(node, position, 2)
+
+
 def grouped_sizes(node: Node) -> FusedSizes:
     """Sizes of a GroupQueryAttention or SparseAttention."""
     check_rank(node, 0, 3)
+    check_tables(node, 9 if node.op_type == "SparseAttention" else 7)
     heads, kv_heads = check_groups(node)
     width = head_width(node, heads, kv_heads)
     batch, n_queries, _ = node.input(0).shape

@@ -44,7 +44,7 @@ def _crop(node: Node) -> Sequence[Spec]:
 def _dynamic_slice(node: Node) -> Sequence[Spec]:
     """As ONNX's Slice without steps."""
     data, starts, ends = node.input(0), known_ints(node, 1), known_ints(node, 2)
-    axes = known_ints(node, 3) if node.has(3) else tuple(range(node.input(1).n_elements))
+    axes = known_ints(node, 3) if node.has(3) else tuple(range(len(starts or ())))
     if starts is None or ends is None or axes is None:
         return [(data.dtype, (None,) * data.rank)]
     shape = list(data.shape)

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from mansard.estimator.shapes.checks import check_rank, known_ints
-from mansard.estimator.shapes.contrib_grouped import check_groups, head_width
+from mansard.estimator.shapes.contrib_grouped import check_groups, check_tables, head_width
 from mansard.estimator.shapes.contrib_parts import MICROSOFT
 from mansard.estimator.shapes.elementwise import same
 from mansard.estimator.shapes.registry import Spec, rule
@@ -44,6 +44,7 @@ def paged_sizes(node: Node) -> PagedSizes:
     query, pages = node.input(0), node.input(3)
     check_rank(node, 0, 2)
     check_rank(node, 3, 4)
+    check_tables(node, 8)
     heads, kv_heads = check_groups(node)
     width = head_width(node, heads, kv_heads)
     v_width = node.integer("v_head_size", 0) or width
@@ -85,6 +86,7 @@ def _paged(node: Node) -> Sequence[Spec]:
 def selected_sizes(node: Node) -> PagedSizes:
     """Sizes of an attention over selected keys, as many for each query as the list has room."""
     query = node.input(0)
+    check_tables(node, 14 if node.op_type == "SparsePagedAttention" else 11)
     heads, kv_heads = check_groups(node)
     width = head_width(node, heads, kv_heads)
     indices = node.input(9 if node.op_type == "SparsePagedAttention" else 7)

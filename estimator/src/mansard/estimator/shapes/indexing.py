@@ -79,7 +79,7 @@ def _open_slice(node: Node, data: Tensor) -> tuple[int | None, ...]:
             return (None,) * data.rank
         cut = {data.axis(axis) for axis in node.value_ints(3)}
     else:
-        cut = set(range(node.input(1).n_elements))
+        cut = set(range(min(node.input(1).n_elements, data.rank)))
     return tuple(None if i in cut else size for i, size in enumerate(data.shape))
 
 

@@ -49,16 +49,20 @@ class LinearSizes(msgspec.Struct, frozen=True):
 
 
 def linear_sizes(node: Node) -> LinearSizes:
-    """Sizes of either linear model; raises ModelError where they contradict."""
+    """Sizes of either linear model; raises ModelError where they contradict.
+
+    More coefficients than are needed are no error: ONNX Runtime ignores what is left
+    over, and the ``logreg_iris.onnx`` in its own wheel is such a file.
+    """
     rows, columns = rows_and_columns(node)
     held = floats(node, "coefficients")
     if node.op_type == "LinearRegressor":
         targets = node.integer("targets", 1)
-        if targets < 1 or held != targets * columns:
+        if targets < 1 or held < targets * columns:
             raise node.error(f"{held} coefficients do not fit {targets} x {columns}")
         return LinearSizes(rows, columns, targets, targets)
     n_products = floats(node, "intercepts") or labels(node, "classlabels_ints")[0]
-    if not columns or not n_products or held != n_products * columns:
+    if not columns or not n_products or held < n_products * columns:
         raise node.error(f"{held} coefficients do not fit {n_products} x {columns}")
     # One score decides between two classes; both come out, and so they do without labels.
     n_classes = max(labels(node, "classlabels_ints")[0], n_products)

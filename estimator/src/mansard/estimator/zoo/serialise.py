@@ -21,7 +21,7 @@ IR_VERSION = 8
 
 PRODUCER = "mansard"
 
-_DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
+DEFAULTS: Mapping[str, Mapping[str, Attribute]] = {
     "AveragePool": {"count_include_pad": 0, "pads": (0,) * 4, "strides": (1, 1)},
     "BatchNormalization": {"epsilon": 1e-5, "momentum": 0.9},
     "Conv": {"group": 1, "pads": (0,) * 4, "strides": (1, 1)},
@@ -49,7 +49,7 @@ def to_model(graph: Graph) -> onnx.ModelProto:
             **{
                 key: _attribute(value)
                 for key, value in node.attributes.items()
-                if key not in (usual := _DEFAULTS.get(node.operator, {})) or usual[key] != value
+                if key not in (usual := DEFAULTS.get(node.operator, {})) or usual[key] != value
             },
         )
         for node in graph.nodes

@@ -19,7 +19,8 @@ from mansard.estimator.zoo.tokens import cell_middles, expand, reshape, softmax,
 _IMAGE = 320
 _N_CLASSES = 91
 _SHARES = (20, 35, 50, 65, 80, 95, 100)  # of the image's side in percent, by level
-_N_BOXES = 6  # of a cell
+_RATIOS = ((2, 1), (1, 2), (3, 1), (1, 3))  # width to height
+_N_BOXES = 2 + len(_RATIOS)  # of a cell
 _EXTRA = (512, 256, 256, 128)  # channels of the levels after the backbone
 _TAPPED = 13  # the block whose expanded tensor is the first level
 _CENTRE_WEIGHT, _SIZE_WEIGHT = 10.0, 5.0
@@ -129,8 +130,8 @@ def _forms(g: Graph, name: str) -> Tensor:
     """Widths and heights in pixels of the boxes of a cell, ``[levels, 6, 2]``.
 
     Two squares, of the level's share s and of its geometric mean with the next, and boxes
-    of s² with sides as 2 : 1, 1 : 2, 3 : 1 and 1 : 3; none larger than the image. Kept as
-    6 · (side in percent)², which is whole: stored fractions look like parameters.
+    of s² in four forms; no side is longer than the image. Kept as 6 · (side in percent)²,
+    which is whole: stored fractions look like parameters.
     """
     whole = np.array(
         [

@@ -1,0 +1,1 @@
+"""What others recorded of real engines and cards, and the networks behind it."""
