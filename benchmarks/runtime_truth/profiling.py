@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto
 
@@ -63,8 +64,30 @@ class Kernel:
     outputs: tuple[RealTensor, ...]
 
 
-def run(model: ModelProto, feeds: Feeds) -> tuple[Kernel, ...]:
-    """Run ``model`` once and return its kernels in the order in which they ended.
+@dataclass(frozen=True)
+class Run:
+    """The kernels in the order in which they ended, and what came out by name."""
+
+    kernels: tuple[Kernel, ...]
+    results: Mapping[str, RealTensor]
+
+
+def type_name(numpy_name: str) -> str:
+    """ONNX Runtime's name of a type that NumPy calls so."""
+    return {"float32": "float", "float64": "double"}.get(numpy_name, numpy_name)
+
+
+def real_tensors(arrays: Mapping[str, object]) -> dict[str, RealTensor]:
+    """Those of ``arrays`` that are tensors, as a kernel would see them."""
+    return {
+        name: RealTensor(type_name(array.dtype.name), array.shape)
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray) and type_name(array.dtype.name) in _BITS
+    }
+
+
+def run(model: ModelProto, feeds: Feeds) -> Run:
+    """Run ``model`` once.
 
     Whatever ONNX Runtime raises goes through: such a model has no truth.
     """
@@ -81,13 +104,15 @@ def run(model: ModelProto, feeds: Feeds) -> tuple[Kernel, ...]:
         session = onnxruntime.InferenceSession(
             _with_casts_kept(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        session.run(None, dict(feeds))
+        names = [output.name for output in session.get_outputs()]
+        results = dict(zip(names, session.run(names, dict(feeds)), strict=True))
         events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
-    return tuple(
+    kernels = tuple(
         _kernel(event)
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX)
     )
+    return Run(kernels, real_tensors(results))
 
 
 def _with_casts_kept(model: ModelProto) -> ModelProto:

@@ -7,9 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from .foreknown import foreknown
+from .halves import as_written, half_tensors
 from .labelling import Labelled
 from .movement import convention, moved_bytes, tensor_bytes
-from .profiling import Feeds, Kernel, run
+from .profiling import Feeds, Kernel, real_tensors, run
+from .stand_ins import find_stand_ins
 from .work import multiply_add_flop
 
 
@@ -34,12 +36,14 @@ class NodeTruth:
 class Truth:
     """One run of a network. ``nodes`` by label; ``kernels`` as they ran.
 
-    ``added``: kernels that ONNX Runtime put in itself, by operator.
+    ``added``: kernels that ONNX Runtime put in itself, by operator; ``n_stand_ins``: nodes
+    in whose stead it ran some of them.
     """
 
     nodes: Mapping[int, NodeTruth]
     kernels: tuple[Kernel, ...]
     added: Mapping[str, int]
+    n_stand_ins: int = 0
 
 
 def find_truth(labelled: Labelled, feeds: Feeds, stated: Collection[str] = ()) -> Truth:
@@ -47,20 +51,26 @@ def find_truth(labelled: Labelled, feeds: Feeds, stated: Collection[str] = ()) -
 
     Raises whatever ONNX Runtime raises where it cannot run the network.
     """
-    kernels = run(labelled.model, feeds)
+    done = run(labelled.model, feeds)
+    halves = half_tensors(labelled.model)
     free = foreknown(labelled, stated)
     by_label: dict[int, list[Kernel]] = defaultdict(list)
     added: Counter[str] = Counter()
-    for kernel in kernels:
+    for kernel in done.kernels:
         if kernel.label is None or kernel.op_type != labelled.nodes[kernel.label].op_type:
             added[kernel.op_type] += 1
         else:
-            by_label[kernel.label].append(kernel)
+            written = as_written(labelled.nodes[kernel.label], kernel, halves)
+            by_label[kernel.label].append(written)
+    outside = {**real_tensors(feeds), **done.results}
+    stand_ins = find_stand_ins(labelled, done.kernels, outside, by_label)
+    for number, kernel in stand_ins.items():
+        by_label[number].append(kernel)
     nodes = {
         number: _node_truth(labelled, number, runs, number in free)
         for number, runs in by_label.items()
     }
-    return Truth(nodes, kernels, added)
+    return Truth(nodes, (*done.kernels, *stand_ins.values()), added, len(stand_ins))
 
 
 def _node_truth(labelled: Labelled, number: int, runs: list[Kernel], is_free: bool) -> NodeTruth:

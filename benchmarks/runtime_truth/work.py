@@ -112,6 +112,7 @@ def attribute(node: NodeProto, name: str, default: Any) -> Any:
 RULES: dict[str, Callable[[NodeProto, Kernel], int]] = {
     "Conv": _convolution(1),
     "ConvInteger": _convolution(1),
+    "DeformConv": _convolution(1),
     "QLinearConv": _convolution(3),
     "ConvTranspose": _transposed,
     "MatMul": _product,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.estimator.contrib_attention_cases import GROUPED, MULTIHEAD, PROJECTED
-from tests.estimator.contrib_layer_cases import CONVOLUTIONS, INTERNAL, STATES
+from tests.estimator.contrib_attention_cases import MULTIHEAD, PROJECTED
+from tests.estimator.contrib_decoder_cases import GROUPED
+from tests.estimator.contrib_internal_cases import INTERNAL
+from tests.estimator.contrib_layer_cases import CONVOLUTIONS, STATES
 from tests.estimator.contrib_matmul_cases import EXPERTS, PACKED, PRODUCTS, QUANTISATION
 from tests.estimator.contrib_models import Operator
 from tests.estimator.contrib_other_cases import LEGACY, MOVEMENT, POSITIONS

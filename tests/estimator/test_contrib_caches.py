@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
 from mansard.core.records import LayerScore
+from mansard.estimator import score
 from tests.estimator.contrib_attention_cases import ints
 from tests.estimator.contrib_models import Operator, row
 from tests.estimator.contrib_plain_cases import MS
@@ -58,6 +62,58 @@ def test_a_length_that_depends_on_data_is_that_of_the_cache_and_the_new_token() 
     unknown, known = grouped(1, 7, None), grouped(1, 7, 8)
     assert (unknown.macs, unknown.write_bytes) == (known.macs, known.write_bytes)
     assert unknown.read_bytes == known.read_bytes
+
+
+def _decoder() -> bytes:
+    """As decoders are exported: the length is the mask's, how much of it counts is data."""
+    nodes = [
+        helper.make_node("Shape", ["mask"], ["shape"]),
+        helper.make_node("Gather", ["shape", "one"], ["length"], axis=0),
+        helper.make_node("Cast", ["length"], ["total"], to=TensorProto.INT32),
+        helper.make_node("ReduceSum", ["mask", "one_axis"], ["sum"], keepdims=0),
+        helper.make_node("Sub", ["sum", "one"], ["less"]),
+        helper.make_node("Cast", ["less"], ["lengths"], to=TensorProto.INT32),
+        helper.make_node(
+            "GroupQueryAttention",
+            ["q", "k", "v", "past_k", "past_v", "lengths", "total"],
+            ["y", "present_k", "present_v"],
+            "attention",
+            domain="com.microsoft",
+            num_heads=HEADS,
+            kv_num_heads=KV_HEADS,
+        ),
+    ]
+    cache: list[Any] = [1, KV_HEADS, "past", WIDTH]
+    shapes: dict[str, list[Any]] = {"q": [1, "new", 32], "k": [1, "new", 16], "v": [1, "new", 16]}
+    shapes |= {"past_k": cache, "past_v": cache}
+    inputs = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    inputs.append(helper.make_tensor_value_info("mask", TensorProto.INT64, [1, "total"]))
+    outputs = [helper.make_empty_tensor_value_info(n) for n in ("y", "present_k", "present_v")]
+    stored = [
+        numpy_helper.from_array(np.array(1), "one"),
+        numpy_helper.from_array(np.array([1]), "one_axis"),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    data: bytes = helper.make_model(graph, opset_imports=imports).SerializeToString()
+    return data
+
+
+def test_the_length_follows_from_the_mask() -> None:
+    def step(new: int, past: int, total: int) -> LayerScore:
+        scored = score(_decoder(), dims={"new": new, "past": past, "total": total})
+        (found,) = [layer for layer in scored.layers if layer.name == "attention"]
+        return found
+
+    # a cache that grows from 7 to 8, and a buffer of 16 of which 7 are valid
+    assert step(1, 7, 8).write_bytes == _RESULT + 2 * 8 * _ROW
+    assert step(1, 16, 8).write_bytes == _RESULT + 2 * _ROW
+    assert step(1, 16, 8).macs == step(1, 7, 8).macs == HEADS * 8 * 2 * WIDTH
+    # a prompt of 5 in an empty buffer
+    prompt = step(5, 16, 5)
+    assert prompt.macs == HEADS * 5 * 5 * 2 * WIDTH
+    assert prompt.read_bytes == 5 * _TOKEN + _LENGTHS
+    assert prompt.write_bytes == 5 * _RESULT + 2 * 5 * _ROW
 
 
 def test_a_window_reads_no_more_than_itself() -> None:

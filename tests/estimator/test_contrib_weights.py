@@ -58,6 +58,7 @@ def test_packed_weights_in_a_vector_are_weights() -> None:
     settings = {"K": 32, "N": 4, "block_size": 16, "quant_type": 1}
     found = row(Operator(MS + "MatMulBnb4", inputs, 0, settings))
     assert (found.parameters, found.weight_bytes) == (128, 64 + 8 * 4)
+    assert found.input_bytes == 4 * 2 * 32
 
 
 def test_experts_are_counted_all_and_read_as_far_as_they_can_be_chosen() -> None:

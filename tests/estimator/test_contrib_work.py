@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto, helper
 
 from mansard.core.errors import ModelError
+from mansard.estimator import score
 from mansard.estimator.formulas import FORMULAS
 from mansard.estimator.shapes.contrib_refused import REFUSED
 from tests.estimator.contrib_cases import OPERATORS, PLUGIN_DOMAINS, name_of
-from tests.estimator.contrib_models import Operator, row
+from tests.estimator.contrib_models import Operator, build, row
 from tests.estimator.contrib_tensorrt_cases import PLUGINS
 
 
@@ -67,3 +69,17 @@ def test_the_plugin_for_regions_is_the_standard_operator(domain: str) -> None:
 def test_what_cannot_be_scored_says_why(domain: str, op_type: str, reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
         row(Operator(f"{domain}.{op_type}", ("int32[2,3]", "int32[1]"), 0))
+
+
+def test_what_is_refused_may_be_left_out_visibly() -> None:
+    decoder = helper.make_graph(
+        [helper.make_node("Identity", ["a"], ["b"])],
+        "decoder",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, ["n"])],
+    )
+    settings = {"decoder": decoder, "eos_token_id": 1, "pad_token_id": 0}
+    case = Operator("com.microsoft.GreedySearch", ("int32[2,3]", "int32[1]"), 0, settings)
+    (found,) = score(build(case), allow_unknown=True).layers
+    assert found.work_flop is None
+    assert "generates until the data ends it" in found.unknown["work_flop"]

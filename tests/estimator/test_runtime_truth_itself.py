@@ -43,7 +43,7 @@ def _tensor(*shape: int) -> RealTensor:
 def test_labels_survive_the_branch_that_is_moved_out() -> None:
     labelled = label(parser.parse_model(BRANCHES))
     feeds = make_feeds(labelled.model, {}, {"flag": 1})
-    kernels = run(labelled.model, feeds)
+    kernels = run(labelled.model, feeds).kernels
     # Shape, Cast, Add, ReduceMax, If, then in the branches Add, Mul and Add.
     names = [node.op_type for node in labelled.nodes]
     assert names == ["Shape", "Cast", "Add", "ReduceMax", "If", "Add", "Mul", "Add"]
@@ -63,7 +63,7 @@ def test_known_beforehand_is_what_needs_no_data() -> None:
 def test_real_shapes_are_those_of_the_feeds() -> None:
     model = parser.parse_model(PRODUCT)
     assert open_places(model) == [("x[0]", "batch", 0, 2)]
-    kernels = run(label(model).model, make_feeds(model, {"batch": 5}, {}))
+    kernels = run(label(model).model, make_feeds(model, {"batch": 5}, {})).kernels
     assert kernels[-1] == Kernel(1, "MatMul", (_tensor(5, 3), _tensor(3, 4)), (_tensor(5, 4),))
 
 
@@ -100,7 +100,7 @@ def _casts() -> ModelProto:
 
 def test_chains_of_casts_run_as_they_are_written() -> None:
     labelled = label(_casts())
-    kernels = run(labelled.model, make_feeds(labelled.model, {}, {}))
+    kernels = run(labelled.model, make_feeds(labelled.model, {}, {})).kernels
     assert [kernel.op_type for kernel in kernels] == ["Cast", "Cast", "Cast", "Relu"]
 
 
@@ -113,8 +113,21 @@ def test_a_dequantisation_with_two_readers_runs_once() -> None:
         b = Exp(d)
         y = Add(a, b)
     }""")
-    kernels = run(label(model).model, make_feeds(model, {}, {}))
+    kernels = run(label(model).model, make_feeds(model, {}, {})).kernels
     assert [kernel.op_type for kernel in kernels].count("DequantizeLinear") == 1
+
+
+def test_an_operator_without_a_kernel_has_the_tensors_of_its_neighbours() -> None:
+    # ONNX Runtime runs HardSigmoid and Mul instead, with an inner tensor of their own.
+    labelled = label(
+        parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, 8] x) => (float[2, 8] y) { h = HardSwish(x) r = Relu(h) y = HardSwish(r) }""")
+    )
+    truth = find_truth(labelled, make_feeds(labelled.model, {}, {}))
+    assert truth.added == {"HardSigmoid": 2, "Mul": 2}
+    assert truth.n_stand_ins == 2
+    assert truth.kernels[-1] == Kernel(2, "HardSwish", (_tensor(2, 8),), (_tensor(2, 8),))
+    assert [truth.nodes[n].moved_bytes for n in (0, 1, 2)] == [2 * 16 * 4] * 3
 
 
 def test_functions_are_inlined_before_they_are_labelled() -> None:

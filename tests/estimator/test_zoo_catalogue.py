@@ -16,6 +16,7 @@ from onnx import ModelProto, checker
 from mansard.core.errors import ModelError, StorageError, UsageError
 from mansard.estimator import zoo
 from mansard.estimator.zoo.builder import Graph
+from mansard.estimator.zoo.document import zoo_document
 from mansard.estimator.zoo.generate import regenerate
 from mansard.estimator.zoo.layers import conv, max_pool, round_to_eight
 from mansard.estimator.zoo.serialise import DEFAULTS, OPERATOR_SET, to_bytes, to_model
@@ -33,6 +34,11 @@ _WANTED = """
 def test_names_are_sorted_and_hold_what_jetson_users_run() -> None:
     assert list(zoo.names()) == sorted(set(zoo.names()))
     assert set(zoo.names()) == set(_WANTED.split())
+
+
+def test_the_table_of_networks_is_up_to_date() -> None:
+    document = Path(__file__).resolve().parents[2] / "docs/zoo.md"
+    assert document.read_text(encoding="utf-8") == zoo_document()
 
 
 def test_files_are_small() -> None:

@@ -100,10 +100,14 @@ class Formula(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Formulas by operator domain and type. Registering one twice is an error."""
+    """Formulas by operator domain and type. Registering one twice is an error.
 
-    def __init__(self) -> None:
+    ``load_rest`` registers those that are rarely needed; it is called when one is missing.
+    """
+
+    def __init__(self, load_rest: Callable[[], None] | None = None) -> None:
         self._formulas: dict[tuple[str, str], Formula] = {}
+        self._load_rest = load_rest or (lambda: None)
 
     def register(
         self,
@@ -140,10 +144,15 @@ class Registry:
         return decorate
 
     def find(self, domain: str, op_type: str) -> Formula | None:
-        return self._formulas.get((domain, op_type))
+        found = self._formulas.get((domain, op_type))
+        if found is None:
+            self._load_rest()
+            found = self._formulas.get((domain, op_type))
+        return found
 
     def operators(self) -> dict[tuple[str, str], Formula]:
         """All registered operators by (domain, type), sorted."""
+        self._load_rest()
         return dict(sorted(self._formulas.items()))
 
 

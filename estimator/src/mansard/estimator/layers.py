@@ -26,7 +26,7 @@ from mansard.estimator.tensors import Node
 from mansard.estimator.traffic import traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
 from mansard.estimator.walk import Placed, walk
-from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, is_weight, slots
+from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
 NO_COUNTS = Counts()
@@ -186,7 +186,5 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
 
 def _input_bytes(node: Node, formula: Formula, precision: Precision | None) -> int:
     """Bytes of the distinct inputs that are not weights."""
-    held = {
-        tensor.name for tensor, _ in slots(node, formula) if any(map(is_weight, tensor.weights))
-    }
+    held = weight_inputs(node, formula)
     return sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name not in held)

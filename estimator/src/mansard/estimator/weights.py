@@ -66,6 +66,21 @@ def _places(node: Node, formula: Formula | None) -> Iterable[tuple[int, Tensor, 
         yield position, tensor, formula is not None and position in formula.statistics
 
 
+def weight_inputs(node: Node, formula: Formula | None) -> set[str]:
+    """Names of the node's inputs that hold weights, statistics among them."""
+    packed = _packed(node, formula)
+    return {
+        tensor.name
+        for position, tensor, is_statistic in _places(node, formula)
+        if _is_own(position, is_statistic, packed) or any(map(is_weight, tensor.weights))
+    }
+
+
+def _is_own(position: int, is_statistic: bool, packed: Mapping[int, CountFunction]) -> bool:
+    # Beside packed weights, bytes in a vector are weights and zero points too.
+    return position in packed or (is_statistic and bool(packed))
+
+
 def _packed(node: Node, formula: Formula | None) -> Mapping[int, CountFunction]:
     if formula is None or not formula.packed or any(output.unknown for output in node.outputs):
         return {}
@@ -89,8 +104,7 @@ def assign_weights(
         found: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
         for position, tensor, is_statistic in _places(node, formula):
-            # Beside packed weights, bytes in a vector are weights and zero points too.
-            is_own = position in packed or (is_statistic and bool(packed))
+            is_own = _is_own(position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):
                     seen.add(weight.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mansard.estimator.formulas import (
     attention,
-    contrib_operators,
     control_flow,
     conv,
     drawing,
@@ -29,7 +28,6 @@ from mansard.estimator.formulas.registry import FORMULAS, register
 __all__ = [
     "FORMULAS",
     "attention",
-    "contrib_operators",
     "control_flow",
     "conv",
     "drawing",

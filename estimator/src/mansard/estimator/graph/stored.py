@@ -62,7 +62,7 @@ def read_stored(data: bytes, budget: Budget, label: str | None = None) -> Stored
         elif key == _DIMS:
             dims.extend(map(signed, packed(content)))
         elif key == _LOCATION:
-            location = content
+            location = content if content in (0, _EXTERNAL) else location  # a closed enum
         else:
             numbers.append((key, content))
     budget.read(

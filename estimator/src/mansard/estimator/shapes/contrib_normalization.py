@@ -5,7 +5,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from mansard.estimator.element_types import FLOAT32, INT32
@@ -146,8 +145,3 @@ def _quantized_embed(node: Node) -> Sequence[Spec]:
     check_rank(node, 0, 2)
     dtype = node.input(8).dtype
     return [(dtype, (*ids.shape, words.shape[-1])), (INT32, ids.shape[:1])]
-
-
-def rows_of(shape: Shape, axis: int) -> tuple[int, int]:
-    """(rows, elements of a row) where all axes from ``axis`` on are one row."""
-    return math.prod(shape[:axis]), math.prod(shape[axis:])

@@ -7,7 +7,6 @@ its kernels and its shape inference answer, to which the tests compare every rul
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -68,11 +67,6 @@ def check_shape(node: Node, position: int, expected: Shape) -> None:
     tensor = node.optional(position)
     if tensor is not None and tensor.shape != expected:
         raise node.error(f"{tensor.name!r} is {list(tensor.shape)}, not {list(expected)}")
-
-
-def count(shape: Shape) -> int:
-    """Elements of a tensor of this shape."""
-    return math.prod(shape)
 
 
 def same_as_first(node: Node) -> Sequence[Spec]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.tensors import Node
@@ -30,9 +31,19 @@ def rule(*op_types: str, domain: str = "") -> Callable[[Rule], Rule]:
 
 def find_rule(domain: str, op_type: str) -> Rule | None:
     """The rule of an operator, or None where nobody wrote one."""
-    return _RULES.get((domain, op_type))
+    found = _RULES.get((domain, op_type))
+    if found is None:
+        _load_rest()
+        found = _RULES.get((domain, op_type))
+    return found
 
 
 def rules() -> dict[tuple[str, str], Rule]:
     """All rules by (domain, operator)."""
+    _load_rest()
     return dict(_RULES)
+
+
+def _load_rest() -> None:
+    """Import the rules outside ONNX's own domain: many, and most networks need none of them."""
+    import_module("mansard.estimator.shapes.contrib_operators")

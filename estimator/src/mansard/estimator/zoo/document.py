@@ -16,10 +16,14 @@ _HEAD = """# The zoo
 Made from the catalogue by `python -m mansard.estimator.zoo.document`; do not edit.
 
 `mansard zoo write FOLDER` writes these networks as ONNX files of operator set 17, which
-TensorRT 8.5 reads. They have no trained weights: a weight is a `ConstantOfShape` node, so that a
-file holds the shape alone and stays small, and every tool can check, score and run it. The batch
-is free everywhere. Filled with random weights (`mansard.estimator.zoo.weights`) they compute
-what the networks of the same name in torchvision, timm and transformers compute with these weights.
+TensorRT 8.5 reads (8.6 where there are LayerNormalization nodes). They have no trained weights: a
+weight is a `ConstantOfShape` node, so that a file holds the shape alone and stays small, and every
+tool can check, score and run it. The batch is free everywhere.
+
+Random weights (`mansard.estimator.zoo.weights`) make them run for real. Compared once, with the
+same random weights, with torchvision 0.28, timm 1.0.31, transformers 5.23 and torch's GRU, their
+outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no counterpart
+there.
 
 - Figures are for batch 1 and the dimensions shown. GMAC are published multiply-adds; parameters
   are what training changes, without the running means and variances of batch normalisation.
