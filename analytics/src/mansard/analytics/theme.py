@@ -88,6 +88,7 @@ def _legend(theme: Theme) -> dict[str, Any]:
         "rowPadding": 4,
         "symbolSize": 90,
         "symbolStrokeWidth": 0,
+        "symbolLimit": 0,
         "offset": 14,
     }
 

@@ -1,0 +1,42 @@
+"""Prefill and decode of decoders with a cache, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from mansard.core.errors import UsageError
+from mansard.core.records import ModelScore
+from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
+from mansard.estimator.decoding import stage_dims
+
+LAYERS, WIDTH, KV_WIDTH, INNER, WORDS = 22, 2048, 256, 5632, 32_000  # TinyLlama-1.1B
+
+
+def stage(n_new: int, n_cached: int) -> ModelScore:
+    loaded = load(zoo.read("tinyllama_1_1b"))
+    dims = stage_dims(loaded.model, n_new, n_cached)
+    return score_loaded(loaded, Settings(Given(batch=1, dims=dims)))
+
+
+@pytest.mark.parametrize(("n_new", "n_cached"), [(512, 0), (1, 512), (7, 20)])
+def test_multiply_adds_and_the_cache_of_a_llama(n_new: int, n_cached: int) -> None:
+    # Query and output are WIDTH², key and value WIDTH · KV_WIDTH, three matrices of the
+    # gated layer; attention multiplies each new token with every known one, twice.
+    each_token = LAYERS * (2 * WIDTH**2 + 2 * WIDTH * KV_WIDTH + 3 * WIDTH * INNER)
+    n_known = n_new + n_cached
+    attention = LAYERS * 2 * n_new * n_known * WIDTH
+    found = stage(n_new, n_cached)
+    assert totals(found).macs == n_new * (each_token + WIDTH * WORDS) + attention
+    assert found.kv_cache_bytes == 2 * LAYERS * n_known * KV_WIDTH * 4
+
+
+def test_a_step_of_decoding_moves_a_cache_that_grows_by_concat_three_times() -> None:
+    short, long = (totals(stage(1, n)).fused_traffic_bytes or 0 for n in (100, 1100))
+    # 1000 more tokens: Concat reads the old cache and writes the new one, attention reads that.
+    cache_bytes = 2 * LAYERS * 1000 * KV_WIDTH * 4
+    assert long - short == pytest.approx(3 * cache_bytes, rel=0.01)
+
+
+def test_a_network_without_a_cache_is_no_decoder() -> None:
+    with pytest.raises(UsageError, match="does not look like a decoder"):
+        stage_dims(load(zoo.read("resnet18")).model, 1, 10)
