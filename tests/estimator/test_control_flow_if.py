@@ -206,6 +206,19 @@ def test_equal_names_in_two_branches_are_two_weights() -> None:
     assert weights[0].name != weights[1].name
 
 
+def test_filled_weights_of_equal_names_in_two_branches() -> None:
+    text = """g (float[1,2] x, bool c) => (float[a,b] y)
+        <int64[2] s = {2, 2}, int64[2] s2 = {2, 3}> {
+        y = If(c) <
+            then_branch = t () => (float[k,l] p) { w = ConstantOfShape(s) p = MatMul(x, w) },
+            else_branch = e () => (float[k,l] q) { w = ConstantOfShape(s2) q = MatMul(x, w) }
+        > }"""
+    (node,) = placed(parsed(text)).nodes
+    weights = [body.passes[0].nodes[1].input(1).weights[0] for body in node.bodies]
+    assert [weight.shape for weight in weights] == [(2, 2), (2, 3)]
+    assert weights[0].name != weights[1].name
+
+
 def test_what_follows_from_the_file_alone_is_constant() -> None:
     text = """g (float[2] x) => (float[a] y) <bool c = {1}, float[2] w = {1, 2}> {
         h = If(c) <

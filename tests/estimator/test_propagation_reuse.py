@@ -9,7 +9,7 @@ from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
 from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import Network, prepare, propagate
-from mansard.estimator.tensors import Node, Tensor
+from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.zoo import read
 from tests.estimator.networks import parsed, placed, stored
 
@@ -128,3 +128,17 @@ def test_a_broken_constant_is_told_of_when_the_network_is_placed() -> None:
     assert prepare(model).nodes == {}
     with pytest.raises(ModelError, match="cannot reshape"):
         propagate(model, bind(model), prepare(model))
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("int64", True), ("float", False)])
+def test_long_chains_of_constants_end_in_time(kind: str, ends: bool) -> None:
+    # every link adds a stored tensor to what the next is made of
+    n = 5000
+    links = " ".join(f"c{i} = Add(c{i - 1}, w{i})" for i in range(1, n))
+    stored = ", ".join(f"{kind}[2] w{i} = {{1, 1}}" for i in range(n))
+    text = f"g (float[2] x) => (float[2] y) <{stored}> {{ c0 = Identity(w0) {links} y = Relu(x) }}"
+    if ends:
+        assert placed(parsed(text)).tensors[f"c{n - 1}"].origin is Origin.FILE
+        return
+    with pytest.raises(ModelError, match="is computed from more than 4096 stored tensors"):
+        placed(parsed(text))

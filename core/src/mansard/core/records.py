@@ -45,10 +45,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _check_reasons(self) -> None:
         n_missing = msgspec.structs.astuple(self).count(None)
         fields, unknown = self.__struct_fields__, self.unknown
-        if n_missing == len(unknown) and all(
-            name in fields and getattr(self, name) is None for name in unknown
-        ):
-            return
+        if n_missing == len(unknown):
+            for name in unknown:
+                if name not in fields or getattr(self, name) is not None:
+                    break
+            else:
+                return
         missing = {name for name in fields if getattr(self, name) is None}
         unexplained, needless = sorted(missing - unknown.keys()), sorted(unknown.keys() - missing)
         raise ValueError(

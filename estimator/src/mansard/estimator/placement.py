@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mansard.core.errors import MansardError
+from mansard.core.errors import MansardError, ModelError
 from mansard.estimator.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.control_flow import place_inner
 from mansard.estimator.control_flow.course import Course
@@ -40,6 +40,8 @@ _SPECIAL = {**CONTROL_FLOW, **dict.fromkeys((*SEQUENCE_RULES, "Constant"), "")}
 _DATA = Origin.DATA
 
 _ITEMS_A_NODE = 16  # elements of a sequence that weigh as much as placing one node
+_INDEXES = frozenset({"bool", "int64"})
+_MOST_WEIGHTS = 4096  # stored tensors in one constant: bounds the time of long chains
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
     | {"RandomUniformLike"}
@@ -66,7 +68,7 @@ def place_node(written: ModelNode, tensors: dict[str, Tensor], course: Course) -
     else:
         look = _look(written, inputs, course)
         if isinstance(look, Look):
-            outputs, alike = _outputs(written, inputs, look), look.number
+            outputs, alike = _outputs(written, inputs, look, course.scope), look.number
         else:
             outputs = look
     if course.given.values:
@@ -195,10 +197,10 @@ def _origin(node: Node) -> Origin:
 
 
 def _outputs(
-    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look
+    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look, scope: str
 ) -> tuple[Tensor, ...]:
     names, origin = written.outputs, look.origin
-    weights = _weights(written, inputs, look) if origin is not _DATA else ()
+    weights = _weights(written, inputs, look, scope) if origin is not _DATA else ()
     dtype, shape = look.specs[0]
     first = Tensor(names[0], dtype, shape, origin, look.values[0], weights)
     if len(names) == 1:
@@ -213,7 +215,7 @@ def _outputs(
 
 
 def _weights(
-    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look
+    written: ModelNode, inputs: tuple[Tensor | None, ...], look: Look, scope: str
 ) -> tuple[Weight, ...]:
     """The stored tensors a constant is made of.
 
@@ -223,12 +225,18 @@ def _weights(
     op_type = written.op_type
     if op_type == "ConstantOfShape":
         is_stored = look.origin is Origin.FILE
-        return (Weight(written.outputs[0], *look.specs[0]),) if is_stored else ()
-    if op_type in ("Shape", "Size"):
+        return (Weight(scope + written.outputs[0], *look.specs[0]),) if is_stored else ()
+    # What shapes are computed from, and choices, are no weights.
+    if op_type in ("Shape", "Size") or look.specs[0][0].name in _INDEXES:
         return ()
-    if len(inputs) == 1 and inputs[0] is not None:
-        return inputs[0].weights
     present = [tensor for tensor in inputs if tensor is not None]
     # Scales and zero points describe quantised weights; they are none themselves.
     is_quantizer = op_type in ("DequantizeLinear", "QuantizeLinear")
-    return all_weights(present[:1] if is_quantizer else present)
+    found = all_weights(present[:1] if is_quantizer else present)
+    if len(found) > _MOST_WEIGHTS:
+        raise ModelError(
+            f"is computed from more than {_MOST_WEIGHTS} stored tensors",
+            where=f"node {written.name!r} ({op_type})",
+            fix="fold the file's constants",
+        )
+    return found

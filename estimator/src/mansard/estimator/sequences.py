@@ -81,6 +81,9 @@ def sequence(name: str, dtype: ElementType, items: Sequence[Tensor], *rest: Tens
 
 def all_weights(tensors: Sequence[Tensor]) -> tuple[Weight, ...]:
     """The stored tensors that these were made of, each once."""
+    found = [tensor.weights for tensor in tensors if tensor.weights]
+    if len(found) < 2:
+        return found[0] if found else ()
     return tuple({weight.name: weight for tensor in tensors for weight in tensor.weights}.values())
 
 

@@ -147,7 +147,10 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def is_constant(self) -> bool:
         """Whether it can be computed before any data is there: it then costs nothing."""
-        return all(output.origin is not Origin.DATA for output in self.outputs)
+        for output in self.outputs:  # noqa: SIM110 - asked of every node, several times
+            if output.origin is _DATA:
+                return False
+        return True
 
     def error(self, what: str, fix: str | None = None) -> ModelError:
         return ModelError(what, where=self.label, fix=fix)
