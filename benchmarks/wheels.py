@@ -37,7 +37,7 @@ _SHARES = (0.5, 0.9, 0.99, 1.0)
 class Row:
     """One case of one model."""
 
-    title: str
+    model: ModelFile
     result: Result
 
     @property
@@ -67,7 +67,7 @@ def main() -> None:
     )
     for model in models:
         for result in run_apart(model.path):
-            rows.append(Row(model.title, result))
+            rows.append(Row(model, result))
             _print_row(rows[-1], width, arguments.nodes)
     _print_sums(rows)
     sys.exit(0 if rows and all(row.is_good for row in rows) else 1)
@@ -96,16 +96,16 @@ def _collect(folder: Path, pattern: str) -> list[ModelFile]:
 
 
 def _print_row(row: Row, width: int, with_nodes: bool) -> None:
-    found = row.result
+    found, title = row.result, f"{row.model.title:{width}}"
     if found.failure is not None:
-        print(f"{row.title:{width}} {found.failure}", flush=True)
+        print(title, found.failure, flush=True)
         return
     notes = [*(f"asked for {one}" for one in found.told)]
     notes += [f"unchecked: {one}" for one in found.unchecked]
     notes += [] if found.is_same else ["the labels changed the score"]
     notes += [f"{len(found.differing)} nodes differ"] if found.differing else []
     print(
-        f"{row.title:{width}} {found.nodes:6} {found.our_flop:15} {100 * found.flop_error:8.4f}",
+        f"{title} {found.nodes:6} {found.our_flop:15} {100 * found.flop_error:8.4f}",
         f"{found.our_bytes:13} {100 * found.bytes_error:8.4f} ",
         "; ".join(notes),
         flush=True,
@@ -116,7 +116,7 @@ def _print_row(row: Row, width: int, with_nodes: bool) -> None:
 
 def _print_sums(rows: Sequence[Row]) -> None:
     scored = [row.result for row in rows if row.result.failure is None]
-    n_models = len({row.title for row in rows})
+    n_models = len({row.model.path for row in rows})
     print(f"\n{n_models} models, {len(rows)} runs: {len(scored)} scored")
     if not scored:
         return
@@ -135,7 +135,7 @@ def _print_sums(rows: Sequence[Row]) -> None:
 
 
 def _kinds(rows: Iterable[Row]) -> Counter[str]:
-    by_model = {row.title: row.result.kinds for row in rows}
+    by_model = {row.model.path: row.result.kinds for row in rows}
     return Counter(kind for held in by_model.values() for kind in held)
 
 

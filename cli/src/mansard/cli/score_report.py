@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mansard.cli.console import print_error
+from mansard.cli.console import note, print_error
 from mansard.cli.score_request import Outcome
 from mansard.core.records import ModelScore
 
@@ -20,7 +20,10 @@ def report_failures(outcomes: Sequence[Outcome]) -> list[ModelScore]:
     for outcome in outcomes:
         for error in outcome.errors:
             print_error(str(error))
-    return [score for outcome in outcomes for score in outcome.scores]
+    scores = [score for outcome in outcomes for score in outcome.scores]
+    for text in dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes):
+        note(f"note: {text}")
+    return scores
 
 
 def write_page(scores: Sequence[ModelScore], path: Path, machine: Path | None) -> None:

@@ -211,7 +211,7 @@ class ModelScore(Record, frozen=True, kw_only=True):
     schema: ClassVar[Schema] = Schema("score", 2)
 
     model: str
-    model_hash: str  # SHA-256 of the file
+    model_hash: str  # SHA-256 without the weights: files with equal ones have equal scores
     source: Source
     phase: Phase
     batch: int | None
@@ -227,6 +227,7 @@ class ModelScore(Record, frozen=True, kw_only=True):
     kv_cache_bytes: int | None
     optimizer_state_bytes: int | None
     layers: tuple[LayerScore, ...]
+    notes: tuple[str, ...]  # choices that were made where the file leaves one
     alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
 
 

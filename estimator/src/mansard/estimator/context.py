@@ -9,6 +9,7 @@ import msgspec
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer, Phase
 from mansard.estimator.cost import Formula
+from mansard.estimator.counts import Forward
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.formulas import FORMULAS
 from mansard.estimator.tensors import Node
@@ -52,6 +53,8 @@ class Context(msgspec.Struct, frozen=True):
     weights: Mapping[int, LayerWeights]
     behind: dict[str, ElementType]
     training: Training
+    # The layers of a network repeat: what nodes that are alike cost, by ``Node.alike``.
+    forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 
     def formula(self, node: Node) -> Formula | None:
         return self.formulas[node.domain, node.op_type]

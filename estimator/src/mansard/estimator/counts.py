@@ -18,6 +18,14 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
     write_bytes: int = 0
 
 
+class Forward(msgspec.Struct, frozen=True, gc=False):
+    """What an inference pass costs every node that is alike; ``input_bytes`` with weights."""
+
+    cost: Cost
+    input_bytes: int
+    output_bytes: int
+
+
 class Counts(msgspec.Struct, frozen=True, gc=False):
     """The counts of a node: ``forward``, ``backward`` and ``update`` apart."""
 

@@ -10,12 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.core.errors import MansardError, ModelError
-from mansard.core.precision import Precision
 from mansard.core.records import LayerScore
 from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
 from mansard.estimator.cost import NOTHING, Formula
-from mansard.estimator.counts import Counts
+from mansard.estimator.counts import Counts, Forward
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.kernels import Ends, Kernels, find_kernels
 from mansard.estimator.memory import Memory
@@ -23,7 +22,7 @@ from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.summary import COUNTS
 from mansard.estimator.tensors import Node
-from mansard.estimator.traffic import traffic, write_bytes
+from mansard.estimator.traffic import input_bytes, traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
 from mansard.estimator.walk import Placed, walk
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
@@ -125,7 +124,7 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
     node, options = first.node, context.options
     runs = first.runs if len(passes) == 1 else sum(each.runs for each in passes)
     weights = context.weights.get(node.index, NO_WEIGHTS)
-    if weights is NO_WEIGHTS and all(each.node.is_constant for each in passes):
+    if weights is NO_WEIGHTS and all([each.node.is_constant for each in passes]):  # noqa: C419
         return free.row(first, runs, kernels, options.precision)
     formula = context.formula(node)
     lost = next((reason for each in passes if (reason := _lost(each.node))), None)
@@ -143,6 +142,8 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
 
 
 def _lost(node: Node) -> str | None:
+    if node.alike >= 0:  # only what is known is compared
+        return None
     for tensor in node.inputs:
         if tensor is not None and tensor.unknown:
             return tensor.unknown
@@ -170,8 +171,8 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
     if formula is None or node.is_constant:
         return NO_COUNTS
     precision = context.options.precision
-    forward = formula.function(node) + traffic(node, formula, precision)
-    backward = update = NOTHING
+    plain = context.forward.get(node.alike) or _forward(node, formula, context)
+    forward, backward, update = plain.cost, NOTHING, NOTHING
     if context.options.phase == "training":
         optimizer = context.options.optimizer
         step = training_step(
@@ -180,11 +181,17 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
         forward, backward, update = forward + step.forward, step.backward, step.update
         if node.index in context.training.recomputed:
             backward += forward
-    inputs, outputs = _input_bytes(node, formula, precision), write_bytes(node, precision)
-    return Counts(forward, backward, update, inputs, outputs)
-
-
-def _input_bytes(node: Node, formula: Formula, precision: Precision | None) -> int:
-    """Bytes of the distinct inputs that are not weights."""
+    inputs = plain.input_bytes
     held = weight_inputs(node, formula)
-    return sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name not in held)
+    if held:
+        inputs -= sum(t.n_bytes(precision) for t in node.distinct if t.name in held)
+    return Counts(forward, backward, update, inputs, plain.output_bytes)
+
+
+def _forward(node: Node, formula: Formula, context: Context) -> Forward:
+    precision = context.options.precision
+    cost = formula.function(node) + traffic(node, formula, precision)
+    found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
+    if node.alike >= 0:
+        context.forward[node.alike] = found
+    return found

@@ -60,6 +60,12 @@ def place_nodes(
 
 def place_node(written: ModelNode, tensors: dict[str, Tensor], course: Course) -> Node:
     """One node; see ``place_nodes``."""
+    if not written.outputs:
+        raise ModelError(
+            "writes nothing: every operator has an output",
+            where=written.label,
+            fix="the file is broken; export the model again",
+        )
     inputs = tuple([tensors[name] if name else None for name in written.inputs])
     bodies: tuple[Body, ...] = ()
     alike = -1

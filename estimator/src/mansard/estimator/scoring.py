@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -19,7 +19,8 @@ from mansard.estimator.kernels import Ends
 from mansard.estimator.layers import main_precision, score_layers
 from mansard.estimator.loading import Loaded, load, within
 from mansard.estimator.propagation import propagate
-from mansard.estimator.tensors import Shape
+from mansard.estimator.tensors import Node, Shape
+from mansard.estimator.walk import walk
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -137,7 +138,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch,
         precision=precision.name if precision else main_precision(scored.layers),
         dimensions=dict(binding.named),
-        trips={},
+        trips=_trips(network.nodes),
         optimizer=options.optimizer,
         recompute=options.recompute,
         cache_bytes=settings.cache_bytes,
@@ -147,6 +148,20 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=scored.layers,
+        notes=network.notes,
         alternatives=scored.alternatives,
         unknown=unknown,
     )
+
+
+def _trips(nodes: Iterable[Node]) -> dict[str, int]:
+    """How often each loop's body runs in all, by the loop's name."""
+    trips: dict[str, int] = {}
+    for each in walk(nodes):
+        loop = each.node
+        if not loop.bodies or loop.op_type not in ("Loop", "Scan") or not each.is_taken:
+            continue
+        count = sum(run.times for body in loop.bodies for run in body.passes)
+        name = loop.name or next((output for output in loop.output_names if output), "loop")
+        trips[name] = trips.get(name, 0) + each.runs * count
+    return trips

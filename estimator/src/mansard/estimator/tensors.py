@@ -34,6 +34,9 @@ class Origin(IntEnum):
     DATA = 2  # depends on the data given to the network
 
 
+_DATA = Origin.DATA
+
+
 class Weight(msgspec.Struct, frozen=True, gc=False):
     """A tensor stored in the file. ``is_literal``: written into the graph as a Constant node."""
 

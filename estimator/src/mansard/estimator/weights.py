@@ -10,6 +10,7 @@ from mansard.core.precision import Precision
 from mansard.estimator.cost import CountFunction, Formula
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
+_DATA = Origin.DATA
 _QUANTIZED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 
 
@@ -57,21 +58,27 @@ def slots(node: Node, formula: Formula | None) -> Iterable[tuple[Tensor, bool]]:
     return ((tensor, is_statistic) for _, tensor, is_statistic in _places(node, formula))
 
 
-def _places(node: Node, formula: Formula | None) -> Iterable[tuple[int, Tensor, bool]]:
+def _places(node: Node, formula: Formula | None) -> list[tuple[int, Tensor, bool]]:
+    found: list[tuple[int, Tensor, bool]] = []
     for position, tensor in enumerate(node.inputs):
-        if tensor is None or tensor.origin is Origin.DATA or not tensor.weights:
+        if tensor is None or not tensor.weights or tensor.origin is _DATA:
             continue
-        if formula is not None and position in formula.not_weights:
-            continue
-        yield position, tensor, formula is not None and position in formula.statistics
+        if formula is None:
+            found.append((position, tensor, False))
+        elif position not in formula.not_weights:
+            found.append((position, tensor, position in formula.statistics))
+    return found
 
 
 def weight_inputs(node: Node, formula: Formula | None) -> set[str]:
     """Names of the node's inputs that hold weights, statistics among them."""
+    places = _places(node, formula)
+    if not places:
+        return set()
     packed = _packed(node, formula)
     return {
         tensor.name
-        for position, tensor, is_statistic in _places(node, formula)
+        for position, tensor, is_statistic in places
         if _is_own(position, is_statistic, packed) or any(map(is_weight, tensor.weights))
     }
 
@@ -100,10 +107,13 @@ def assign_weights(
         if node.is_constant:
             continue
         formula = formulas[node.domain, node.op_type]
+        places = _places(node, formula)
+        if not places:
+            continue
         packed = _packed(node, formula)
         found: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
-        for position, tensor, is_statistic in _places(node, formula):
+        for position, tensor, is_statistic in places:
             is_own = _is_own(position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):

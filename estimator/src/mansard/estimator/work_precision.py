@@ -53,7 +53,10 @@ def work_precision(
         if found:
             widest = max(found, key=lambda dtype: dtype.n_bits)
             return _name(widest, precision)
-    for tensor in (*node.outputs, *node.present):
+    for tensor in node.outputs:
+        if tensor.dtype.is_float:
+            return _name(tensor.dtype, precision)
+    for tensor in node.present:
         if tensor.dtype.is_float:
             return _name(tensor.dtype, precision)
     return node.outputs[0].dtype.precision if node.outputs else "none"
@@ -62,7 +65,7 @@ def work_precision(
 def _factors(node: Node, formula: Formula, behind: dict[str, ElementType]) -> list[ElementType]:
     tensors = [node.inputs[i] for i in formula.operands if node.has(i)]
     present = [tensor for tensor in tensors if tensor is not None]
-    if present and all(tensor.name in behind for tensor in present):
+    if behind and present and all(tensor.name in behind for tensor in present):
         return [behind[tensor.name] for tensor in present]
     return [tensor.dtype for tensor in present]
 
