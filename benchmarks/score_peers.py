@@ -5,7 +5,8 @@
 Peers: onnx-tool, onnxsim's ModelInfo, haoline (``make peers`` installs them). Without
 files: the nine light models inside the onnx package, and the zoo's networks. All
 dimensions are fixed beforehand, in copies that every tool reads alike. Each scoring is
-a process of its own; tools take turns; medians over the runs.
+a process of its own, after one that is not measured; tools take turns; medians over the
+runs. All tools have their bytecode.
 
 A peer is *correct* where its FLOP of matrix products and convolutions are within 1 % of
 ours, which ``benchmarks/wheels.py`` checks against ONNX Runtime's real shapes. The ratio
@@ -82,6 +83,8 @@ def _arguments() -> argparse.Namespace:
 def _contest(path: Path, n_runs: int) -> Contest:
     print(f"{path.stem} …", file=sys.stderr)
     runs: dict[str, list[Run]] = {side: [] for side in SIDES}
+    for side in SIDES:
+        run_apart(side, path)  # unmeasured: files and bytecode are in their caches afterwards
     for _ in range(n_runs):
         for side in SIDES:
             runs[side].append(run_apart(side, path))

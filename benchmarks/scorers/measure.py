@@ -12,10 +12,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -40,7 +43,13 @@ def run_apart(side: str, path: Path) -> Run:
     started_s = time.monotonic()
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=_HERE
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            cwd=_HERE,
+            env=_environment(),
         )
     except subprocess.TimeoutExpired:
         return Run(error=f"no answer within {TIMEOUT_S} s")
@@ -49,6 +58,17 @@ def run_apart(side: str, path: Path) -> Run:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return Run(error=last[:120])
     return Run(**{**json.loads(lines[-1]), "wall_s": time.monotonic() - started_s})
+
+
+@cache
+def _caches() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
+
+
+def _environment() -> dict[str, str]:
+    """Bytecode is kept for all tools alike: an installed tool has it, a checkout may not."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": _caches().name}
 
 
 def middle(runs: list[Run]) -> Run:

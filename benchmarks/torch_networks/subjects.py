@@ -65,7 +65,8 @@ def subjects(data: Path) -> Iterator[Subject]:
 
 
 def published_by_torchvision(name: str) -> dict[str, Any]:
-    """Crop and GMAC of the default weights of a classifier."""
-    weights = need("torchvision").models.get_model_weights(name).DEFAULT
-    crop = weights.transforms.keywords["crop_size"]
-    return {"crop": crop, "published_gmacs": weights.meta["_ops"]}
+    """Crop and GMAC of a classifier at the smallest size that it has weights for."""
+    weights = need("torchvision").models.get_model_weights(name)
+    smallest = min(weights, key=lambda one: one.transforms.keywords["crop_size"])
+    crop = smallest.transforms.keywords["crop_size"]
+    return {"crop": crop, "published_gmacs": smallest.meta["_ops"]}
