@@ -1,1 +1,1 @@
-"""Parts of ``score_peers``: the tools, how one is measured, the models."""
+"""Parts of ``score_peer``: the tools, how one is measured, the models."""

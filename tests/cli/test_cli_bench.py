@@ -24,6 +24,12 @@ FEW = 3  # finished trials before an interruption
 PATIENCE_S = 120
 
 
+def listen_to_signals() -> None:
+    """As in a terminal: the tests themselves may run under nohup, which hands SIGHUP on ignored."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, "--runs", str(runs), *map(str, models)],
@@ -31,6 +37,7 @@ def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=listen_to_signals,  # noqa: PLW1509 - no threads before exec
     )
 
 

@@ -1,6 +1,6 @@
 """Mansard's scorer against other static profilers on the same files.
 
-    python benchmarks/score_peers.py [--runs N] [--json] [MODEL.onnx ...]
+    python benchmarks/score_peer.py [--runs N] [--json] [MODEL.onnx ...]
 
 Peers: onnx-tool, onnxsim's ModelInfo, haoline (``make peers`` installs them). Without
 files: the nine light models inside the onnx package, and the zoo's networks. All
