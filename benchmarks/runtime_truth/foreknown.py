@@ -49,7 +49,9 @@ def _is_known(node: NodeProto, known: set[str], found: set[int | None]) -> bool:
         return False
     if node.op_type in _OF_DIMENSIONS:
         return True
-    return node.op_type not in _ROUNDS and all(inside) and _all_known(node.input, known)
+    # Of what CastLike reads second only the type is of interest.
+    read = node.input[:1] if node.op_type == "CastLike" else node.input
+    return node.op_type not in _ROUNDS and all(inside) and _all_known(read, known)
 
 
 def _all_known(names: Iterable[str], known: set[str]) -> bool:

@@ -21,7 +21,11 @@ HOLDING = frozenset(
 # The profiler shows no sequences and maps: as much is in them as comes out or goes in.
 _WRITES_UNSEEN = frozenset({"SplitToSequence", "ZipMap"})
 _READS_UNSEEN = frozenset({"ConcatFromSequence"})
-PICKING = frozenset({"Compress", "Gather", "GatherElements", "GatherND", "Slice"})
+PICKING = frozenset(
+    {"ArrayFeatureExtractor", "Compress", "Gather", "GatherElements", "GatherND", "Slice"}
+)
+
+_LIKE = frozenset({"RandomNormalLike", "RandomUniformLike"})
 
 
 def convention(node: NodeProto) -> str:
@@ -53,6 +57,8 @@ def moved_bytes(node: NodeProto, kernel: Kernel) -> int:
         return whole - table + min(table, result)
     if node.op_type == "CastLike":  # of the second input only the type is of interest
         return whole - kernel.inputs[1].n_bytes
+    if node.op_type in _LIKE:  # of the input only the shape
+        return whole - kernel.inputs[0].n_bytes
     return whole
 
 

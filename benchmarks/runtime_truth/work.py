@@ -56,8 +56,8 @@ def _recurrent(node: NodeProto, kernel: Kernel) -> int:  # noqa: ARG001
 
 def _einsum(node: NodeProto, kernel: Kernel) -> int:
     equation = str(attribute(node, "equation", b""), "ascii").replace(" ", "")
-    written, _, result = equation.partition("->")
-    if "." in equation or not result:
+    written, arrow, result = equation.partition("->")
+    if "." in equation or not arrow:
         raise NotImplementedError(f"einsum {equation!r}")
     sizes: dict[str, int] = {}
     for labels, tensor in zip(written.split(","), kernel.inputs, strict=True):
@@ -130,6 +130,7 @@ RULES: dict[str, Callable[[NodeProto, Kernel], int]] = {
     "FusedGemm": _gemm,
     "FusedMatMul": _fused_product,
     "LinearClassifier": _linear_scores,
+    "LinearRegressor": _linear_scores,
     "MatMulNBits": _packed_product,
     "MultiHeadAttention": _attention,
 }

@@ -27,7 +27,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_chart_is_drawn_without_an_error(chromium: Any, page: Path, scheme: str) -> None:
+def test_every_chart_of_the_layers_is_drawn(chromium: Any, page: Path, scheme: str) -> None:
     load(chromium, page, 5, scheme)  # the roofline, and two charts for each of two networks
     assert chromium.get_log("browser") == []
     drawn = "return document.querySelectorAll(arguments[0]).length"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.estimator import zoo
+from mansard.cli.score_tables import score_rows
+from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
 
 
 def mansard(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -109,6 +110,8 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
         (["--shape", "x=1x?"], "--shape"),
         (["--cache", "much"], "4MiB"),
         (["--machine", "runs"], "--html"),
+        (["--recompute"], "--mode training"),
+        (["--optimizer", "adam"], "--mode training"),
     ],
 )
 def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> None:
@@ -125,6 +128,43 @@ def test_a_board_names_its_cache(tmp_path: Path) -> None:
     by_size = json.loads(mansard(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
     assert by_name == by_size
     assert by_name["score"]["cache_bytes"] == 4 << 20
+
+
+def test_the_table_tells_scores_of_one_network_apart(tmp_path: Path) -> None:
+    zoo.write("gpt2", tmp_path)
+    loaded = load(tmp_path / "gpt2.onnx")
+    stages = [
+        score_loaded(loaded, Settings(Given(1, {"sequence": new, "past_sequence": past})))
+        for new, past in ((8, 0), (1, 8))
+    ]
+    columns, rows = score_rows(stages)
+    shown = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert [row["dimensions"] for row in shown] == [
+        "sequence 8, past_sequence 0",
+        "sequence 1, past_sequence 8",
+    ]
+    # keys and values of 12 layers, 768 floats a token: 8 tokens, and 9
+    assert [row["KV cache (MB)"] for row in shown] == ["0.5898", "0.6636"]
+    assert "cached (MB)" not in columns
+
+
+def test_the_table_shows_what_passes_a_cache(tmp_path: Path) -> None:
+    zoo.write("alexnet", tmp_path)
+    loaded = load(tmp_path / "alexnet.onnx")
+    scores = [score_loaded(loaded, Settings(Given(batch), cache_bytes=4 << 20)) for batch in (1, 2)]
+    columns, rows = score_rows(scores)
+    shown = [dict(zip(columns, row, strict=True)) for row in rows]
+    cached = [totals(score).cached_traffic_bytes or 0 for score in scores]
+    assert [row["cached (MB)"] for row in shown] == [f"{n_bytes / 1e6:.4g}" for n_bytes in cached]
+    assert all(cached)
+    assert "dimensions" not in columns  # the batch has a column of its own
+    assert "KV cache (MB)" not in columns
+
+
+def test_a_file_that_is_no_decoder_is_named(folder: Path) -> None:
+    done = mansard(folder / "squeezenet1_1.onnx", "--batch", "1", "--decode", "8")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "squeezenet1_1.onnx: the network does not look like a decoder" in done.stderr
 
 
 def test_an_interrupt_leaves_no_process_behind(folder: Path) -> None:

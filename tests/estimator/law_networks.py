@@ -1,16 +1,17 @@
-"""Random small networks, and ways to write one and the same network differently."""
+"""Random small networks, for laws that hold for any network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import onnx
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 OPSET = 17
-SEPARATED = "image"  # the one input
+IMAGE = "image"  # the one input
 _VALUE = helper.make_tensor_value_info
 
 Shape = tuple[int, ...]
@@ -22,8 +23,8 @@ class Draft:
     def __init__(self, channels: int, size: int) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.stored: list[onnx.TensorProto] = []
-        self.shapes: dict[str, Shape] = {SEPARATED: (channels, size, size)}
-        self.declared = _VALUE(SEPARATED, FLOAT, ["batch", channels, size, size])
+        self.shapes: dict[str, Shape] = {IMAGE: (channels, size, size)}
+        self.declared = _VALUE(IMAGE, FLOAT, ["batch", channels, size, size])
 
     def store(self, *dims: int) -> str:
         """A stored tensor of zeros."""
@@ -41,7 +42,7 @@ class Draft:
         self.stored.append(helper.make_tensor(name, INT64, [len(values)], values))
         return name
 
-    def add(self, op_type: str, inputs: Iterable[str], *shapes: Shape, **attributes: object) -> str:
+    def add(self, op_type: str, inputs: Iterable[str], *shapes: Shape, **attributes: Any) -> str:
         names = [f"t{len(self.shapes) + i}" for i in range(len(shapes))]
         place = f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, list(inputs), names, place, **attributes))
@@ -51,7 +52,7 @@ class Draft:
     def model(self, batch: int | None = None) -> onnx.ModelProto:
         """The network; what nothing reads is an output. ``batch`` None leaves it open."""
         read = {name for node in self.nodes for name in node.input}
-        ends = [name for name in self.shapes if name not in read and name != SEPARATED]
+        ends = [name for name in self.shapes if name not in read and name != IMAGE]
         outputs = [_VALUE(name, FLOAT, None) for name in ends]
         declared = onnx.ValueInfoProto.FromString(self.declared.SerializeToString())
         if batch is not None:
@@ -134,19 +135,18 @@ def _layout(net: Draft, x: str, draw: st.DataObject) -> None:
     if kind == "Transpose":
         net.add(kind, [x], (channels, width, height), perm=[0, 1, 3, 2])
     elif kind == "Reshape":
-        shape = net.integers(0, height, channels, width)
-        net.add(kind, [x, shape], (height, channels, width))
-    elif kind == "Split" and channels > 1:
-        half = (channels + 1) // 2
+        shape = net.integers(0, channels, width, height)
+        net.add(kind, [x, shape], (channels, width, height))
+    elif kind == "Split" and channels > 3:  # a weight of one element is none in a Constant node
+        half = channels // 2
         sizes = net.integers(half, channels - half)
         net.add(kind, [x, sizes], (half, height, width), (channels - half, height, width), axis=1)
     elif kind == "Slice" and height > 1:
         ends = [net.integers(value) for value in (1, height, 2)]
         net.add(kind, [x, *ends], (channels, height - 1, width))
     elif kind == "Resize" and width <= 8:
-        net.stored.append(helper.make_tensor("double", FLOAT, [4], [1, 1, 2, 2]))
-        if sum(tensor.name == "double" for tensor in net.stored) > 1:
-            net.stored.pop()
+        if all(tensor.name != "double" for tensor in net.stored):
+            net.stored.append(helper.make_tensor("double", FLOAT, [4], [1, 1, 2, 2]))
         net.add(kind, [x, "", "double"], (channels, 2 * height, 2 * width))
 
 
@@ -163,5 +163,5 @@ def draw_network(draw: st.DataObject, max_nodes: int = 10) -> Draft:
         x = draw.draw(st.sampled_from([*names, *names[-1:] * len(names)]))
         draw.draw(st.sampled_from(_KINDS))(net, x, draw)
     if not net.nodes:
-        net.add("Relu", [SEPARATED], net.shapes[SEPARATED])
+        net.add("Relu", [IMAGE], net.shapes[IMAGE])
     return net

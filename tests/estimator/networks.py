@@ -77,7 +77,7 @@ def check(
         tensor = network.tensors[name]
         assert our_look(tensor) == look(value), name
         if tensor.value is not None:
-            np.testing.assert_array_equal(tensor.value, np.asarray(value), err_msg=name)
+            np.testing.assert_array_equal(tensor.value.array, np.asarray(value), err_msg=name)
     return network
 
 

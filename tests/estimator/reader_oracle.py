@@ -26,7 +26,8 @@ from mansard.estimator.model import (
     ModelNode,
     StoredTensor,
 )
-from mansard.estimator.tensors import Array, Shape, is_sane
+from mansard.estimator.numbers import Array, Numbers, hold_array
+from mansard.estimator.tensors import Shape, is_sane
 from mansard.estimator.values import may_keep
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
@@ -149,7 +150,8 @@ def _stored(tensor: onnx.TensorProto) -> StoredTensor:
     value = None
     if tensor.data_location != onnx.TensorProto.EXTERNAL and may_keep(dtype, math.prod(shape)):
         value = _value(tensor, dtype.name, shape)
-    return StoredTensor(_text(tensor.name), dtype, shape, value)
+    held = None if value is None else hold_array(dtype, value)
+    return StoredTensor(_text(tensor.name), dtype, shape, held)
 
 
 _TYPED = dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8", "bool"), "int32_data")
@@ -217,8 +219,8 @@ def plain(value: object) -> object:
         # A node that names an overload is one of a class of its own until functions are gone.
         kind = ModelNode if isinstance(value, ModelNode) else type(value)
         return kind.__name__, {name: plain(getattr(value, name)) for name in kind.__struct_fields__}
-    if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, list(map(repr, value.reshape(-1).tolist()))
+    if isinstance(value, Numbers):
+        return value.dtype, value.shape, list(map(repr, value.flat))
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):

@@ -74,7 +74,7 @@ def test_a_stored_value_of_the_wrong_length() -> None:
     assert "1 values are stored for a shape of [2]" in refused(model.SerializeToString())
 
 
-def test_types_that_contradict() -> None:
+def test_stored_types_that_contradict() -> None:
     text = refused(parse("y = Add(x, z)", "float[2,3] x, int64[2,3] z").SerializeToString())
     assert "types contradict: 'x' is float32, 'z' is int64" in text
     text = refused(

@@ -8,6 +8,8 @@ from mansard.core.errors import UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
 from mansard.estimator.decoding import stage_dims
+from mansard.estimator.model import Model
+from tests.estimator.models import model
 
 LAYERS, WIDTH, KV_WIDTH, INNER, WORDS = 22, 2048, 256, 5632, 32_000  # TinyLlama-1.1B
 
@@ -40,3 +42,34 @@ def test_a_step_of_decoding_moves_a_cache_that_grows_by_concat_three_times() -> 
 def test_a_network_without_a_cache_is_no_decoder() -> None:
     with pytest.raises(UsageError, match="does not look like a decoder"):
         stage_dims(load(zoo.read("resnet18")).model, 1, 10)
+
+
+def decoder(inputs: str) -> Model:
+    """A network with these inputs, which it does nothing with."""
+    return load(model("y = Identity(x)", f"float[1] x, {inputs}")).model
+
+
+CACHE = "float[batch,8,past,64] past_key_values_0_key"
+
+
+def test_an_encoder_s_length_is_none_of_the_decoder_s() -> None:
+    found = decoder(
+        f"int64[batch,new] input_ids, int64[batch,all] attention_mask, {CACHE}, "
+        "int64[batch,heard] encoder_attention_mask, float[batch,heard,512] encoder_hidden_states, "
+        "float[batch,8,kept,64] past_key_values_0_encoder_key"
+    )
+    assert stage_dims(found, 1, 20) == {"new": 1, "past": 20, "all": 21}
+
+
+def test_tokens_may_come_as_embeddings() -> None:
+    found = decoder(f"float[batch,new,512] inputs_embeds, {CACHE}")
+    assert stage_dims(found, 7, 0) == {"new": 7, "past": 0}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "missing"),
+    [(CACHE, "new"), ("int64[batch,new] input_ids", "cached"), ("float[4] z", "cached or new")],
+)
+def test_what_a_decoder_lacks_is_said(inputs: str, missing: str) -> None:
+    with pytest.raises(UsageError, match=f"no dimension of {missing} tokens"):
+        stage_dims(decoder(inputs), 1, 10)

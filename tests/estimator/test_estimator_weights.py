@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from mansard.estimator import score, totals
-from tests.estimator.models import layers, store
+from tests.estimator.models import layers, model, store
 
 
 def test_initialisers() -> None:
@@ -113,3 +113,18 @@ def test_weights_listed_among_the_inputs_are_still_weights() -> None:
     total = totals(score(store(parser.parse_model(text)).SerializeToString(), batch=7))
     assert total.parameters == 12
     assert total.macs == 7 * 12
+
+
+def test_a_network_s_precision_is_that_of_most_of_its_multiply_adds() -> None:
+    # Both factors are dequantised, so the product is of int8, whatever floats count as.
+    quantised = model(
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) m = DequantizeLinear(w, s, z) "
+        "y = MatMul(d, m)",
+        "float[5,3] x",
+        "float s = {0.5}, int8 z = {0}, int8[3,4] w",
+    )
+    assert score(quantised, precision="fp16").precision == "int8"
+    plain = model("y = MatMul(x, w)", "float[5,3] x", "float[3,4] w")
+    assert score(plain, precision="fp16").precision == "fp16"
+    without = model("y = Relu(x)", "float[5,3] x")
+    assert score(without, precision="fp16").precision == "fp16"

@@ -89,7 +89,7 @@ def check_numbers(network: Network) -> None:
 
 
 def seen(tensor: Tensor) -> tuple[object, ...]:
-    value = None if tensor.value is None else tensor.value.tolist()
+    value = None if tensor.value is None else tensor.value.flat
     return tensor.name, tensor.dtype, tensor.shape, tensor.origin, value, tensor.weights
 
 

@@ -25,6 +25,12 @@ def rows(
     return {layer.name: layer for layer in found.layers}
 
 
+def peak_bytes(data: bytes, recompute: bool = False) -> int:
+    found = score(data, phase="training", recompute=recompute).peak_activation_bytes
+    assert found is not None
+    return found
+
+
 def test_products_keep_their_inputs_and_relu_its_output() -> None:
     kept = {name: row.saved_bytes for name, row in rows(TWO).items()}
     # h: x for the gradient of w1. r: its output, which y's gradient of w2 reads as well.
@@ -105,8 +111,46 @@ def chain(n_layers: int) -> bytes:
 @given(n_layers=st.integers(2, 40))
 def test_recomputation_keeps_less_and_works_at_most_once_more(n_layers: int) -> None:
     data = chain(n_layers)
+    assert peak_bytes(data, recompute=True) <= peak_bytes(data)
     plain, again = rows(data).values(), rows(data, recompute=True).values()
     assert sum(row.saved_bytes or 0 for row in again) <= sum(row.saved_bytes or 0 for row in plain)
     forward = sum(row.work_flop or 0 for row in score(data).layers)
     extra = sum(r.work_flop or 0 for r in again) - sum(r.work_flop or 0 for r in plain)
     assert 0 <= extra <= forward
+
+
+def test_the_peak_of_a_recomputed_step() -> None:
+    # Five products of [4, 8], 128 bytes each, and a view, in two segments of three. The second
+    # one has t2 from before a cut, saves t3 for the fifth product, and has the gradients of t3
+    # and t4 at once; the first saves x, t0 and t1, with the gradients of t1 and t2.
+    assert peak_bytes(chain(5), recompute=True) == (3 + 2) * 128
+    # Without: x and t0 to t3 are saved, with the gradients of t3 and t4.
+    assert peak_bytes(chain(5)) == (5 + 2) * 128
+
+
+def test_a_view_is_kept_once_with_what_it_shows() -> None:
+    found = rows(
+        model(
+            "h = MatMul(x, w) r = Relu(h) f = Flatten(r) y = MatMul(f, v)",
+            "float[2,4] x",
+            "float[4,3] w, float[3,5] v",
+        )
+    )
+    assert {name: row.saved_bytes for name, row in found.items()} == {
+        "h": 32,
+        "r": 24,
+        "f": 0,
+        "y": 0,  # f is r
+    }
+
+
+def test_the_gradient_of_a_bias_reads_no_factor() -> None:
+    data = model(
+        "h = MatMul(x, w) y = Gemm(h, v, b)",
+        "float[2,4] x",
+        "float[4,3] w, float[3,5] v, float[5] b",
+    )
+    row = rows(data, "none")["y"]
+    # forwards h 24, v 60, b 20; then the output's gradient 40 with v, with h, and alone
+    assert row.read_bytes == 104 + (40 + 60) + (40 + 24) + 40
+    assert row.write_bytes == 40 + 24 + 60 + 20

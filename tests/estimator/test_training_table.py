@@ -125,3 +125,30 @@ def test_what_adds_passes_its_gradient_on(node: str, n_bytes: int) -> None:
     assert training.traffic_bytes is not None
     assert inference.traffic_bytes is not None
     assert training.traffic_bytes - inference.traffic_bytes == n_bytes
+
+
+@pytest.mark.parametrize(
+    ("node", "reads", "writes"),
+    [
+        # two parts of 24 bytes have a gradient each
+        ("Split<axis=1, num_outputs=2>(table)", 2 * 24, 48),
+        # h has 96 bytes: the mean's 24 are read, nothing of h itself
+        ("ReduceMean(h, last)", 24, 96),
+        ("GlobalAveragePool(pixels)", 8, 128),
+        # 8 gradients and as many positions of 8 bytes, which the forward pass writes
+        ("MaxPool<kernel_shape=[2,2], strides=[2,2]>(pixels)", 32 + 64, 128 + 64),
+        ("Dropout(h)", 96 + 24 + 96, 96 + 24 + 96),  # and a mask; forwards h is read and written
+        ("ReduceL2(h, last)", 24 + 96, 96),  # its axes are no factor: h is needed
+        ("Div(h, z)", 96 + 96, 96),  # the divisor alone
+        ("Div(x, k)", 96 + 2 * 96, 96),  # both
+        ("Relu(h)", 96 + 96, 96),  # the output
+        ("LayerNormalization(h, v)", 96 + 96 + 16, 96 + 16),  # h and the scale
+    ],
+)
+def test_the_backward_pass_reads_what_was_saved(node: str, reads: int, writes: int) -> None:
+    outputs = "y, rest" if node.startswith("Split") else "y"
+    body = f"{BEFORE} {outputs} = {node}"
+    inference = layers(body, SIGNATURE, STORED, opset=18)["y"]
+    training = layers(body, SIGNATURE, STORED, opset=18, phase="training")["y"]
+    assert (training.read_bytes or 0) - (inference.read_bytes or 0) == reads
+    assert (training.write_bytes or 0) - (inference.write_bytes or 0) == writes

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.analytics import figures, page
+from mansard.analytics.differences import differing_dimensions
 from mansard.analytics.figures import Figure
 from mansard.analytics.frames import layer_frame
 from mansard.analytics.ingest import ingest
@@ -19,6 +20,7 @@ from mansard.analytics.score_charts import share_chart, spread_chart
 from mansard.analytics.score_data import busy_layers, point_frame, share_frame
 from mansard.analytics.score_tables import (
     class_table,
+    full_name,
     layer_table,
     operator_table,
     summary_table,
@@ -58,7 +60,11 @@ def write_score_page(scores: Sequence[ModelScore], path: Path, machine: Path | N
 def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> str:
     """The page as text."""
     results = _under_roofs(scores, machine) if machine is not None else None
-    sections = [_section(number, score) for number, score in enumerate(scores[:MOST_NETWORKS])]
+    sizes = differing_dimensions(scores)
+    sections = [
+        _section(number, score, sizes[number])
+        for number, score in enumerate(scores[:MOST_NETWORKS])
+    ]
     roofline = figures.roofline_figure(results) if results is not None else None
     names = in_order([shown(score.model) for score in scores])
     left = len(scores) - len(sections)
@@ -90,9 +96,9 @@ def _machines(results: Results) -> str:
     return " and ".join(in_order([shown(roof.machine) for roof in results.roofs]))
 
 
-def _section(number: int, score: ModelScore) -> Section:
+def _section(number: int, score: ModelScore, sizes: str) -> Section:
     layers = busy_layers(score)
-    name = shown(score.model)
+    name = full_name(score, sizes)
     title = name if score.batch is None else f"{name}, batch {score.batch}"
     table, note = layer_table(score)
     return Section(

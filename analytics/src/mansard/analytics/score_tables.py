@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mansard.analytics.differences import differing_dimensions
 from mansard.analytics.names import shown
 from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import UNKNOWN, digits
@@ -17,9 +18,10 @@ def summary_table(scores: Sequence[ModelScore]) -> Table:
     """One row of sums for each score."""
     columns = ("Network", "Batch", "Precision", "Phase", "GMAC", "GFLOP", "Parameters, M")
     moved = ("Weights, MB", "Traffic, MB", "Fused, MB", "Cached, MB", "Activations, MB")
+    memory = ("KV cache, MB",)
     rows = [
         [
-            shown(score.model),
+            full_name(score, sizes),
             UNKNOWN if score.batch is None else str(score.batch),
             score.precision,
             score.phase,
@@ -31,11 +33,17 @@ def summary_table(scores: Sequence[ModelScore]) -> Table:
             _sum(score, "fused_traffic_bytes", 1e6),
             _sum(score, "cached_traffic_bytes", 1e6),
             _scaled(score.peak_activation_bytes, 1e6),
+            _scaled(score.kv_cache_bytes, 1e6),
         ]
-        for score in scores
+        for score, sizes in zip(scores, differing_dimensions(scores), strict=True)
     ]
-    numeric = frozenset({1, *range(4, 12)})
-    return Table("Sums over all layers", columns + moved, rows, numeric)
+    numeric = frozenset({1, *range(4, 13)})
+    return Table("Sums over all layers", columns + moved + memory, rows, numeric)
+
+
+def full_name(score: ModelScore, sizes: str) -> str:
+    """A network's name, and the ``sizes`` that tell its scores apart."""
+    return f"{shown(score.model)}, {shown(sizes)}" if sizes else shown(score.model)
 
 
 def operator_table(score: ModelScore) -> Table:

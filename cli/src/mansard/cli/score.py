@@ -41,7 +41,9 @@ def score(
     mode: Annotated[
         Literal["inference", "training"], typer.Option(help="What the network does.")
     ] = "inference",
-    optimizer: Annotated[Optimizer, typer.Option(help="Of a training step.")] = "sgd",
+    optimizer: Annotated[
+        Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
+    ] = None,
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Training computes activations again.")
     ] = False,
@@ -88,6 +90,9 @@ def score(
         raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
     if machine is not None and html is None:
         raise UsageError("--machine is for the page", fix="add --html page.html")
+    if mode == "inference" and (optimizer is not None or recompute):
+        option = "--recompute" if recompute else "--optimizer"
+        raise UsageError(f"{option} is for training", fix="add --mode training")
     given = Given(
         dims=options.parse_dimensions(dim or []),
         trips=options.parse_trips(trip or []),
@@ -98,7 +103,7 @@ def score(
         given,
         parse_precision(precision) if precision is not None else None,
         mode,
-        optimizer,
+        optimizer or "sgd",
         recompute,
         cache_bytes(cache) if cache is not None else None,
         allow_unknown,

@@ -88,10 +88,14 @@ def _score_case(
     loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
 ) -> ModelScore:
     from mansard.estimator.decoding import stage_dims
+    from mansard.estimator.loading import within
 
     dims = settings.given.dims
     if stage is not None:
-        dims = stage_dims(loaded.model, *stage) | dict(dims)
+        try:
+            dims = stage_dims(loaded.model, *stage) | dict(dims)
+        except UsageError as error:
+            raise within(loaded.place, error) from error
     given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
     return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 

@@ -10,10 +10,35 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def score_rows(scores: Sequence[ModelScore]) -> Table:
-    """Columns and one row of totals for each score."""
-    columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "parameters (M)")
-    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "activations (MB)", "FLOP/byte")
-    return columns + moved, [_score_row(score) for score in scores]
+    """Columns and one row of totals for each score.
+
+    The cached traffic, keys and values, and dimensions have a column where they tell something.
+    """
+    from mansard.analytics.differences import differing_dimensions
+
+    columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "params (M)")
+    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")
+    more = {
+        "cached (MB)": [_cached(score) for score in scores],
+        "KV cache (MB)": [_scaled(score.kv_cache_bytes, 1e6) for score in scores],
+        "dimensions": differing_dimensions(scores),
+    }
+    shown = {
+        "cached (MB)": any(score.cache_bytes is not None for score in scores),
+        "KV cache (MB)": any(score.kv_cache_bytes for score in scores),
+        "dimensions": any(more["dimensions"]),
+    }
+    extra = [name for name in more if shown[name]]
+    rows = [
+        (*_score_row(score), *(more[name][i] for name in extra)) for i, score in enumerate(scores)
+    ]
+    return (*columns, *moved, *extra), rows
+
+
+def _cached(score: ModelScore) -> str:
+    from mansard.estimator import totals
+
+    return _scaled(totals(score).cached_traffic_bytes, 1e6)
 
 
 def _score_row(score: ModelScore) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from mansard.estimator.training import (
     differentiable_tensors,
     recomputed_nodes,
     saved_bytes,
+    segment_of,
 )
 from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights, assign_weights
@@ -38,11 +39,15 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What only a training step needs; nothing of it in inference."""
+    """What only a training step needs; nothing of it in inference.
+
+    ``again_bytes``: what each node saves when its segment is computed again.
+    """
 
     differentiable: set[str] = msgspec.field(default_factory=set)
     saved_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
     recomputed: frozenset[int] = frozenset()
+    again_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -78,9 +83,10 @@ def _training(placed: Sequence[Placed], formulas: Formulas, options: Options) ->
         return Training()
     main = [each.node for each in placed if each.scope == placed[0].scope]
     differentiable = differentiable_tensors(main, lambda node: formulas[node.domain, node.op_type])
-    if options.recompute:
-        saved = checkpoint_bytes(placed, options.precision)
-        return Training(differentiable, saved, recomputed_nodes(placed))
-    return Training(
-        differentiable, saved_bytes(placed, formulas, differentiable, options.precision)
-    )
+    precision = options.precision
+    if not options.recompute:
+        return Training(differentiable, saved_bytes(placed, formulas, differentiable, precision))
+    segments = segment_of(placed)
+    again = saved_bytes(placed, formulas, differentiable, precision, segments)
+    kept = checkpoint_bytes(placed, precision)
+    return Training(differentiable, kept, recomputed_nodes(placed), again)

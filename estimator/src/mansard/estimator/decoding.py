@@ -2,7 +2,7 @@
 
 Both are the same network with other dimensions. Which dimension is the new tokens and
 which the cached ones follows from where they stand: the inputs that hold keys and
-values of earlier tokens, and the integer inputs that hold tokens.
+values of earlier tokens, and those that hold tokens or their embeddings.
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from mansard.estimator.places import Place, Places, find_places
 # Optimum, ONNX Runtime GenAI, PyTorch's dynamo exporter, llama.cpp's converters.
 _CACHE = re.compile(r"past|cache|kv", re.IGNORECASE)
 _MASK = re.compile(r"mask", re.IGNORECASE)
+_TOKENS = re.compile(r"ids|token|embeds", re.IGNORECASE)
+# What belongs to another text or image, whose length neither stage tells.
+_OTHER = re.compile(r"(?<![a-z])(encoder|cross)(?![a-z])", re.IGNORECASE)
 
 
 def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
     """Dimensions for ``n_new`` tokens after ``n_cached`` others.
 
+    Inputs from an encoder have lengths of their own, which stay open.
     Raises UsageError where the network does not look like a decoder with a cache.
     """
     places = find_places(model, NOTHING_GIVEN)
-    inputs = {source.name: source for source in model.inputs}
-    cached = _symbols(places, [i for i in inputs.values() if _CACHE.search(i.name)])
-    tokens = _symbols(places, [i for i in inputs.values() if _holds_tokens(i)]) - cached
-    if not cached or not tokens:
+    inputs = [source for source in model.inputs if not _OTHER.search(source.name)]
+    cached = _symbols(places, [source for source in inputs if _CACHE.search(source.name)])
+    tokens = _symbols(places, [source for source in inputs if _holds_tokens(source)]) - cached
+    missing = [what for what, found in (("cached", cached), ("new", tokens)) if not found]
+    if missing:
         raise UsageError(
-            "the network does not look like a decoder: no dimension of cached tokens "
-            f"{'and none' if not tokens else 'beside that'} of new tokens was found",
+            "the network does not look like a decoder: no dimension of "
+            f"{' or '.join(missing)} tokens was found in its inputs",
             fix="set its dimensions by name with --dim",
         )
-    masks = _symbols(places, [i for i in inputs.values() if _MASK.search(i.name)])
+    masks = _symbols(places, [source for source in inputs if _MASK.search(source.name)])
     return (
         dict.fromkeys(tokens, n_new)
         | dict.fromkeys(cached, n_cached)
@@ -46,7 +51,7 @@ def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
 def _holds_tokens(source: ModelInput) -> bool:
     if _CACHE.search(source.name) or _MASK.search(source.name):
         return False
-    return "ids" in source.name.lower() or "token" in source.name.lower()
+    return _TOKENS.search(source.name) is not None
 
 
 def _symbols(places: Places, inputs: list[ModelInput]) -> set[str]:

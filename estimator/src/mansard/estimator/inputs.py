@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.element_types import FLOAT32, ElementType
 from mansard.estimator.given import Given, Value
 from mansard.estimator.model import ModelInput
+from mansard.estimator.numbers import Numbers, has_numbers, hold_array
 from mansard.estimator.places import Place
 from mansard.estimator.sequences import MAX_LENGTH, absent
-from mansard.estimator.tensors import Array, Origin, Shape, Tensor
+from mansard.estimator.tensors import Origin, Shape, Tensor
 from mansard.estimator.values import may_keep
 
 MAX_SIZE = 2**40  # a dimension beyond this is a damaged file or a slip of the keyboard
-_NUMPY_TYPES = frozenset(
-    {"bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64"}
-    | {"uint8", "uint16", "uint32", "uint64"}
-)
 
 
 def length_name(name: str) -> str:
@@ -88,16 +83,18 @@ def with_value(tensor: Tensor, value: Value) -> Tensor:
     """
     if tensor.unknown is not None or tensor.items is not None:
         raise UsageError(f"{tensor.name!r} has no shape, so no value can be given for it")
-    array = _array(tensor.name, value, tensor.dtype, tensor.shape)
-    return Tensor(tensor.name, tensor.dtype, tensor.shape, Origin.SHAPES, array)
+    numbers = _numbers(tensor.name, value, tensor.dtype, tensor.shape)
+    return Tensor(tensor.name, tensor.dtype, tensor.shape, Origin.SHAPES, numbers)
 
 
-def _array(name: str, value: Value, dtype: ElementType, shape: Shape) -> Array:
-    if dtype.name not in _NUMPY_TYPES or not may_keep(dtype, math.prod(shape)):
+def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbers:
+    if not has_numbers(dtype) or not may_keep(dtype, math.prod(shape)):
         raise UsageError(
             f"{name!r} is {dtype.name}{list(shape)}: no value can be given for it",
             fix="give values of small numeric tensors only",
         )
+    import numpy as np
+
     try:
         flat = np.asarray(value)
         array = np.full(shape, flat) if flat.ndim == 0 else flat.reshape(shape)
@@ -110,4 +107,4 @@ def _array(name: str, value: Value, dtype: ElementType, shape: Shape) -> Array:
         raise UsageError(
             f"the value given for {name!r} is no {dtype.name}", fix="give whole numbers"
         )
-    return cast
+    return hold_array(dtype, cast)

@@ -95,7 +95,7 @@ def _training_peak_bytes(placed: list[Placed], context: Context) -> int:
         placed,
         training.saved_bytes,
         training.differentiable,
-        options.recompute,
+        training.again_bytes,
         options.precision,
     )
 

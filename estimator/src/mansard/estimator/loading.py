@@ -26,8 +26,10 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     free_rows: FreeRows
 
 
-def load(source: Path | bytes, name: str | None = None) -> Loaded:
-    """Read a model; raises ModelError or StorageError."""
+def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
+    """Read a model, from a path or its bytes; raises ModelError or StorageError."""
+    if isinstance(source, str):
+        source = Path(source)
     shown = name or (_stem(source) if isinstance(source, Path) else "model")
     place = str(source) if isinstance(source, Path) else f"model {shown!r}"
     try:

@@ -12,7 +12,8 @@ import msgspec
 
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import ModelNode
-from mansard.estimator.tensors import Array, Origin, Shape, Tensor
+from mansard.estimator.numbers import Numbers
+from mansard.estimator.tensors import Origin, Shape, Tensor
 
 Key = tuple[Hashable, ...]
 
@@ -26,7 +27,7 @@ class Look(msgspec.Struct, frozen=True, eq=False):
 
     specs: tuple[tuple[ElementType, Shape], ...]
     origin: Origin
-    values: tuple[Array | None, ...]
+    values: tuple[Numbers | None, ...]
     number: int = -1
 
 
@@ -65,7 +66,7 @@ class Looks:
             if tensor.unknown is not None or tensor.items is not None:
                 return None
             value = tensor.value
-            held = None if value is None else value.tobytes()
+            held = None if value is None else value.data
             parts += (tensor.dtype, tensor.shape, tensor.origin, held)
         return tuple(parts)
 

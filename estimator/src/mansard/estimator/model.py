@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.tensors import Array, Shape
+from mansard.estimator.numbers import Numbers
+from mansard.estimator.tensors import Shape
 
 Dimension = int | str | None  # a number, a name, or nothing at all
 Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
@@ -20,7 +21,7 @@ class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     name: str
     dtype: ElementType
     shape: Shape
-    value: Array | None
+    value: Numbers | None
 
 
 class ModelInput(msgspec.Struct, frozen=True):

@@ -198,7 +198,9 @@ def _unknown(node: Node, reason: str) -> tuple[Tensor, ...]:
 def _origin(node: Node) -> Origin:
     if node.op_type in RANDOM:
         return Origin.DATA
-    origin = max((tensor.origin for tensor in node.present), default=Origin.FILE)
+    # Of what CastLike reads second only the type is of interest.
+    present = node.present[:1] if node.op_type == "CastLike" else node.present
+    origin = max((tensor.origin for tensor in present), default=Origin.FILE)
     return min(origin, Origin.SHAPES) if node.op_type in ("EyeLike", "Shape", "Size") else origin
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +10,7 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import Precision, parse_precision
-from mansard.core.records import ModelScore, Optimizer, Phase
+from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.batching import check_batch, known_batch
 from mansard.estimator.context import Options
 from mansard.estimator.dimensions import bind
@@ -18,9 +18,12 @@ from mansard.estimator.given import NOTHING_GIVEN, Given, Value
 from mansard.estimator.kernels import Ends
 from mansard.estimator.layers import main_precision, score_layers
 from mansard.estimator.loading import Loaded, load, within
+from mansard.estimator.memory import Memory
 from mansard.estimator.propagation import propagate
 from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.walk import walk
+
+_MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -36,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def score(  # noqa: PLR0913 - one keyword for each thing a person can say
-    source: Path | bytes,
+    source: Path | str | bytes,
     *,
     name: str | None = None,
     batch: int | None = None,
@@ -107,36 +110,19 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     network = propagate(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
-    precision, is_training = settings.precision, settings.phase == "training"
-    options = Options(
-        precision,
-        settings.phase,
-        settings.optimizer if is_training else "none",
-        settings.recompute and is_training,
-        settings.cache_bytes,
-        settings.allow_unknown,
-    )
+    options = _options(settings)
     ends = Ends(
         tuple(binding.tensors.values()), frozenset(output.name for output in loaded.model.outputs)
     )
     scored = score_layers(network.nodes, ends, options, loaded.free_rows)
-    memory, unknown = scored.memory, {}
-    for name in ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes"):
-        if getattr(memory, name) is None:
-            unknown[name] = memory.unknown or "a layer is unknown"
-    if memory.kv_cache_bytes is None:
-        unknown["kv_cache_bytes"] = memory.unknown or "a layer is unknown"
-    if settings.cache_bytes is None:
-        unknown["cache_bytes"] = "no cache was given"
-    if batch is None:
-        unknown["batch"] = "the model does not say which dimension is the batch"
+    memory = scored.memory
     return ModelScore(
         model=loaded.name,
         model_hash=loaded.model_hash,
         source="modelled",
         phase=settings.phase,
         batch=batch,
-        precision=precision.name if precision else main_precision(scored.layers),
+        precision=_precision(scored.layers, settings.precision),
         dimensions=dict(binding.named),
         trips=_trips(network.nodes),
         optimizer=options.optimizer,
@@ -150,8 +136,38 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         layers=scored.layers,
         notes=network.notes,
         alternatives=scored.alternatives,
-        unknown=unknown,
+        unknown=_reasons(memory, batch, settings.cache_bytes),
     )
+
+
+def _options(settings: Settings) -> Options:
+    is_training = settings.phase == "training"
+    return Options(
+        settings.precision,
+        settings.phase,
+        settings.optimizer if is_training else "none",
+        settings.recompute and is_training,
+        settings.cache_bytes,
+        settings.allow_unknown,
+    )
+
+
+def _precision(layers: Sequence[LayerScore], given: Precision | None) -> str:
+    """That of most multiply-adds: what is quantised stays so, whatever floats count as."""
+    if given is None or any(layer.macs for layer in layers):
+        return main_precision(layers)
+    return given.name
+
+
+def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
+    """Why fields of the whole network are not known."""
+    lost = memory.unknown or "a layer is unknown"
+    unknown = {name: lost for name in _MEMORY if getattr(memory, name) is None}
+    if cache_bytes is None:
+        unknown["cache_bytes"] = "no cache was given"
+    if batch is None:
+        unknown["batch"] = "the model does not say which dimension is the batch"
+    return unknown
 
 
 def _trips(nodes: Iterable[Node]) -> dict[str, int]:

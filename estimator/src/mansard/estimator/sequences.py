@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 import msgspec
-import numpy as np
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.tensors import Array, Node, Origin, Shape, Tensor, Weight
+from mansard.estimator.numbers import Numbers, cut, hold, joined
+from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
 from mansard.estimator.values import may_keep
 
 MAX_LENGTH = 65_536  # elements of a sequence
@@ -58,7 +58,7 @@ def same_value(one: Tensor, other: Tensor) -> bool:
         return all(map(same_value, one.items, other.items))
     if one.value is None or other.value is None:
         return one.value is other.value
-    return bool(np.array_equal(one.value, other.value))
+    return one.value == other.value
 
 
 def without_value(tensor: Tensor) -> Tensor:
@@ -171,13 +171,13 @@ def _at(node: Node) -> tuple[Tensor]:
 
 
 def _length(node: Node) -> tuple[Tensor]:
-    return (_fact(node, INT64, np.asarray(len(_items(node)), np.int64)),)
+    return (_fact(node, INT64, len(_items(node))),)
 
 
-def _fact(node: Node, dtype: ElementType, value: Array) -> Tensor:
+def _fact(node: Node, dtype: ElementType, value: int) -> Tensor:
     """A value that follows from what a sequence is, not from what its tensors hold."""
     origin = min(node.input(0).origin, Origin.SHAPES) if node.present else Origin.FILE
-    return Tensor(node.output_names[0], dtype, (), origin, value)
+    return Tensor(node.output_names[0], dtype, (), origin, hold(dtype, (), (value,)))
 
 
 def _split(node: Node) -> tuple[Tensor]:
@@ -201,12 +201,11 @@ def _split(node: Node) -> tuple[Tensor]:
         sizes = node.value_ints(1)
     if sum(sizes) != whole or min(sizes, default=0) < 0:
         raise node.error(f"splits {whole} into {list(sizes)}")
-    ends = np.cumsum(sizes, dtype=np.int64)[:-1]
-    values = None if source.value is None else np.split(source.value, ends, axis)
+    values = None if source.value is None else cut(source.value, sizes, axis)
     items = []
     for i, size in enumerate(sizes):
         shape = (*source.shape[:axis], *((size,) if keeps else ()), *source.shape[axis + 1 :])
-        value = None if values is None else values[i].reshape(shape)
+        value = None if values is None else Numbers(source.dtype, shape, values[i].data)
         name = f"{node.output_names[0]}[{i}]"
         items.append(Tensor(name, source.dtype, shape, source.origin, value, source.weights))
     return (sequence(node.output_names[0], source.dtype, items, *node.present),)
@@ -224,7 +223,7 @@ def _concat(node: Node) -> tuple[Tensor]:
         values = [item.value for item in items]
         if not any(held is None for held in values):
             known = [held for held in values if held is not None]
-            value = np.stack(known, axis) if is_new else np.concatenate(known, axis)
+            value = joined(known, axis, is_new=is_new)
     weights = () if origin is Origin.DATA else all_weights(items)
     return (Tensor(node.output_names[0], items[0].dtype, shape, origin, value, weights),)
 
@@ -256,7 +255,7 @@ def _element(node: Node) -> tuple[Tensor]:
 
 def _has_element(node: Node) -> tuple[Tensor]:
     has = node.has(0) and not is_absent(node.input(0))
-    return (_fact(node, BOOL, np.asarray(has)),)
+    return (_fact(node, BOOL, has),)
 
 
 def pass_on(node: Node) -> tuple[Tensor, ...]:

@@ -9,20 +9,18 @@ import math
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.estimator.element_types import ElementType
+from mansard.estimator.numbers import Array, Numbers
 
 MAX_RANK = 64  # NumPy's own limit
 MAX_ELEMENTS = 2**60  # beyond this a file is damaged or hostile
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 
@@ -31,10 +29,11 @@ class Origin(IntEnum):
 
     FILE = 0  # stored in the file, or computed from such tensors alone
     SHAPES = 1  # computed from the shapes of other tensors: the same for all input data
-    DATA = 2  # depends on the data given to the network
+    ROUNDS = 2  # like SHAPES, but out of a loop's rounds, which all compute it anew
+    DATA = 3  # depends on the data given to the network
 
 
-_DATA = Origin.DATA
+_ROUNDS, _DATA = Origin.ROUNDS, Origin.DATA
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +66,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     dtype: ElementType
     shape: Shape
     origin: Origin = Origin.DATA
-    value: Array | None = None
+    value: Numbers | None = None
     weights: tuple[Weight, ...] = ()
     unknown: str | None = None
     items: tuple[Tensor, ...] | None = None
@@ -150,8 +149,8 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def is_constant(self) -> bool:
         """Whether it can be computed before any data is there: it then costs nothing."""
-        for output in self.outputs:  # noqa: SIM110 - asked of every node, several times
-            if output.origin is _DATA:
+        for output in self.outputs:
+            if output.origin is _DATA or output.origin is _ROUNDS:
                 return False
         return True
 
@@ -190,7 +189,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     def output(self) -> Tensor:
         return self.outputs[0]
 
-    def value(self, position: int) -> Array:
+    def value(self, position: int) -> Numbers:
         """The known value of an input; raises ModelError where it depends on data."""
         tensor = self.input(position)
         if tensor.value is None:
@@ -201,12 +200,21 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
             )
         return tensor.value
 
+    def array(self, position: int) -> Array:
+        """As ``value``, for NumPy."""
+        return self.value(position).array
+
+    @property
+    def values(self) -> tuple[Numbers, ...]:
+        """Of all inputs that are given, where they are known."""
+        return tuple(tensor.value for tensor in self.present if tensor.value is not None)
+
     def value_ints(self, position: int) -> tuple[int, ...]:
         """The known value of an input as integers."""
         value = self.value(position)
-        if value.dtype.kind not in "iub":
-            raise self.error(f"input {position} must hold integers, not {value.dtype}")
-        return tuple(int(element) for element in value.reshape(-1))
+        if value.dtype.is_float:
+            raise self.error(f"input {position} must hold integers, not {value.dtype.name}")
+        return tuple(map(int, value.flat))
 
     def integer(self, name: str, default: int) -> int:
         value = self.attributes.get(name, default)
@@ -240,8 +248,3 @@ def is_sane(shape: Shape) -> bool:
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         return False
     return (math.prod(shape) or math.prod(size or 1 for size in shape)) <= MAX_ELEMENTS
-
-
-def as_array(values: object) -> Array:
-    """Integers as ONNX's shape arithmetic holds them."""
-    return np.asarray(values, dtype=np.int64)

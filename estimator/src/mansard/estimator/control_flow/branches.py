@@ -32,9 +32,9 @@ def place_if(node: Node, outer: Outer, course: Course) -> Placed:
     condition = node.input(0)
     frames = {name: open_graph(node, name, outer, course) for name in (THEN, ELSE)}
     if condition.value is not None:
-        if condition.value.size != 1:
-            raise node.error(f"its condition has {condition.value.size} elements, not 1")
-        taken = THEN if condition.value.reshape(-1)[0] else ELSE
+        if condition.value.n_elements != 1:
+            raise node.error(f"its condition has {condition.value.n_elements} elements, not 1")
+        taken = THEN if condition.value.first else ELSE
         ran = run_graph(frames[taken], ())
         other = ELSE if taken == THEN else THEN
         attempt = None if course.is_proof else _attempt(frames[other], quiet=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from mansard.estimator.control_flow.course import UndecidedError, UnknownTripsError
-from mansard.estimator.control_flow.frames import Frame, Ran
+from mansard.estimator.control_flow.frames import Frame, Ran, at_least, run_graph
 from mansard.estimator.control_flow.likeness import same_nodes
 from mansard.estimator.tensors import Origin, Pass, Tensor
 
@@ -39,7 +39,37 @@ class Cycle(msgspec.Struct, frozen=True, eq=False):
 
     def inputs(self, fresh: Tensors, state: Tensors) -> Tensors:
         """The graph's inputs in their order."""
-        return state + fresh if self.is_state_first else fresh + state
+        return out_of_rounds(state + fresh if self.is_state_first else fresh + state)
+
+    def first_state(self) -> Tensors:
+        """What the first iteration gets; a state that changes is no weight."""
+        graph = self.frame.graph
+        first = 0 if self.is_state_first else len(self.anything)
+        own = [source.name for source in graph.inputs[first:]]
+        copied = {name: name for name in own}
+        for node in graph.nodes:
+            if node.op_type == "Identity" and node.inputs and node.inputs[0] in copied:
+                copied[node.outputs[0]] = copied[node.inputs[0]]
+        kept = {
+            position
+            for position, (name, output) in enumerate(zip(own, graph.outputs, strict=False))
+            if copied.get(output.name) == name
+        }
+        return out_of_rounds(
+            tensor if i in kept else msgspec.structs.replace(tensor, weights=())
+            for i, tensor in enumerate(self.state)
+        )
+
+
+def run_round(cycle: Cycle, frame: Frame, fresh: Tensors, state: Tensors) -> Ran:
+    """One iteration, in the cycle's frame or one like it; raises ModelError as its nodes do."""
+    ran = run_graph(frame, cycle.inputs(fresh, state))
+    return Ran(ran.nodes, out_of_rounds(ran.outputs))
+
+
+def out_of_rounds(tensors: Iterable[Tensor]) -> Tensors:
+    """What an iteration gets or hands on: known or not, nobody computes it beforehand."""
+    return tuple(at_least(tensor, Origin.ROUNDS) for tensor in tensors)
 
 
 class History:
@@ -48,7 +78,7 @@ class History:
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
         self.done = 0
-        self.state = cycle.state
+        self.state = cycle.first_state()
         self.passes: list[Pass] = []
         self.collected: list[Runs] = []
         self.is_open = cycle.is_limit_open  # whether data decides how often it runs
@@ -66,7 +96,7 @@ class History:
             if condition.value is None:
                 self._check_open(condition)
                 self.is_open = True
-            elif not condition.value.reshape(-1)[0]:
+            elif not condition.value.first:
                 return False
         if self.is_open and self.cycle.trips is None:
             assert self.cycle.ask is not None  # noqa: S101

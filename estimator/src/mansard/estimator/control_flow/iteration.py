@@ -12,8 +12,8 @@ from __future__ import annotations
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.estimator.control_flow.cycles import Cycle, History, Tensors
-from mansard.estimator.control_flow.frames import Ran, run_graph
+from mansard.estimator.control_flow.cycles import Cycle, History, Tensors, run_round
+from mansard.estimator.control_flow.frames import Ran
 from mansard.estimator.control_flow.likeness import same_nodes, widened
 from mansard.estimator.control_flow.remainder import run_rest
 from mansard.estimator.sequences import same_spec, same_value
@@ -27,7 +27,7 @@ def iterate(cycle: Cycle) -> History:
     next_proof = 1
     while history.goes_on():
         before = history.state
-        ran = run_graph(cycle.frame, cycle.inputs(cycle.fresh(history.done), before))
+        ran = run_round(cycle, cycle.frame, cycle.fresh(history.done), before)
         n_outputs = len(ran.outputs)
         if n_outputs < len(before):
             raise cycle.frame.node.error(f"its graph writes {n_outputs} outputs, too few")
@@ -54,7 +54,7 @@ def prove(cycle: Cycle, before: Tensors, ran: Ran) -> Ran | None:
     state = _state(cycle, before, after)
     for _ in range(_ROUNDS):
         try:
-            proof = run_graph(frame, cycle.inputs(cycle.anything, state))
+            proof = run_round(cycle, frame, cycle.anything, state)
         except MansardError:
             return None
         if not same_nodes(proof.nodes, ran.nodes):

@@ -8,8 +8,6 @@ The condition it writes counts even where the Loop is given none, as in ONNX Run
 
 from __future__ import annotations
 
-import numpy as np
-
 from mansard.core.errors import UsageError
 from mansard.estimator.control_flow.course import Course, Outer, UndecidedError, UnknownTripsError
 from mansard.estimator.control_flow.cycles import Cycle, History
@@ -18,6 +16,7 @@ from mansard.estimator.control_flow.iteration import iterate
 from mansard.estimator.control_flow.slices import data_behind
 from mansard.estimator.control_flow.stacking import collected
 from mansard.estimator.element_types import BOOL, FLOAT32, INT64
+from mansard.estimator.numbers import hold
 from mansard.estimator.tensors import Body, Node, Origin, Tensor
 
 _BODY = "body"
@@ -32,7 +31,7 @@ def place_loop(
     most = node.optional(0)
     condition = node.optional(1)
     if condition is None:
-        condition = Tensor("", BOOL, (), Origin.FILE, np.asarray(True))
+        condition = Tensor("", BOOL, (), Origin.FILE, hold(BOOL, (), (True,)))
     if any(tensor is None for tensor in node.inputs[2:]):
         raise node.error("an initial value is missing")
     carried = node.present[sum(map(node.has, (0, 1))) :]
@@ -64,7 +63,7 @@ def place_loop(
 
 def _number(i: int) -> Tensor:
     """The iteration's number, known although it is nowhere in the file."""
-    return Tensor("", INT64, (), Origin.SHAPES, np.asarray(i, np.int64))
+    return Tensor("", INT64, (), Origin.SHAPES, hold(INT64, (), (i,)))
 
 
 def _limit(node: Node, most: Tensor | None, course: Course) -> int | None:
@@ -75,9 +74,9 @@ def _limit(node: Node, most: Tensor | None, course: Course) -> int | None:
         if course.is_proof and most.origin is not Origin.DATA:
             raise UndecidedError("its iterations differ in number", where=node.label)
         return None
-    if most.value.size != 1:
-        raise node.error(f"its number of iterations has {most.value.size} elements, not 1")
-    return max(int(most.value.reshape(-1)[0]), 0)
+    if most.value.n_elements != 1:
+        raise node.error(f"its number of iterations has {most.value.n_elements} elements, not 1")
+    return max(int(most.value.first), 0)
 
 
 def _trips(node: Node, limit: int | None, course: Course) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mansard.estimator.control_flow.course import Course, Outer
+from mansard.estimator.control_flow.cycles import out_of_rounds
 from mansard.estimator.control_flow.frames import (
     Ran,
     given_out,
@@ -40,7 +41,7 @@ def place_sequence_map(
     times: dict[Hashable, int] = {}
     keys: list[Hashable] = []
     for i in range(len(items)):
-        inputs = tuple(_element(node, tensor, i, len(items)) for tensor in node.present)
+        inputs = out_of_rounds(_element(node, tensor, i, len(items)) for tensor in node.present)
         key = tuple(map(_key, inputs))
         if key not in ran:
             ran[key] = run_graph(frame, inputs)
@@ -52,7 +53,7 @@ def place_sequence_map(
     )
     passes = tuple(Pass(found.nodes, times[key]) for key, found in ran.items())
     body = Body(_BODY, names_in(frame), names_out(frame), passes)
-    return given_out(node, results, Origin.FILE), (body,)
+    return given_out(node, results, Origin.ROUNDS), (body,)
 
 
 def _element(node: Node, tensor: Tensor, i: int, length: int) -> Tensor:
@@ -66,5 +67,5 @@ def _element(node: Node, tensor: Tensor, i: int, length: int) -> Tensor:
 
 def _key(tensor: Tensor) -> Hashable:
     """Equal for tensors that lead to the same work."""
-    value = None if tensor.value is None else tensor.value.tobytes()
+    value = None if tensor.value is None else tensor.value.data
     return tensor.dtype.code, tensor.shape, tensor.origin, value, tensor.unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mansard.estimator.control_flow.cycles import History
+from mansard.estimator.control_flow.cycles import History, out_of_rounds
 from mansard.estimator.control_flow.frames import Ran, enter
 from mansard.estimator.control_flow.slices import Part, slice_graph
 from mansard.estimator.sequences import same_value
@@ -57,7 +57,8 @@ def _compute(history: History, part: Part) -> list[Row]:
         inputs = cycle.inputs(cycle.fresh(history.done), history.state)
         tensors = enter(cycle.frame, inputs, len(part.nodes))
         cycle.frame.course.place(part.nodes, tensors, cycle.frame.course)
-        row = {position: tensors[names[position]] for position in part.outputs}
+        found = out_of_rounds(tensors[names[position]] for position in part.outputs)
+        row = dict(zip(part.outputs, found, strict=True))
         rows.append(row)
         history.state = tuple(row.get(i, tensor) for i, tensor in enumerate(history.state))
         history.done += 1

@@ -16,7 +16,8 @@ from mansard.estimator.control_flow.frames import given_out, names_in, names_out
 from mansard.estimator.control_flow.iteration import iterate
 from mansard.estimator.control_flow.stacking import collected
 from mansard.estimator.element_types import FLOAT32
-from mansard.estimator.tensors import Array, Body, Node, Origin, Pass, Tensor
+from mansard.estimator.numbers import Numbers, hold_array
+from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
 
 _BODY = "body"
 _AXES_SINCE = 9  # opset
@@ -69,9 +70,9 @@ def _scan(
 def _slice(tensor: Tensor, axis: int, i: int | None) -> Tensor:
     """Slice ``i`` along ``axis``; None stands for any."""
     shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
-    value: Array | None = None
+    value: Numbers | None = None
     if i is not None and tensor.value is not None:
-        value = tensor.value.take(i, axis)
+        value = hold_array(tensor.dtype, tensor.value.array.take(i, axis))
     return Tensor(tensor.name, tensor.dtype, shape, tensor.origin, value, tensor.weights)
 
 

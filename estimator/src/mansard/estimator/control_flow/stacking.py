@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 import msgspec
-import numpy as np
 
 from mansard.core.errors import ModelError
 from mansard.estimator.control_flow.cycles import Cycle, History, Runs
 from mansard.estimator.control_flow.frames import run_graph
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.model import ModelInput
+from mansard.estimator.numbers import Numbers, joined
 from mansard.estimator.sequences import all_weights
-from mansard.estimator.tensors import Array, Node, Origin, Shape, Tensor
+from mansard.estimator.tensors import Node, Origin, Shape, Tensor
 from mansard.estimator.values import may_keep
 
 
@@ -49,12 +49,14 @@ def stacked(node: Node, runs: Runs, axis: int) -> Tensor:
     return Tensor(first.name, first.dtype, shape, origin, value, weights)
 
 
-def _value(runs: Runs, first: Tensor, shape: Shape, axis: int) -> Array | None:
+def _value(runs: Runs, first: Tensor, shape: Shape, axis: int) -> Numbers | None:
     if not may_keep(first.dtype, math.prod(shape)):
         return None
     values = [tensor.value for tensor, times in runs for _ in range(times)]
     known = [value for value in values if value is not None]
-    return np.stack(known, axis) if known and len(known) == len(values) else None
+    if not known or len(known) < len(values):
+        return None
+    return joined(known, axis, is_new=True)
 
 
 def _with_axis(node: Node, shape: Shape, axis: int, size: int) -> Shape:

@@ -192,6 +192,6 @@ def decoder_attention(node: Node) -> Cost:
     n_source = 0 if static and past and state else source.n_elements
     projected = query.n_elements + 2 * n_source
     width, n_rows = hidden // max(heads, 1), batch * heads * steps
-    masked = int(bool(node.value(11).reshape(-1)[0]))
+    masked = int(bool(node.value(11).first))
     scores = scores_cost(n_rows * decoder_keys(node), n_rows, width, width, masked)
     return Cost(macs=projected * hidden, simple=projected) + scores

@@ -7,8 +7,6 @@ activations: https://onnx.ai/onnx/operators/
 
 from __future__ import annotations
 
-import numpy as np
-
 from mansard.estimator.cost import Cost, FormulaFunction
 from mansard.estimator.formulas.registry import register
 from mansard.estimator.tensors import Node
@@ -139,8 +137,8 @@ def mean(node: Node) -> Cost:
 def power(node: Node) -> Cost:
     """A square is one multiplication, a cube two, anything else a function."""
     n, exponent = node.output.n_elements, node.input(1).value
-    if exponent is not None and exponent.size == 1:
-        known = float(np.asarray(exponent).reshape(-1)[0])
+    if exponent is not None and exponent.n_elements == 1:
+        known = float(exponent.first)
         if known in (1.0, 2.0, 3.0):
             return Cost(simple=int(known - 1) * n)
     return Cost(functions=n)

@@ -59,7 +59,7 @@ def cumulate(node: Node) -> Cost:
     """
     data, axis = node.input(0), node.optional(1)
     known = None if axis is None else axis.value
-    width = data.shape[data.axis(-1 if known is None else int(known.reshape(-1)[0]))]
+    width = data.shape[data.axis(-1 if known is None else int(known.first))]
     n_rows = data.n_elements // width if width else 0
     steps = width - 2 if node.integer("exclusive", 0) else width - 1
     return Cost(simple=n_rows * max(steps, 0))

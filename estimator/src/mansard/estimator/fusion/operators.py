@@ -111,7 +111,7 @@ def _is_part(node: Node) -> bool:
         steps = node.optional(4)
         if steps is None:
             return True
-        return steps.value is not None and bool((steps.value == 1).all())
+        return steps.value is not None and set(steps.value.flat) <= {1}
     if node.op_type == "Gather":
         index = node.optional(1)
         return index is not None and index.origin is not Origin.DATA and index.n_elements == 1

@@ -60,6 +60,8 @@ class Wiring:
         self._local: set[Storage] = set()  # this graph's own, if there is one around it
         self._quantized: dict[tuple[object, ...], Part] = {}
         operators = {key: (formula, usual_role(*key, formula)) for key, formula in formulas.items()}
+        roles = {key: role for key, (_, role) in operators.items()}
+        self._returned = _seen_through(nodes, roles, self.outputs)
         for node in nodes:
             self._add(node, *operators[node.domain, node.op_type])
         for name in self.outputs:
@@ -130,7 +132,7 @@ class Wiring:
             return False
         whole = self.find(source)
         if node.op_type in _PARTITIONING:
-            if any(output.name in self.outputs for output in node.outputs):
+            if any(output.name in self._returned for output in node.outputs):
                 return False
             for output in node.outputs:
                 n_bytes = self._size(output, whole.n_bits)
@@ -235,6 +237,19 @@ class Wiring:
         return True
 
 
+def _seen_through(
+    nodes: Sequence[Node], roles: Mapping[tuple[str, str], Role], outputs: Collection[str]
+) -> set[str]:
+    """``outputs``, and the tensors that they show whole."""
+    names = set(outputs)
+    for node in reversed(nodes):
+        if node.op_type in _PARTITIONING or names.isdisjoint(node.output_names):
+            continue
+        if actual_role(node, roles[node.domain, node.op_type]) is Role.VIEW:
+            names.update(tensor.name for tensor in node.inputs[:1] if tensor is not None)
+    return names
+
+
 def names_read_inside(node: Node) -> Iterator[str]:
     """Names that the graphs inside ``node`` may read from outside."""
     for body in node.bodies:
@@ -256,4 +271,4 @@ def _number(tensor: Tensor | None) -> object:
     """A scale or zero point by its value where that is known, else by its name."""
     if tensor is None or tensor.value is None:
         return None if tensor is None else tensor.name
-    return tensor.value.tobytes()
+    return tensor.value.data

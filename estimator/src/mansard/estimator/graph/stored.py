@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.graph.limits import Budget
 from mansard.estimator.graph.protobuf import fields, packed, signed, signed32
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.tensors import Array, Shape, is_sane
+from mansard.estimator.numbers import Numbers
+from mansard.estimator.tensors import Shape, is_sane
 from mansard.estimator.values import may_keep
 
 _DIM, _DIMS, _DATA_TYPE, _NAME, _RAW, _LOCATION = 8, 10, 16, 66, 74, 112
@@ -109,45 +108,44 @@ def _checked(shape: Shape, label: str) -> Shape:
 
 def _value(
     raw: bytes | None, numbers: _Numbers, dtype: ElementType, shape: Shape, label: str
-) -> Array | None:
-    n_elements = math.prod(shape)
-    flat = _raw_values(raw, dtype, label) if raw is not None else _values(numbers, dtype)
-    if flat.size == 0 and n_elements:
+) -> Numbers | None:
+    n_elements, width = math.prod(shape), dtype.n_bits // 8
+    held = _raw(raw, dtype, label) if raw is not None else _typed(numbers, dtype)
+    if not held and n_elements:
         return None  # a file whose weights were taken out
-    if flat.size != n_elements:
+    if len(held) != n_elements * width:
         raise ModelError(
-            f"{flat.size} values are stored for a shape of {list(shape)}",
+            f"{len(held) // width} values are stored for a shape of {list(shape)}",
             where=f"tensor {label!r}",
             fix="the file is damaged; export it again",
         )
-    return flat.reshape(shape)
+    return Numbers(dtype, shape, held)
 
 
-def _raw_values(raw: bytes, dtype: ElementType, label: str) -> Array:
-    # The file format is little-endian on every machine.
-    kind = np.dtype(dtype.name).newbyteorder("<")
-    if len(raw) % kind.itemsize:
+def _raw(raw: bytes, dtype: ElementType, label: str) -> bytes:
+    if len(raw) % (dtype.n_bits // 8):
         raise ModelError(
             f"{len(raw)} bytes are stored, which is no whole number of {dtype.name}",
             where=f"tensor {label!r}",
             fix="the file is damaged; export it again",
         )
-    if dtype.name == "bool":
-        return np.asarray(np.frombuffer(raw, np.uint8) != 0)
-    return np.frombuffer(raw, kind)
+    return bytes(map(bool, raw)) if dtype.name == "bool" else raw
 
 
-def _values(numbers: _Numbers, dtype: ElementType) -> Array:
+def _typed(numbers: _Numbers, dtype: ElementType) -> bytes:
     one, many = _FIELDS[dtype.name]
+    width = dtype.n_bits // 8
     if dtype.is_float:
-        kind = np.dtype(dtype.name).newbyteorder("<")
         held = b"".join(content for key, content in numbers if key in (one, many))
-        return np.frombuffer(held[: len(held) // kind.itemsize * kind.itemsize], kind)
+        return held[: len(held) // width * width]
     found: list[int] = []
     for key, content in numbers:
         if key == one:
             found.append(content)
         elif key == many:
             found.extend(packed(content))
-    # Through 64 bits, so that a stored number outside the type wraps instead of raising.
-    return np.asarray(found, np.uint64).astype(dtype.name)
+    if dtype.name == "bool":
+        return bytes(map(bool, found))
+    # A stored number outside the type wraps instead of raising.
+    kept = 2**dtype.n_bits - 1
+    return b"".join([(number & kept).to_bytes(width, "little") for number in found])

@@ -26,9 +26,9 @@ def known_int(node: Node, position: int) -> int | None:
     tensor = node.optional(position)
     if tensor is None or tensor.value is None:
         return None
-    if tensor.value.size != 1:
+    if tensor.value.n_elements != 1:
         raise node.error(f"input {tensor.name!r} must hold one number")
-    return int(tensor.value.reshape(-1)[0])
+    return int(tensor.value.first)
 
 
 def open_shape(node: Node, rank: int) -> tuple[None, ...]:

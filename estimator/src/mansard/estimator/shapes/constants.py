@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from mansard.estimator.element_types import FLOAT32, INT32, INT64, STRING, ElementType
 from mansard.estimator.model import StoredTensor
+from mansard.estimator.numbers import hold
 from mansard.estimator.shapes.checks import check_rank, known_ints, open_shape
 from mansard.estimator.shapes.elementwise import element_type
 from mansard.estimator.shapes.registry import Spec, rule
@@ -60,7 +59,7 @@ def _range(node: Node) -> Sequence[Spec]:
     dtype, values = node.input(0).dtype, [node.input(position).value for position in range(3)]
     if any(value is None for value in values):
         return [(dtype, (None,))]
-    start, limit, step = (node.value(position).reshape(-1)[0].item() for position in range(3))
+    start, limit, step = (node.value(position).first for position in range(3))
     if not step:
         raise node.error("has a step of zero")
     # n = max(ceil((limit - start) / step), 0): exact for integers, in fp64 for the others.
@@ -128,4 +127,6 @@ def _literal(node: Node, value: object, dtype: ElementType) -> StoredTensor:
     shape = (len(value),) if isinstance(value, tuple) else ()
     if dtype.name == "string":
         return StoredTensor(node.name, dtype, shape, None)
-    return StoredTensor(node.name, dtype, shape, np.asarray(value, dtype=dtype.name))
+    kind = float if dtype.is_float else int
+    numbers = [kind(element) for element in (value if isinstance(value, tuple) else (value,))]
+    return StoredTensor(node.name, dtype, shape, hold(dtype, shape, numbers))

@@ -134,7 +134,7 @@ def packed_pairs(node: Node, position: int, n_tokens: int, n_steps: int) -> int:
     ends = node.input(position).value
     if ends is None:
         return n_tokens * min(n_steps, n_tokens)
-    lengths = [int(b) - int(a) for a, b in pairwise(ends)]
+    lengths = [int(b) - int(a) for a, b in pairwise(ends.flat)]
     if min(lengths, default=0) < 0 or sum(lengths) != n_tokens:
         raise node.error(f"lengths {lengths} are not those of {n_tokens} tokens")
     return sum(length * length for length in lengths)
@@ -204,7 +204,7 @@ def _decoder_attention(node: Node) -> Sequence[Spec]:
 
 def decoder_flags(node: Node) -> tuple[bool, bool, bool]:
     """(static keys, uses the cache, has a state), inputs of a DecoderAttention."""
-    static, past, state = (bool(node.value(place).reshape(-1)[0]) for place in (8, 9, 10))
+    static, past, state = (bool(node.value(place).first) for place in (8, 9, 10))
     return static, past, state
 
 

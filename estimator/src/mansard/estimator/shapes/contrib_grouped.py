@@ -136,7 +136,7 @@ def sparse_pairs(node: Node) -> int:
     sizes, rows = grouped_sizes(node), node.input(5)
     if rows.value is None or rows.rank != 2:
         return sizes.n_pairs * sizes.heads
-    block, layouts = required(node, "sparse_block_size"), rows.value
+    block, layouts = required(node, "sparse_block_size"), rows.value.array
     first, last = sizes.n_past // block, (sizes.n_keys - 1) // block
     if last + 1 >= layouts.shape[1]:
         raise node.error(f"{sizes.n_keys} keys are outside a mask of {layouts.shape[1] - 1} rows")

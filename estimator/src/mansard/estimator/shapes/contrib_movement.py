@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from mansard.estimator.element_types import INT32, INT64, STRING
 from mansard.estimator.shapes.checks import check_rank, known_int, known_ints
 from mansard.estimator.shapes.contrib_parts import MICROSOFT, as_standard, required, standard_specs
@@ -55,8 +53,8 @@ def _pad(node: Node) -> Sequence[Spec]:
 @rule("Range", domain=MICROSOFT)
 def _range(node: Node) -> Sequence[Spec]:
     """As ONNX's Range; the step is 1 where it is left out."""
-    start, limit = node.value(0).reshape(-1)[0].item(), node.value(1).reshape(-1)[0].item()
-    step = node.value(2).reshape(-1)[0].item() if node.has(2) else 1
+    start, limit = node.value(0).first, node.value(1).first
+    step = node.value(2).first if node.has(2) else 1
     if not step:
         raise node.error("has a step of zero")
     return [(node.input(0).dtype, (max(math.ceil((limit - start) / step), 0),))]
@@ -65,9 +63,11 @@ def _range(node: Node) -> Sequence[Spec]:
 @rule("Unique", domain=MICROSOFT)
 def _unique(node: Node) -> Sequence[Spec]:
     """What differs, which one each element is, how often each is."""
+    import numpy as np
+
     data = node.input(0)
     check_rank(node, 0, 1)
-    n = None if data.value is None else int(np.unique(data.value).size)
+    n = None if data.value is None else int(np.unique(data.value.array).size)
     return [(data.dtype, (n,)), (INT64, data.shape), (INT64, (n,))]
 
 

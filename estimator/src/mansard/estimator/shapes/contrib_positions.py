@@ -72,7 +72,7 @@ def _remove_padding(node: Node) -> Sequence[Spec]:
     data, counts = node.input(0), node.input(1)
     check_rank(node, 0, 3)
     batch, steps, width = data.shape
-    n_tokens = None if counts.value is None else int(counts.value.sum())
+    n_tokens = None if counts.value is None else sum(counts.value.flat)
     return [
         (data.dtype, (n_tokens, width)),
         (INT32, (batch, steps)),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from mansard.estimator.element_types import INT64
 from mansard.estimator.shapes.checks import known_int
 from mansard.estimator.shapes.registry import Spec, rule
@@ -27,9 +25,10 @@ def _gather(node: Node) -> Sequence[Spec]:
 def check_indices(node: Node, indices: Tensor, size: int) -> None:
     """Raise ModelError where an index that is known lies outside ``size`` elements."""
     value = indices.value
-    if value is None or not value.size:
+    if value is None or not value.data:
         return
-    low, high = (int(value.item()),) * 2 if value.size == 1 else (value.min(), value.max())
+    flat = value.flat
+    low, high = min(flat), max(flat)
     if low < -size or high >= size:
         raise node.error(f"index {low if low < -size else high} is outside {size} elements")
 
@@ -116,7 +115,7 @@ def slice_of(node: Node) -> dict[int, slice]:
 def _compress(node: Node) -> Sequence[Spec]:
     """So many as the condition has ones; elements beyond its end are dropped."""
     data, condition = node.input(0), node.input(1)
-    n = None if condition.value is None else int(np.count_nonzero(condition.value))
+    n = None if condition.value is None else sum(map(bool, condition.value.flat))
     axis = node.attributes.get("axis")
     total = data.n_elements if axis is None else data.shape[data.axis(node.integer("axis", 0))]
     if condition.rank != 1 or condition.n_elements > total:
@@ -130,17 +129,19 @@ def _compress(node: Node) -> Sequence[Spec]:
 @rule("NonZero")
 def _non_zero(node: Node) -> Sequence[Spec]:
     data = node.input(0)
-    n = None if data.value is None else int(np.count_nonzero(data.value))
+    n = None if data.value is None else sum(map(bool, data.value.flat))
     return [(INT64, (data.rank, n))]
 
 
 @rule("Unique")
 def _unique(node: Node) -> Sequence[Spec]:
     """What differs, where each first stood, which one each element is, how often each is."""
+    import numpy as np
+
     data = node.input(0)
     axis = node.attributes.get("axis")
     place = None if axis is None else data.axis(node.integer("axis", 0))
-    found = None if data.value is None else np.unique(data.value, axis=place)
+    found = None if data.value is None else np.unique(data.value.array, axis=place)
     if place is None:
         n = None if found is None else found.size
         counted: tuple[int | None, ...] = (n,)

@@ -58,7 +58,7 @@ def split_sizes(node: Node, total: int) -> Shape:
     """How many of ``total`` elements each output of a Split gets."""
     if node.has(1):
         # In version 1 the sizes are of the data's own type.
-        return tuple(int(size) for size in node.value(1).reshape(-1))
+        return tuple(int(size) for size in node.value(1).flat)
     sizes = node.integers("split")
     if sizes is not None:
         return sizes

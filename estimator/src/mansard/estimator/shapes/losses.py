@@ -49,6 +49,6 @@ def _non_max_suppression(node: Node) -> Sequence[Spec]:
         raise node.error(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} do not fit")
     # Without a number of boxes none is selected: the input's default is 0.
     limit = node.input(2).value if node.has(2) else None
-    if not node.has(2) or (limit is not None and int(limit.reshape(-1)[0]) == 0):
+    if not node.has(2) or (limit is not None and int(limit.first) == 0):
         return [(INT64, (0, 3))]
     return [(INT64, (None, 3))]

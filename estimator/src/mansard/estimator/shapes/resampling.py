@@ -6,9 +6,8 @@ https://onnx.ai/onnx/operators/onnx__Resize.html, …__Upsample, …__GridSample
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
-
-import numpy as np
 
 from mansard.estimator.shapes.checks import check_rank, distinct_axes, known_ints
 from mansard.estimator.shapes.registry import Spec, rule
@@ -56,12 +55,17 @@ def _scaled(
         raise node.error(f"{len(scales)} scales for {list(shape)}")
     if not all(0 < scale < math.inf for scale in scales):
         raise node.error(f"scales {list(scales)} must be positive")
-    with np.errstate(all="ignore"):
-        for place, scale, part in zip(places, scales, crop, strict=True):
-            # In fp32, as ONNX's inference and runtimes have it: 0.7 of 10 are 7, not 6.99.
-            exact = np.float32(shape[place]) * np.float32(part) * np.float32(scale)
-            shape[place] = math.floor(exact)
+    for place, scale, part in zip(places, scales, crop, strict=True):
+        # In fp32, as ONNX's inference and runtimes have it: 0.7 of 10 are 7, not 6.99.
+        exact = _single(_single(_single(shape[place]) * _single(part)) * _single(scale))
+        shape[place] = math.floor(exact)
     return tuple(shape)
+
+
+def _single(number: float) -> float:
+    """``number`` rounded to fp32; OverflowError beyond its range."""
+    (rounded,) = struct.unpack("f", struct.pack("f", number))
+    return float(rounded)
 
 
 def _sized(node: Node, places: Sequence[int], sizes: Shape) -> Shape:
@@ -98,7 +102,7 @@ def _crop(node: Node, n: int) -> tuple[float, ...] | None:
 
 
 def _floats(node: Node, position: int) -> tuple[float, ...]:
-    return tuple(float(number) for number in node.value(position).reshape(-1))
+    return tuple(float(number) for number in node.value(position).flat)
 
 
 def _scales_attribute(node: Node) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from mansard.estimator.training.gradients import differentiable_tensors
 from mansard.estimator.training.memory import training_peak_bytes
 from mansard.estimator.training.optimizers import OPTIMIZERS, state_bytes
 from mansard.estimator.training.saved import saved_bytes
-from mansard.estimator.training.segments import checkpoint_bytes, recomputed_nodes
+from mansard.estimator.training.segments import checkpoint_bytes, recomputed_nodes, segment_of
 from mansard.estimator.training.step import NO_STEP, Step, training_step
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "differentiable_tensors",
     "recomputed_nodes",
     "saved_bytes",
+    "segment_of",
     "state_bytes",
     "training_peak_bytes",
     "training_step",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
-import numpy as np
-
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.tensors import Node
 
@@ -74,8 +72,8 @@ def _power(node: Node, position: int) -> Cost:
     if position == 1:
         return Cost(simple=2, functions=1)
     exponent = node.input(1).value
-    if exponent is not None and exponent.size == 1:
-        known = float(np.asarray(exponent).reshape(-1)[0])
+    if exponent is not None and exponent.n_elements == 1:
+        known = float(exponent.first)
         if known == 1.0:
             return NOTHING
         if known in (2.0, 3.0, 4.0):

@@ -2,7 +2,7 @@
 
 Forward, what is saved piles up. Backward, the gradient of a tensor lives from its last
 reader back to its maker, while what is saved goes away again. With recomputation only
-what crosses a cut piles up, and one segment at a time holds all that it computes.
+what crosses a cut piles up, and one segment at a time saves what its gradients need.
 Weights, their gradients and the optimizer's states come on top and are counted apart.
 """
 
@@ -20,49 +20,45 @@ def training_peak_bytes(
     placed: Sequence[Placed],
     saved: Mapping[int, int],
     differentiable: set[str],
-    is_recomputed: bool,
+    again: Mapping[int, int],
     precision: Precision | None,
 ) -> int:
     """Bytes, by ``saved`` bytes of each node and gradients' lives; main graph only.
 
-    What a loop saves stands at the loop's place.
+    ``again``: what each node saves when its segment is computed again, if it is. What a
+    loop saves stands at the loop's place.
     """
     main = [each for each in placed if each.scope == ""]
     gradients = _live_gradients(main, differentiable, precision)
-    made = _made(main, precision) if is_recomputed else {}
-    segments = segment_of(placed)
-    inner = _inner_savings(placed, saved)
-    peak = kept = in_segment = 0
-    segment = -1
+    own, own_again = _with_inner(placed, saved), _with_inner(placed, again)
+    segments = segment_of(placed) if again else {}
+    peak = kept = crossing = in_segment = segment = 0
     for each, gradient in zip(main, gradients, strict=True):
         index = each.node.index
-        if segments[index] != segment:
-            segment, in_segment = segments[index], 0
-        kept += saved.get(index, 0) + inner.get(index, 0)
-        in_segment += made.get(index, 0)
+        if segments.get(index, 0) != segment:
+            # What a segment gave the next one is freed with that one, and made again.
+            segment, kept, crossing, in_segment = segments[index], kept + crossing, 0, 0
+        if again:
+            crossing += own.get(index, 0)
+            in_segment += own_again.get(index, 0)
+        else:
+            kept += own.get(index, 0)
         peak = max(peak, kept + in_segment + gradient)
     return peak
 
 
-def _inner_savings(placed: Sequence[Placed], saved: Mapping[int, int]) -> dict[int, int]:
-    """What the nodes inside a node save, by that node's index."""
-    inner: dict[int, int] = {}
+def _with_inner(placed: Sequence[Placed], saved: Mapping[int, int]) -> dict[int, int]:
+    """What each node of the main graph saves, with the nodes inside it, by its index."""
+    found: dict[int, int] = {}
     holder, seen = -1, set()
     for each in placed:
+        index = each.node.index
         if each.scope == "":
-            holder = each.node.index
-        elif each.node.index not in seen:
-            seen.add(each.node.index)
-            inner[holder] = inner.get(holder, 0) + saved.get(each.node.index, 0)
-    return inner
-
-
-def _made(main: Sequence[Placed], precision: Precision | None) -> dict[int, int]:
-    return {
-        each.node.index: sum(o.n_bytes(precision) for o in each.node.outputs if o.name)
-        for each in main
-        if not each.node.is_constant
-    }
+            holder = index
+        if index not in seen:
+            seen.add(index)
+            found[holder] = found.get(holder, 0) + saved.get(index, 0)
+    return found
 
 
 def _live_gradients(

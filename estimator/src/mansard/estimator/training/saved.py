@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
+from mansard.estimator.formulas.movement import MOVING, PICKING, VIEWS
 from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.training.backward import NORMALIZATIONS, PASSING
@@ -23,7 +23,10 @@ _FROM_OUTPUT = frozenset(
     {"Relu", "LeakyRelu", "HardSigmoid", "Sigmoid", "Tanh", "Exp", "Sqrt", "Reciprocal"}
     | {"Softmax", "LogSoftmax", "Clip", "Elu", "Selu", "ThresholdedRelu"}
 )
-_FROM_NOTHING = frozenset({"ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "Cast"})
+_FROM_NOTHING = frozenset(
+    {"ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "Cast", "CumSum"}
+)
+_SHOWING = frozenset(VIEWS) - {"Dropout"}  # the output is the input's memory in training too
 _MASKED = frozenset({"MaxPool", "GlobalMaxPool"})
 _KEEPING_NOTHING = PASSING | _FROM_NOTHING | _MASKED | frozenset(MOVING)
 _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_indices does
@@ -34,33 +37,53 @@ def saved_bytes(
     formulas: Mapping[tuple[str, str], Formula | None],
     differentiable: set[str],
     precision: Precision | None,
+    segments: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Bytes that each node makes the forward pass keep, by the node's index."""
-    runs_of: dict[int, int] = {}  # how often a tensor is made, by its identity
+    """Bytes that each node makes the forward pass keep, by the node's index.
+
+    With ``segments``, by the node's index, only what is made in the node's own segment
+    counts: what comes from another one is kept there.
+    """
+    makers: dict[int, Placed] = {}  # by the tensor's identity
+    memory: dict[int, int] = {}  # a view's identity -> that of the tensor it shows
     kept: set[int] = set()
     saved: dict[int, int] = {}
     for each in placed:
         node, formula = each.node, formulas[each.node.domain, each.node.op_type]
-        runs_of.update((id(output), each.runs) for output in node.outputs)
+        is_view = formula is not None and formula.is_view
+        makers.update((id(output), each) for output in node.outputs)
+        if node.op_type in _SHOWING and is_view:
+            source = id(node.input(0))
+            memory.update((id(output), memory.get(source, source)) for output in node.outputs)
         if node.is_constant or node.bodies:
             continue
         operands = needing_gradient(node, formula, differentiable)
         if not operands:
             continue
-        is_view = formula is not None and formula.is_view
-        total = each.runs * _extra_bytes(node, precision)
-        for tensor in _kept_tensors(node, operands, is_view):
-            if tensor.origin is Origin.DATA and id(tensor) not in kept:
-                kept.add(id(tensor))
-                # One that comes from outside a loop is the same in each of its runs.
-                runs = runs_of.get(id(tensor), 1 if each.scope == "" else each.runs)
-                total += runs * tensor.n_bytes(precision)
+        total = each.runs * extra_bytes(node, precision)
+        for tensor in kept_tensors(node, operands, is_view):
+            held = memory.get(id(tensor), id(tensor))
+            if tensor.origin is not Origin.DATA or held in kept:
+                continue
+            maker = makers.get(held)
+            if segments and maker and segments[maker.node.index] != segments[node.index]:
+                continue
+            kept.add(held)
+            total += _runs(maker, each) * tensor.n_bytes(precision)
         if total:
             saved[node.index] = saved.get(node.index, 0) + total
     return saved
 
 
-def _kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> Iterator[Tensor]:
+def _runs(maker: Placed | None, user: Placed) -> int:
+    """How often a tensor is made; one from outside a loop is the same in each of its runs."""
+    if maker is not None:
+        return maker.runs
+    return 1 if user.scope == "" else user.runs
+
+
+def kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> Iterator[Tensor]:
+    """The node's tensors that the gradients of ``operands`` read, weights among them."""
     if is_view or node.op_type in _KEEPING_NOTHING:
         return
     names = {operand.name for operand in operands}
@@ -76,21 +99,30 @@ def _kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> It
         yield from node.outputs
     elif node.op_type == "Where":
         yield node.input(0)
-    elif len(node.present) > 1:
+    elif node.op_type == "TopK":
+        yield from node.outputs[1:]  # where the elements came from
+    elif len(floats) > 1:
         # The gradient of one operand reads the others.
         yield from (t for t in floats if names - {t.name})
-        if _is_used_twice(node) or node.op_type in ("Pow", "PRelu", "Div"):
+        if _is_used_twice(node) or _needs_own(node, names):
             yield from floats
     else:
         yield from floats
+
+
+def _needs_own(node: Node, names: set[str]) -> bool:
+    """Whether the gradient of an operand reads that operand too."""
+    if node.op_type == "Div":
+        return node.input(1).name in names  # the divisor's
+    return node.op_type in ("Pow", "PRelu")
 
 
 def _is_used_twice(node: Node) -> bool:
     return len(node.distinct) < len(node.present)
 
 
-def _extra_bytes(node: Node, precision: Precision | None) -> int:
-    """What is kept beside the node's tensors."""
+def extra_bytes(node: Node, precision: Precision | None) -> int:
+    """Bytes that one run keeps beside the node's tensors: positions, a mask, gates."""
     if node.op_type in _MASKED:
         return _INDEX_BYTES * node.output.n_elements
     if node.op_type == "Dropout":

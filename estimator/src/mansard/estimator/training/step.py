@@ -12,6 +12,7 @@ from mansard.estimator.training.backward import backward_work
 from mansard.estimator.training.backward_traffic import backward_traffic
 from mansard.estimator.training.gradients import needing_gradient
 from mansard.estimator.training.optimizers import update_cost
+from mansard.estimator.training.saved import extra_bytes
 from mansard.estimator.weights import LayerWeights
 
 
@@ -41,7 +42,10 @@ def training_step(
     backward = backward_work(node, formula, operands)
     moved = backward_traffic(node, formula, operands, precision)
     update = update_cost(weights, optimizer, precision)
-    return Step(_forward_extra(node, precision), backward + moved, update)
+    forward = _forward_extra(node, precision)
+    if operands:
+        forward += Cost(write_bytes=extra_bytes(node, precision))
+    return Step(forward, backward + moved, update)
 
 
 def _forward_extra(node: Node, precision: Precision | None) -> Cost:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.numbers import Array
+from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
 
 _UPDATES: dict[str, Any] = {
@@ -20,12 +21,12 @@ _UPDATES: dict[str, Any] = {
 
 
 def _gather(node: Node, _shape: Shape) -> Array:
-    return np.take(node.value(0), node.value(1), axis=node.integer("axis", 0))
+    return np.take(node.array(0), node.array(1), axis=node.integer("axis", 0))
 
 
 def _gather_elements(node: Node, _shape: Shape) -> Array:
-    value, axis = node.value(0), node.integer("axis", 0)
-    return np.asarray(value[_along(node.value(1), axis % value.ndim)])
+    value, axis = node.array(0), node.integer("axis", 0)
+    return np.asarray(value[_along(node.array(1), axis % value.ndim)])
 
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
@@ -35,7 +36,7 @@ def _along(indices: Array, axis: int) -> tuple[Array, ...]:
 
 
 def _gather_nd(node: Node, shape: Shape) -> Array:
-    value, indices, batch = node.value(0), node.value(1), node.integer("batch_dims", 0)
+    value, indices, batch = node.array(0), node.array(1), node.integer("batch_dims", 0)
     if not batch:
         return np.asarray(value[tuple(np.moveaxis(indices, -1, 0))])
     found = [
@@ -46,37 +47,37 @@ def _gather_nd(node: Node, shape: Shape) -> Array:
 
 
 def _scatter_elements(node: Node, _shape: Shape) -> Array:
-    result, axis = node.value(0).copy(), node.integer("axis", 0)
-    return _update(node, result, _along(node.value(1), axis % max(result.ndim, 1)))
+    result, axis = node.array(0).copy(), node.integer("axis", 0)
+    return _update(node, result, _along(node.array(1), axis % max(result.ndim, 1)))
 
 
 def _scatter_nd(node: Node, _shape: Shape) -> Array:
-    return _update(node, node.value(0).copy(), tuple(np.moveaxis(node.value(1), -1, 0)))
+    return _update(node, node.array(0).copy(), tuple(np.moveaxis(node.array(1), -1, 0)))
 
 
 def _update(node: Node, result: Array, places: tuple[Array, ...]) -> Array:
     operation = _UPDATES.get(node.text("reduction", "none"))
     if operation is None:
-        result[places] = node.value(2)
+        result[places] = node.array(2)
     else:
-        operation.at(result, places, node.value(2))
+        operation.at(result, places, node.array(2))
     return result
 
 
 def _compress(node: Node, _shape: Shape) -> Array:
     axis = node.integer("axis", 0) if "axis" in node.attributes else None
-    return np.compress(node.value(1), node.value(0), axis=axis)
+    return np.compress(node.array(1), node.array(0), axis=axis)
 
 
 def _nonzero(node: Node, shape: Shape) -> Array:
     # A scalar has no coordinates: its result is [0, n].
-    return np.asarray(np.nonzero(node.value(0))) if shape[0] else np.zeros(shape)
+    return np.asarray(np.nonzero(node.array(0))) if shape[0] else np.zeros(shape)
 
 
 def _one_hot(node: Node, _shape: Shape) -> Array:
-    depth = int(node.value(1).reshape(-1)[0])
-    off, on = node.value(2).reshape(-1)
-    indices = np.asarray(node.value(0)).astype(np.int64)
+    depth = int(node.array(1).reshape(-1)[0])
+    off, on = node.array(2).reshape(-1)
+    indices = np.asarray(node.array(0)).astype(np.int64)
     inside = (indices >= -depth) & (indices < depth)
     hit = (np.arange(depth) == (indices % max(depth, 1))[..., None]) & inside[..., None]
     return np.moveaxis(np.where(hit, on, off), -1, node.integer("axis", -1))
@@ -85,7 +86,7 @@ def _one_hot(node: Node, _shape: Shape) -> Array:
 def _unique(node: Node, _specs: Sequence[Known]) -> tuple[Array, ...]:
     axis = node.integer("axis", 0) if "axis" in node.attributes else None
     values, first, inverse, counts = np.unique(
-        node.value(0), return_index=True, return_inverse=True, return_counts=True, axis=axis
+        node.array(0), return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     if node.integer("sorted", 1):
         return values, first, inverse, counts

@@ -7,34 +7,34 @@ from types import MappingProxyType
 
 import numpy as np
 
+from mansard.estimator.numbers import Array
 from mansard.estimator.shapes.indexing import slice_of
 from mansard.estimator.shapes.joining import pad_widths
-from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
 
 
-def _same(node: Node, _shape: Shape) -> Array:
-    return node.value(0)
-
-
 def _slice(node: Node, _shape: Shape) -> Array:
-    cuts, value = slice_of(node), node.value(0)
+    cuts, value = slice_of(node), node.array(0)
     return np.asarray(value[tuple(cuts.get(axis, slice(None)) for axis in range(value.ndim))])
 
 
 def _concat(node: Node, _shape: Shape) -> Array:
     # Before version 4 the axis was 1 where none is given.
-    return np.concatenate([tensor.value for tensor in node.present], node.integer("axis", 1))
+    return np.concatenate(
+        [tensor.value.array for tensor in node.present if tensor.value is not None],
+        node.integer("axis", 1),
+    )
 
 
 def _split(node: Node, specs: Sequence[Known]) -> list[Array]:
     axis = node.integer("axis", 0)
     sizes = [shape[axis] for _, shape in specs]
-    return np.split(node.value(0), np.cumsum(sizes)[:-1], axis)
+    return np.split(node.array(0), np.cumsum(sizes)[:-1], axis)
 
 
 def _tile(node: Node, shape: Shape) -> Array:
-    value = node.value(0)
+    value = node.array(0)
     if node.opset >= 6:
         return np.tile(value, node.value_ints(1))
     # One axis alone is repeated: the one whose size tells so.
@@ -43,18 +43,18 @@ def _tile(node: Node, shape: Shape) -> Array:
 
 
 def _transpose(node: Node, _shape: Shape) -> Array:
-    return np.transpose(node.value(0), node.integers("perm"))
+    return np.transpose(node.array(0), node.integers("perm"))
 
 
 def _expand(node: Node, shape: Shape) -> Array:
-    return np.broadcast_to(node.value(0), shape)
+    return np.broadcast_to(node.array(0), shape)
 
 
 _PAD_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
 
 def _pad(node: Node, _shape: Shape) -> Array:
-    value, widths = node.value(0), pad_widths(node) or []
+    value, widths = node.array(0), pad_widths(node) or []
     # Negative widths cut off, which NumPy's pad does not.
     kept = tuple(
         slice(max(-before, 0), size - max(-behind, 0))
@@ -64,29 +64,25 @@ def _pad(node: Node, _shape: Shape) -> Array:
     mode = _PAD_MODES.get(node.text("mode", "constant"))
     if mode is not None:
         return np.asarray(np.pad(value[kept], added, mode=mode))  # type: ignore[call-overload]
-    fill = node.value(2).reshape(-1)[0] if node.has(2) else node.number("value", 0.0)
+    fill = node.array(2).reshape(-1)[0] if node.has(2) else node.number("value", 0.0)
     return np.pad(value[kept], added, constant_values=fill)
 
 
 def _triangle(node: Node, _shape: Shape) -> Array:
     function = np.triu if node.integer("upper", 1) else np.tril
-    offset = int(node.value(1).reshape(-1)[0]) if node.has(1) else 0
-    return np.asarray(function(node.value(0), offset))
+    offset = int(node.array(1).reshape(-1)[0]) if node.has(1) else 0
+    return np.asarray(function(node.array(0), offset))
 
 
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
         "Concat": alone(_concat),
         "Expand": alone(_expand),
-        "Flatten": alone(_same),
         "Pad": alone(_pad),
-        "Reshape": alone(_same),
         "Slice": alone(_slice),
         "Split": _split,
-        "Squeeze": alone(_same),
         "Tile": alone(_tile),
         "Transpose": alone(_transpose),
         "Trilu": alone(_triangle),
-        "Unsqueeze": alone(_same),
     }
 )

@@ -7,17 +7,18 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.numbers import Array
+from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, alone
 
 
 def _unary(function: Callable[..., Array]) -> Evaluate:
-    return alone(lambda node, _shape: function(node.value(0)))
+    return alone(lambda node, _shape: function(node.array(0)))
 
 
 def _operands(node: Node) -> tuple[Array, Array]:
     """Both operands; before version 7 the second may lie on the first at an axis."""
-    first, second = node.value(0), node.value(1)
+    first, second = node.array(0), node.array(1)
     if node.opset < 7 and "axis" in node.attributes:
         behind = first.ndim - node.integer("axis", 0) % max(first.ndim, 1) - second.ndim
         second = second.reshape(second.shape + (1,) * max(behind, 0))
@@ -37,7 +38,7 @@ def _divide(numerator: Array, denominator: Array) -> Array:
 
 
 def _check_divisor(node: Node) -> None:
-    divisor = node.value(1)
+    divisor = node.array(1)
     if divisor.dtype.kind != "f" and not divisor.all():
         raise node.error("divides by zero in its shape arithmetic")
 
@@ -50,27 +51,27 @@ def _division(node: Node, _shape: Shape) -> Array:
 def _modulo(node: Node, _shape: Shape) -> Array:
     _check_divisor(node)
     function = np.fmod if node.integer("fmod", 0) else np.mod
-    return np.asarray(function(node.value(0), node.value(1)))
+    return np.asarray(function(node.array(0), node.array(1)))
 
 
 def _shift(node: Node, _shape: Shape) -> Array:
     function = np.left_shift if node.text("direction", "") == "LEFT" else np.right_shift
-    return np.asarray(function(node.value(0), node.value(1)))
+    return np.asarray(function(node.array(0), node.array(1)))
 
 
 def _clip(node: Node, _shape: Shape) -> Array:
-    value = node.value(0)
+    value = node.array(0)
     if node.opset < 11:
         infinite = float("inf")
         low, high = node.number("min", -infinite), node.number("max", infinite)
         return np.asarray(np.clip(value, low, high))
     if node.has(1):
-        value = np.maximum(value, node.value(1))
-    return np.asarray(np.minimum(value, node.value(2)) if node.has(2) else value)
+        value = np.maximum(value, node.array(1))
+    return np.asarray(np.minimum(value, node.array(2)) if node.has(2) else value)
 
 
 def _is_infinite(node: Node, _shape: Shape) -> Array:
-    value, found = node.value(0), np.isinf(node.value(0))
+    value, found = node.array(0), np.isinf(node.array(0))
     if not node.integer("detect_positive", 1):
         found &= value < 0
     if not node.integer("detect_negative", 1):
@@ -82,14 +83,14 @@ def _folded(function: Callable[..., Array]) -> Evaluate:
     """Several inputs of one common shape, folded into one."""
 
     def run(node: Node, _shape: Shape) -> Array:
-        values = [np.asarray(tensor.value) for tensor in node.present]
+        values = [held.array for held in node.values]
         return np.asarray(function(np.stack(np.broadcast_arrays(*values)), axis=0))
 
     return alone(run)
 
 
 def _where(node: Node, _shape: Shape) -> Array:
-    return np.where(node.value(0), node.value(1), node.value(2))
+    return np.where(node.array(0), node.array(1), node.array(2))
 
 
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
@@ -113,7 +114,6 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "Floor": _unary(np.floor),
         "Greater": _binary(np.greater),
         "GreaterOrEqual": _binary(np.greater_equal),
-        "Identity": _unary(np.asarray),
         "IsInf": alone(_is_infinite),
         "IsNaN": _unary(np.isnan),
         "Less": _binary(np.less),
@@ -129,7 +129,7 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "Or": _binary(np.logical_or),
         "Pow": _binary(np.power),
         "Reciprocal": _unary(np.reciprocal),
-        "Relu": alone(lambda node, _shape: np.maximum(node.value(0), 0)),
+        "Relu": alone(lambda node, _shape: np.maximum(node.array(0), 0)),
         "Round": _unary(np.round),
         "Sign": _unary(np.sign),
         "Sin": _unary(np.sin),

@@ -7,20 +7,21 @@ from types import MappingProxyType
 
 import numpy as np
 
+from mansard.estimator.numbers import Array
 from mansard.estimator.shapes.reduction import axes_of
-from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
 
 
 def _reduce(function: Callable[..., Array]) -> Evaluate:
     def run(node: Node, _shape: Shape) -> Array | None:
         axes = axes_of(node, 1)
-        if not node.value(0).size:
+        if not node.array(0).size:
             return None  # the extreme of nothing is a matter of the type
         if not axes:
             # Without axes all are folded, or by another attribute none.
             axes = () if node.integer("noop_with_empty_axes", 0) else None
-        return np.asarray(function(node.value(0), axis=axes))
+        return np.asarray(function(node.array(0), axis=axes))
 
     return alone(run)
 
@@ -39,7 +40,7 @@ def _sum_absolute(value: Array, axis: tuple[int, ...] | None) -> Array:
 
 def _cumulate(function: Callable[..., Array], neutral: int) -> Evaluate:
     def run(node: Node, _shape: Shape) -> Array:
-        value, axis = node.value(0), int(node.value(1).reshape(-1)[0])
+        value, axis = node.array(0), int(node.array(1).reshape(-1)[0])
         if node.integer("reverse", 0):
             value = np.flip(value, axis)
         result = np.asarray(function(value, axis=axis))
@@ -55,7 +56,7 @@ def _cumulate(function: Callable[..., Array], neutral: int) -> Evaluate:
 
 def _search(function: Callable[..., Array]) -> Evaluate:
     def run(node: Node, _shape: Shape) -> Array:
-        value, axis = node.value(0), node.integer("axis", 0)
+        value, axis = node.array(0), node.integer("axis", 0)
         if node.integer("select_last_index", 0):
             return np.asarray(value.shape[axis] - 1 - function(np.flip(value, axis), axis=axis))
         return np.asarray(function(value, axis=axis))
@@ -64,7 +65,7 @@ def _search(function: Callable[..., Array]) -> Evaluate:
 
 
 def _top_k(node: Node, specs: Sequence[Known]) -> tuple[Array, Array]:
-    value, axis = node.value(0), node.integer("axis", -1)
+    value, axis = node.array(0), node.integer("axis", -1)
     # Among equals the lower index comes first, whichever end is wanted. Unsigned and
     # smallest integers cannot be negated, so order is taken from ranks.
     _, ranks = np.unique(value, return_inverse=True)
@@ -75,7 +76,7 @@ def _top_k(node: Node, specs: Sequence[Known]) -> tuple[Array, Array]:
 
 
 def _matmul(node: Node, _shape: Shape) -> Array:
-    return np.asarray(np.matmul(node.value(0), node.value(1)))
+    return np.asarray(np.matmul(node.array(0), node.array(1)))
 
 
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.tensors import Array, Node, Shape
+from mansard.estimator.numbers import Array
+from mansard.estimator.tensors import Node, Shape
 
 Known = tuple[ElementType, Shape]
 Evaluate = Callable[[Node, Sequence[Known]], "Sequence[Array | None]"]
