@@ -24,7 +24,8 @@ class Board(msgspec.Struct, frozen=True):
 
 
 _ORIN = "published by NVIDIA for the module, not measured here"
-_ORIN_NX = "device attribute in profiles of an Orin Nano: 2,097,152 bytes"
+_ORIN_NANO = "device attribute in profiles of an Orin Nano: 2,097,152 bytes"
+_ORIN_NX = "taken to be the Orin Nano's, whose chip it shares; not read on a board"
 _XAVIER = _ORIN
 _TX2 = _ORIN
 _THOR = _ORIN
@@ -36,7 +37,7 @@ BOARDS = MappingProxyType(
         for board in (
             Board("agx-orin", 4 * _MIB, _ORIN),
             Board("orin-nx", 2 * _MIB, _ORIN_NX),
-            Board("orin-nano", 2 * _MIB, _ORIN_NX),
+            Board("orin-nano", 2 * _MIB, _ORIN_NANO),
             Board("agx-xavier", 512 * _KIB, _XAVIER),
             Board("xavier-nx", 512 * _KIB, _XAVIER),
             Board("tx2", 512 * _KIB, _TX2),

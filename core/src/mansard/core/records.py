@@ -34,16 +34,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unknown: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        if self.unknown or None in msgspec.structs.astuple(self):
-            self._check_reasons()
+        values = msgspec.structs.astuple(self)
+        if self.unknown or None in values:
+            self._check_reasons(values.count(None))
         for name in _float_fields(type(self)):
             # JSON has no way to write these, so the row could never be read again.
             value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{type(self).__name__}: {name} is {value}")
 
-    def _check_reasons(self) -> None:
-        n_missing = msgspec.structs.astuple(self).count(None)
+    def _check_reasons(self, n_missing: int) -> None:
         fields, unknown = self.__struct_fields__, self.unknown
         if n_missing == len(unknown):
             for name in unknown:

@@ -29,6 +29,7 @@ from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
 NO_COUNTS = Counts()
+_counts_of = attrgetter(*COUNTS)
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -72,13 +73,19 @@ def score_layers(nodes: tuple[Node, ...], ends: Ends, options: Options, free: Fr
 
 def _check_sums(rows: Sequence[LayerScore]) -> None:
     """Sums are records too, so it is them that must fit."""
-    columns = zip(*map(attrgetter(*COUNTS), rows), strict=True)
-    for name, column in zip(COUNTS, columns, strict=True):
+    counted = [_counts_of(row) for row in rows if _counts_something(row)]
+    # Without anything that counts there are no columns.
+    for name, column in zip(COUNTS, zip(*counted, strict=True), strict=False):
         if sum(filter(None, column)) > _LARGEST:
             raise ModelError(
                 f"the sum of {name} does not fit 63 bits",
                 fix="check the dimensions that were given",
             )
+
+
+def _counts_something(row: LayerScore) -> bool:
+    """False for constants and views, which are most rows of an exported network."""
+    return bool(row.traffic_bytes or row.input_bytes or row.output_bytes or row.parameters)
 
 
 def _state_bytes(context: Context) -> int:
@@ -122,12 +129,19 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
     first = passes[0]
     node, options = first.node, context.options
-    runs = first.runs if len(passes) == 1 else sum(each.runs for each in passes)
+    is_one = len(passes) == 1
+    runs = first.runs if is_one else sum(each.runs for each in passes)
     weights = context.weights.get(node.index, NO_WEIGHTS)
-    if weights is NO_WEIGHTS and all([each.node.is_constant for each in passes]):  # noqa: C419
+    if (
+        weights is NO_WEIGHTS
+        and node.is_constant
+        and (is_one or all(each.node.is_constant for each in passes))
+    ):
         return free.row(first, runs, kernels, options.precision)
     formula = context.formula(node)
-    lost = next((reason for each in passes if (reason := _lost(each.node))), None)
+    lost = _lost(node)
+    if not is_one and lost is None:
+        lost = next((reason for each in passes if (reason := _lost(each.node))), None)
     if lost is None and formula is None:
         lost = "the operator has no formula"
     if lost is not None:
@@ -135,7 +149,11 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
     total = NO_COUNTS
     for each in passes:
         counts = _guarded_counts(each.node, formula, weights, context)
-        total = counts if runs == 1 else total + counts.times(each.runs)
+        if runs == 1 and is_one:
+            total = counts
+        else:
+            # A weight is updated once, however often it is used.
+            total = replace(total, update=NOTHING) + counts.times(each.runs)
     saved = context.training.saved_bytes.get(node.index, 0)
     tally = Tally(first, runs, formula, weights, total, saved)
     return known_row(tally, context.behind, kernels, options.precision)

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.estimator.collector import paused_collector
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.graph import read_model, read_source
 from mansard.estimator.model import Model
@@ -34,8 +35,9 @@ def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
     place = str(source) if isinstance(source, Path) else f"model {shown!r}"
     try:
         data, digest = read_source(source)
-        model = read_model(data)
-        return Loaded(shown, place, digest, model, prepare(model), FreeRows())
+        with paused_collector():
+            model = read_model(data)
+            return Loaded(shown, place, digest, model, prepare(model), FreeRows())
     except ModelError as error:
         raise within(place, error) from error
 

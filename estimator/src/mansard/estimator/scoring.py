@@ -12,6 +12,7 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import Precision, parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.batching import check_batch, known_batch
+from mansard.estimator.collector import paused_collector
 from mansard.estimator.context import Options
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import NOTHING_GIVEN, Given, Value
@@ -98,7 +99,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a person can say
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     """Score a model that was read before; raises ModelError or UsageError."""
     try:
-        return _score(loaded, settings)
+        with paused_collector():
+            return _score(loaded, settings)
     except ModelError as error:
         raise within(loaded.place, error) from error
     except UsageError as error:

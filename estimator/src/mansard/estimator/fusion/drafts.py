@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import msgspec
+
 from mansard.estimator.fusion.operators import Role
 from mansard.estimator.fusion.storage import Part, Storage
 from mansard.estimator.fusion.wiring import Wiring
@@ -20,7 +22,7 @@ class Kind(IntEnum):
     CLOSED = 5  # nothing joins
 
 
-class Draft:
+class Draft(msgspec.Struct, eq=False):
     """A group that grows.
 
     ``places`` are those of its nodes, ``place`` is when it runs. ``parts`` are what its
@@ -29,21 +31,15 @@ class Draft:
     of its matrix products and convolutions.
     """
 
-    __slots__ = (
-        *("has_softmax", "kind", "merged_into", "parts", "place", "places", "products"),
-        *("result", "span"),
-    )
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.place = -1
-        self.places: list[int] = []
-        self.products: list[int] = []
-        self.parts: set[Part] = set()
-        self.result: Storage | None = None
-        self.span = 0
-        self.has_softmax = False
-        self.merged_into: Draft | None = None
+    kind: Kind
+    place: int = -1
+    places: list[int] = []
+    products: list[int] = []
+    parts: set[Part] = set()
+    result: Storage | None = None
+    span: int = 0
+    has_softmax: bool = False
+    merged_into: Draft | None = None
 
 
 def last_of(draft: Draft) -> Draft:

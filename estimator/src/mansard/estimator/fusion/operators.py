@@ -64,8 +64,8 @@ _ROW_MICROSOFT = (
 )
 _PRODUCT_MICROSOFT = (
     "ConvTransposeWithDynamicPads DynamicQuantizeMatMul FusedConv FusedGemm FusedMatMul "
-    "GemmFastGelu GemmFloat8 MatMulBnb4 MatMulIntegerToFloat MatMulNBits NhwcFusedConv QGemm "
-    "TransposeMatMul"
+    "FusedMatMulActivation GemmFastGelu GemmFloat8 MatMulBnb4 MatMulIntegerToFloat MatMulNBits "
+    "NhwcConv NhwcFusedConv QGemm QLinearConv TransposeMatMul"
 )
 
 _ROLES: dict[tuple[str, str], Role] = {
@@ -76,6 +76,7 @@ _ROLES: dict[tuple[str, str], Role] = {
     **{("", name): Role.MOVE for name in _MOVE.split()},
     **{("", name): Role.ROW for name in _ROW.split()},
     **{("", name): Role.PRODUCT for name in _PRODUCT.split()},
+    ("com.microsoft.nchwc", "Conv"): Role.PRODUCT,
     # ONNX Runtime registers these two in ONNX's own domain as well.
     ("", "SimplifiedLayerNormalization"): Role.ROW,
     ("", "SkipSimplifiedLayerNormalization"): Role.ROW,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mansard.core.precision import Precision
 from mansard.estimator.tensors import Node, Tensor
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from mansard.estimator.fusion.drafts import Draft
 
 
-class Storage:
+class Storage(msgspec.Struct, eq=False):
     """A stretch of memory. ``readers`` are places among the live nodes of its graph.
 
     ``maker`` is the group of nodes that writes it, None where it comes from outside the
@@ -21,27 +23,24 @@ class Storage:
     None where it is not known.
     """
 
-    __slots__ = ("home", "is_kept", "is_output", "maker", "n_bytes", "n_elements", "readers")
-
-    def __init__(self, n_bytes: int | None, n_elements: int) -> None:
-        self.n_bytes, self.n_elements = n_bytes, n_elements
-        self.readers: list[int] = []
-        self.maker: Draft | None = None
-        self.is_kept = False
-        self.is_output = False
-        self.home: Storage | None = None
+    n_bytes: int | None
+    n_elements: int
+    readers: list[int] = []
+    maker: Draft | None = None
+    is_kept: bool = False
+    is_output: bool = False
+    home: Storage | None = None
 
 
-class Part:
+class Part(msgspec.Struct, eq=False):
     """All or a part of a storage, as a name refers to it. ``n_bytes`` None: not known.
 
     ``n_bits`` is the width of an element of a dequantised tensor, which stays quantised.
     """
 
-    __slots__ = ("n_bits", "n_bytes", "storage")
-
-    def __init__(self, storage: Storage, n_bytes: int | None, n_bits: int | None = None) -> None:
-        self.storage, self.n_bytes, self.n_bits = storage, n_bytes, n_bits
+    storage: Storage
+    n_bytes: int | None
+    n_bits: int | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -7,6 +7,7 @@ Everything that can be computed before data is there is stored, and only read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 
 from mansard.estimator.cost import Formula
@@ -163,10 +164,9 @@ class Wiring:
             or node.op_type == "BatchNormalization"
         ):
             self.special.add(place)
-        for parts in (reads, weights, writes):
-            for part in parts:
-                if part.n_bytes is None:
-                    self.unknown.add(place)
+        for part in chain(reads, weights, writes):
+            if part.n_bytes is None:
+                self.unknown.add(place)
         self.nodes.append(node)
         self.roles.append(role)
         self.formulas.append(formula)
