@@ -6,6 +6,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from mansard.analytics.dataset import score_id
 from mansard.analytics.ingest import ingest
 from mansard.core.errors import InputError, SchemaError, StorageError
 from tests.analytics.factory import (
@@ -172,3 +173,15 @@ def test_sums_that_overflow_are_refused(tmp_path: Path) -> None:
     write_scores(tmp_path, [score("net", [layer(at, 2**62, 1) for at in range(2)])])
     with pytest.raises(InputError, match="beyond 63 bits"):
         ingest(tmp_path)
+
+
+def test_scores_that_differ_in_one_circumstance_are_two() -> None:
+    one = score("net", [layer(0, 1, 2)])
+    others = [
+        msgspec.structs.replace(one, cache_bytes=1 << 21),
+        msgspec.structs.replace(one, recompute=True),
+        # a quantised network whose floats are counted at another width
+        score("net", [layer(0, 1, 2, precision="fp16")]),
+    ]
+    assert len({score_id(each) for each in (one, *others)}) == 4
+    assert score_id(one) == score_id(score("net", [layer(0, 1, 2)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def machine_id(machine: MachineIdentity) -> str:
 
 def score_id(score: ModelScore) -> str:
     """A short name for one score: the same model in the same circumstances."""
-    circumstances = [score.dimensions, score.trips, score.optimizer, score.recompute]
-    return content_hash(
-        [score.model, score.model_hash, score.phase, score.batch, score.precision, *circumstances]
-    )
+    asked: list[object] = [score.phase, score.batch, score.dimensions, score.trips, score.optimizer]
+    # A quantised network's main precision is the same whatever its floats are counted at.
+    precisions = Counter(layer.precision for layer in score.layers)
+    asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
+    return content_hash([score.model, score.model_hash, *asked])

@@ -95,6 +95,10 @@ LAYER_SCHEMA: FrameSchema = {
     "phase": pl.String,
     "batch": pl.Int64,
     "precision": pl.String,
+    "dimensions_json": pl.String,
+    "optimizer": pl.String,
+    "recompute": pl.Boolean,
+    "cache_bytes": pl.Int64,
     "index": pl.Int64,
     "layer": pl.String,
     "op_type": pl.String,
@@ -180,6 +184,10 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
             "phase": score.phase,
             "batch": score.batch,
             "precision": score.precision,
+            "dimensions_json": dimensions,
+            "optimizer": score.optimizer,
+            "recompute": score.recompute,
+            "cache_bytes": score.cache_bytes,
             "index": layer.index,
             "layer": layer.name,
             "op_type": layer.op_type,
@@ -192,6 +200,7 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
             "unknown_json": _json(layer.unknown),
         }
         for score in scores
+        for dimensions in (_json(score.dimensions),)
         for layer in score.layers
     ]
     return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)
