@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.numbers import Numbers, has_numbers, hold_array
 from mansard.estimator.tensors import Node, Shape
+from mansard.estimator.values.arithmetic import ARITHMETIC
 from mansard.estimator.values.limits import MAX_FLOATS, MAX_INTEGERS, may_keep
-from mansard.estimator.values.moving import moved_value
+from mansard.estimator.values.moving import MOVES
 from mansard.estimator.values.registry import Known
 
 __all__ = ["MAX_FLOATS", "MAX_INTEGERS", "evaluate", "evaluate_all", "may_keep"]
 
+_MOVES = {**MOVES, **ARITHMETIC}
 # These look at the shape of their input alone.
 _OF_SHAPES = frozenset({"EyeLike", "Shape", "Size"})
 
@@ -38,8 +40,8 @@ def evaluate_all(node: Node, specs: Sequence[Known]) -> tuple[Numbers | None, ..
         for tensor in node.inputs:
             if tensor is not None and tensor.value is None:
                 return nothing
-    moved = moved_value(node, *specs[0])
-    return (moved,) if moved is not None else _computed(node, specs, is_worth)
+    move = _MOVES.get(node.op_type)
+    return _computed(node, specs, is_worth) if move is None else (move(node, *specs[0]),)
 
 
 def _computed(

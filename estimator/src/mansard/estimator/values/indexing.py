@@ -20,15 +20,6 @@ _UPDATES: dict[str, Any] = {
 }
 
 
-def _gather(node: Node, _shape: Shape) -> Array:
-    return np.take(node.array(0), node.array(1), axis=node.integer("axis", 0))
-
-
-def _gather_elements(node: Node, _shape: Shape) -> Array:
-    value, axis = node.array(0), node.integer("axis", 0)
-    return np.asarray(value[_along(node.array(1), axis % value.ndim)])
-
-
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
     """Where each index points: its own place, moved along ``axis``."""
     places = np.indices(indices.shape)
@@ -99,8 +90,6 @@ def _unique(node: Node, _specs: Sequence[Known]) -> tuple[Array, ...]:
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
         "Compress": alone(_compress),
-        "Gather": alone(_gather),
-        "GatherElements": alone(_gather_elements),
         "GatherND": alone(_gather_nd),
         "NonZero": alone(_nonzero),
         "OneHot": alone(_one_hot),

@@ -8,23 +8,9 @@ from types import MappingProxyType
 import numpy as np
 
 from mansard.estimator.numbers import Array
-from mansard.estimator.shapes.indexing import slice_of
 from mansard.estimator.shapes.joining import pad_widths
 from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
-
-
-def _slice(node: Node, _shape: Shape) -> Array:
-    cuts, value = slice_of(node), node.array(0)
-    return np.asarray(value[tuple(cuts.get(axis, slice(None)) for axis in range(value.ndim))])
-
-
-def _concat(node: Node, _shape: Shape) -> Array:
-    # Before version 4 the axis was 1 where none is given.
-    return np.concatenate(
-        [tensor.value.array for tensor in node.present if tensor.value is not None],
-        node.integer("axis", 1),
-    )
 
 
 def _split(node: Node, specs: Sequence[Known]) -> list[Array]:
@@ -40,14 +26,6 @@ def _tile(node: Node, shape: Shape) -> Array:
     # One axis alone is repeated: the one whose size tells so.
     times = [new // old if old else 1 for new, old in zip(shape, value.shape, strict=True)]
     return np.tile(value, times)
-
-
-def _transpose(node: Node, _shape: Shape) -> Array:
-    return np.transpose(node.array(0), node.integers("perm"))
-
-
-def _expand(node: Node, shape: Shape) -> Array:
-    return np.broadcast_to(node.array(0), shape)
 
 
 _PAD_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
@@ -76,13 +54,9 @@ def _triangle(node: Node, _shape: Shape) -> Array:
 
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
-        "Concat": alone(_concat),
-        "Expand": alone(_expand),
         "Pad": alone(_pad),
-        "Slice": alone(_slice),
         "Split": _split,
         "Tile": alone(_tile),
-        "Transpose": alone(_transpose),
         "Trilu": alone(_triangle),
     }
 )

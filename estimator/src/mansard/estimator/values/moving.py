@@ -1,4 +1,4 @@
-"""Values that take no arithmetic: shapes, counts, and numbers that are only moved.
+"""Values of operators that only move numbers, or make them from shapes.
 
 They are most of what exported networks compute shapes from, and need no NumPy.
 """
@@ -6,23 +6,16 @@ They are most of what exported networks compute shapes from, and need no NumPy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import MappingProxyType
 
 from mansard.estimator.element_types import INT64, ElementType
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.numbers import Numbers, hold
 from mansard.estimator.shapes.constants import shape_slice
+from mansard.estimator.shapes.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
-
-
-def moved_value(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
-    """The value of the node's output; None where it has to be computed.
-
-    All inputs whose numbers matter must be known.
-    """
-    function = _FUNCTIONS.get(node.op_type)
-    return None if function is None else function(node, dtype, shape)
+from mansard.estimator.values.registry import Move
+from mansard.estimator.values.strides import broadcast, joined, pick, places, strides_of
 
 
 def _same(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
@@ -56,37 +49,74 @@ def _range(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
     return hold(dtype, shape, [start + i * step for i in range(*shape)])
 
 
-def _gathered(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+def _gathered(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
     whole = node.value(0)
-    if whole.shape[:1] == (0,) or node.input(0).axis(node.integer("axis", 0)) != 0:
-        return None
-    row = len(whole.data) // whole.shape[0]
-    places = [i % whole.shape[0] * row for i in node.value_ints(1)]
-    return Numbers(dtype, shape, b"".join([whole.data[at : at + row] for at in places]))
+    axis = node.input(0).axis(node.integer("axis", 0))
+    size, stride = whole.shape[axis], strides_of(whole.shape)[axis]
+    chosen = [index % max(size, 1) * stride for index in node.value_ints(1)]
+    rows = range(0, whole.n_elements, size * stride or 1)
+    found = [row + place + i for row in rows for place in chosen for i in range(stride)]
+    return pick(whole, shape, found)
 
 
-def _joined(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+def _gathered_elements(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    """Each element from its own place, moved along the axis to where its index says."""
+    whole, strides = node.value(0), strides_of(node.value(0).shape)
+    axis = node.input(0).axis(node.integer("axis", 0))
+    size, along = whole.shape[axis], strides[axis]
+    strides[axis] = 0
+    indices = node.value_ints(1)
+    found = [
+        place + index % max(size, 1) * along
+        for place, index in zip(places(shape, strides), indices, strict=True)
+    ]
+    return pick(whole, shape, found)
+
+
+def _joined(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
     # Before version 4 the axis was 1 where none is given.
-    if node.input(0).axis(node.integer("axis", 1)) != 0:
-        return None
-    return Numbers(dtype, shape, b"".join([held.data for held in node.values]))
+    return joined(node.values, shape, node.input(0).axis(node.integer("axis", 1)))
 
 
-_FUNCTIONS: MappingProxyType[str, Callable[[Node, ElementType, Shape], Numbers | None]] = (
-    MappingProxyType(
-        {
-            "Concat": _joined,
-            "ConstantOfShape": _filled,
-            "EyeLike": _eye,
-            "Flatten": _same,
-            "Gather": _gathered,
-            "Identity": _same,
-            "Range": _range,
-            "Reshape": _same,
-            "Shape": _shape_of,
-            "Size": _size_of,
-            "Squeeze": _same,
-            "Unsqueeze": _same,
-        }
-    )
+def _sliced(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    whole = node.value(0)
+    start, strides = 0, strides_of(whole.shape)
+    for axis, cut in slice_of(node).items():
+        first, _, step = cut.indices(whole.shape[axis])
+        start += first * strides[axis]
+        strides[axis] *= step
+    return pick(whole, shape, places(shape, strides, start))
+
+
+def _transposed(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    whole = node.value(0)
+    strides, order = strides_of(whole.shape), node.integers("perm")
+    if order is None:
+        order = tuple(reversed(range(len(strides))))
+    return pick(whole, shape, places(shape, [strides[axis] for axis in order]))
+
+
+def _expanded(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    return broadcast(node.value(0), shape)
+
+
+MOVES: MappingProxyType[str, Move] = MappingProxyType(
+    {
+        "Concat": _joined,
+        "ConstantOfShape": _filled,
+        "Expand": _expanded,
+        "EyeLike": _eye,
+        "Flatten": _same,
+        "Gather": _gathered,
+        "GatherElements": _gathered_elements,
+        "Identity": _same,
+        "Range": _range,
+        "Reshape": _same,
+        "Shape": _shape_of,
+        "Size": _size_of,
+        "Slice": _sliced,
+        "Squeeze": _same,
+        "Transpose": _transposed,
+        "Unsqueeze": _same,
+    }
 )

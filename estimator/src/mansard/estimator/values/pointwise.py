@@ -89,14 +89,9 @@ def _folded(function: Callable[..., Array]) -> Evaluate:
     return alone(run)
 
 
-def _where(node: Node, _shape: Shape) -> Array:
-    return np.where(node.array(0), node.array(1), node.array(2))
-
-
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
         "Abs": _unary(np.abs),
-        "Add": _binary(np.add),
         "And": _binary(np.logical_and),
         "BitShift": alone(_shift),
         "BitwiseAnd": _binary(np.bitwise_and),
@@ -109,7 +104,6 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "Clip": alone(_clip),
         "Cos": _unary(np.cos),
         "Div": alone(_division),
-        "Equal": _binary(np.equal),
         "Exp": _unary(np.exp),
         "Floor": _unary(np.floor),
         "Greater": _binary(np.greater),
@@ -123,7 +117,6 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "Mean": _folded(np.mean),
         "Min": _folded(np.min),
         "Mod": alone(_modulo),
-        "Mul": _binary(np.multiply),
         "Neg": _unary(np.negative),
         "Not": _unary(np.logical_not),
         "Or": _binary(np.logical_or),
@@ -134,9 +127,7 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "Sign": _unary(np.sign),
         "Sin": _unary(np.sin),
         "Sqrt": _unary(np.sqrt),
-        "Sub": _binary(np.subtract),
         "Sum": _folded(np.sum),
-        "Where": alone(_where),
         "Xor": _binary(np.logical_xor),
     }
 )
