@@ -7,7 +7,7 @@ import msgspec
 from mansard.core.precision import Precision
 from mansard.core.records import LayerScore
 from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
-from mansard.estimator.counts import Counts
+from mansard.estimator.counts import Counts, Moved
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.kernels import Kernels
 from mansard.estimator.summary import COUNTS
@@ -37,11 +37,6 @@ def known_row(
     placed, weights, counts = tally.placed, tally.weights, tally.counts
     node, cost = placed.node, counts.total
     moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
-    unknown: dict[str, str] = {}
-    if moved is None:
-        unknown = dict.fromkeys(FUSED, kernels.fused_reason)
-    if cached is None:
-        unknown["cached_traffic_bytes"] = kernels.cached_reason
     form = work_precision(node, tally.formula, cost.macs, behind, precision)
     return LayerScore(
         index=node.index,
@@ -72,8 +67,17 @@ def known_row(
         fused_traffic_bytes=moved.read_bytes + moved.write_bytes if moved else None,
         cached_traffic_bytes=cached,
         saved_bytes=tally.saved_bytes,
-        unknown=unknown,
+        unknown=_reasons(moved, cached, kernels),
     )
+
+
+def _reasons(moved: Moved | None, cached: int | None, kernels: Kernels) -> dict[str, str]:
+    unknown: dict[str, str] = {}
+    if moved is None:
+        unknown = dict.fromkeys(FUSED, kernels.fused_reason)
+    if cached is None:
+        unknown["cached_traffic_bytes"] = kernels.cached_reason
+    return unknown
 
 
 def unknown_row(
