@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mansard.analytics.frames import LAYER_COUNTS
 from mansard.core.documents import write_document
 from mansard.core.jsonl import RowWriter
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import (
+    LAYER_COUNTS,
     Cache,
     LayerScore,
     MachineIdentity,
@@ -215,7 +215,8 @@ def layer(
     op_type: str = "Conv",
     precision: str = "fp32",
 ) -> LayerScore:
-    known = dict.fromkeys(LAYER_COUNTS, 0) | {"parameters": 10} | dict.fromkeys(_SIZES, 40)
+    known: dict[str, int] = dict.fromkeys((*LAYER_COUNTS, "fused_group"), 0)
+    known |= {"parameters": 10} | dict.fromkeys(_SIZES, 40)
     values = known | {
         "macs": None if work_flop is None else work_flop // 2,
         "multiply_add_flop": work_flop,

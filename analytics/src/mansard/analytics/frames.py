@@ -11,7 +11,7 @@ import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
 from mansard.analytics.dataset import machine_id, score_id
-from mansard.core.records import Manifest, ModelScore, Trial
+from mansard.core.records import LAYER_COUNTS, Manifest, ModelScore, Trial
 
 FrameSchema: TypeAlias = "dict[str, DataTypeClass | DataType]"
 
@@ -66,28 +66,6 @@ TRIAL_SCHEMA: FrameSchema = {
     "started_utc": pl.String,
     "duration_s": pl.Float64,
 }
-LAYER_COUNTS = (
-    "macs",
-    "multiply_add_flop",
-    "simple_flop",
-    "function_flop",
-    "work_flop",
-    "backward_flop",
-    "update_flop",
-    "parameters",
-    "weight_bytes",
-    "input_bytes",
-    "output_bytes",
-    "read_bytes",
-    "write_bytes",
-    "traffic_bytes",
-    "fused_group",
-    "fused_read_bytes",
-    "fused_write_bytes",
-    "fused_traffic_bytes",
-    "cached_traffic_bytes",
-    "saved_bytes",
-)
 LAYER_SCHEMA: FrameSchema = {
     "score_id": pl.String,
     "model": pl.String,
@@ -107,7 +85,7 @@ LAYER_SCHEMA: FrameSchema = {
     "runs": pl.Int64,
     "layer_precision": pl.String,
     "unit": pl.String,
-    **dict.fromkeys(LAYER_COUNTS, pl.Int64),
+    **dict.fromkeys((*LAYER_COUNTS, "fused_group"), pl.Int64),
     "unknown_json": pl.String,
 }
 REPETITION_SCHEMA: FrameSchema = {
@@ -178,7 +156,7 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
     """One row per layer of each score, in the order of the network."""
     rows = [
         {
-            "score_id": score_id(score),
+            "score_id": identity,
             "model": score.model,
             "model_hash": score.model_hash,
             "phase": score.phase,
@@ -196,11 +174,12 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
             "runs": layer.runs,
             "layer_precision": layer.precision,
             "unit": layer.unit,
-            **{name: getattr(layer, name) for name in LAYER_COUNTS},
+            **{name: getattr(layer, name) for name in (*LAYER_COUNTS, "fused_group")},
             "unknown_json": _json(layer.unknown),
         }
         for score in scores
-        for dimensions in (_json(score.dimensions),)
+        # Both look at the whole score: once, not for each of its rows.
+        for identity, dimensions in ((score_id(score), _json(score.dimensions)),)
         for layer in score.layers
     ]
     return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)

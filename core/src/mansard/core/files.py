@@ -64,6 +64,8 @@ def _replaceable(path: Path) -> Path:
     Renaming over them would put a file in their place: as root, over /dev/null.
     """
     target = Path(os.path.realpath(path, strict=False)) if path.is_symlink() else path
+    if path.is_dir():  # renaming over "." would say that it is busy
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if path.exists():
         _check_regular(path)
     return target

@@ -202,6 +202,29 @@ class LayerScore(Record, frozen=True, kw_only=True, gc=False):
     saved_bytes: int | None  # kept by the forward pass for the backward one
 
 
+# The fields of a LayerScore that add up over layers.
+LAYER_COUNTS = (
+    "macs",
+    "multiply_add_flop",
+    "simple_flop",
+    "function_flop",
+    "work_flop",
+    "backward_flop",
+    "update_flop",
+    "parameters",
+    "weight_bytes",
+    "input_bytes",
+    "output_bytes",
+    "read_bytes",
+    "write_bytes",
+    "traffic_bytes",
+    "fused_read_bytes",
+    "fused_write_bytes",
+    "fused_traffic_bytes",
+    "cached_traffic_bytes",
+    "saved_bytes",
+)
+
 Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
 

@@ -10,14 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from mansard.core.precision import Precision
-from mansard.core.records import LayerScore
+from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.kernels import Kernels
 from mansard.estimator.rows import FUSED
-from mansard.estimator.summary import COUNTS
 from mansard.estimator.walk import Placed
 from mansard.estimator.work_precision import work_precision
 
-_ZEROS = MappingProxyType(dict.fromkeys(COUNTS, 0))
+_ZEROS = MappingProxyType(dict.fromkeys(LAYER_COUNTS, 0))
 
 
 class FreeRows:

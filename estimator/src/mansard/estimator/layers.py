@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.core.errors import MansardError, ModelError
-from mansard.core.records import LayerScore
+from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
 from mansard.estimator.cost import NOTHING, Formula
@@ -20,7 +20,6 @@ from mansard.estimator.kernels import Ends, Kernels, find_kernels
 from mansard.estimator.memory import Memory
 from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
-from mansard.estimator.summary import COUNTS
 from mansard.estimator.tensors import Node
 from mansard.estimator.traffic import input_bytes, traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
@@ -29,7 +28,7 @@ from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
 NO_COUNTS = Counts()
-_counts_of = attrgetter(*COUNTS)
+_counts_of = attrgetter(*LAYER_COUNTS)
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -75,7 +74,7 @@ def _check_sums(rows: Sequence[LayerScore]) -> None:
     """Sums are records too, so it is them that must fit."""
     counted = [_counts_of(row) for row in rows if _counts_something(row)]
     # Without anything that counts there are no columns.
-    for name, column in zip(COUNTS, zip(*counted, strict=True), strict=False):
+    for name, column in zip(LAYER_COUNTS, zip(*counted, strict=True), strict=False):
         if sum(filter(None, column)) > _LARGEST:
             raise ModelError(
                 f"the sum of {name} does not fit 63 bits",

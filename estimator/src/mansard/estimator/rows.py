@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.core.records import LayerScore
+from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
 from mansard.estimator.counts import Counts, Moved
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.kernels import Kernels
-from mansard.estimator.summary import COUNTS
 from mansard.estimator.units import unit_of
 from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights
@@ -89,7 +88,7 @@ def unknown_row(
 ) -> LayerScore:
     """The row of a node that cannot be counted."""
     node = placed.node
-    nothing = dict.fromkeys((*COUNTS, "fused_group"))
+    nothing = dict.fromkeys((*LAYER_COUNTS, "fused_group"))
     return LayerScore(
         index=node.index,
         name=node.name,

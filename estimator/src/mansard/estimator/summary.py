@@ -7,30 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mansard.core.records import LayerScore, ModelScore
-
-# The fields of a LayerScore that add up over layers.
-COUNTS = (
-    "macs",
-    "multiply_add_flop",
-    "simple_flop",
-    "function_flop",
-    "work_flop",
-    "backward_flop",
-    "update_flop",
-    "parameters",
-    "weight_bytes",
-    "input_bytes",
-    "output_bytes",
-    "read_bytes",
-    "write_bytes",
-    "traffic_bytes",
-    "fused_read_bytes",
-    "fused_write_bytes",
-    "fused_traffic_bytes",
-    "cached_traffic_bytes",
-    "saved_bytes",
-)
+from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +50,7 @@ def totals(score: ModelScore) -> Totals:
     """Add up the layers of ``score``."""
     sums: dict[str, int | None] = {}
     unknown: dict[str, str] = {}
-    for name in COUNTS:
+    for name in LAYER_COUNTS:
         values = [getattr(layer, name) for layer in score.layers]
         sums[name] = None if None in values else sum(values)
         if sums[name] is None:
