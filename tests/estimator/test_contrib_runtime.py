@@ -23,7 +23,13 @@ from tests.estimator.contrib_cases import OPERATORS, name_of
 from tests.estimator.contrib_models import Operator, build, declared, real_outputs, session, specs
 
 TESTED = (1, 31)  # the newest version of ONNX Runtime that these cases were written for
+VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 _UNKNOWN = ("is not a registered function/op", "No Op registered")
+
+# On ExpandDims 1.23 takes the process with it.
+pytestmark = pytest.mark.skipif(
+    VERSION < TESTED, reason="an older ONNX Runtime has other kernels, and crashes on some nodes"
+)
 
 
 def _cases(check: str) -> list[Any]:
@@ -112,7 +118,7 @@ NOT_RUN = {
 
 
 def test_every_kernel_of_the_processor_is_run() -> None:
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) > TESTED:
+    if VERSION > TESTED:
         pytest.skip("a newer ONNX Runtime may have kernels that are not known here")
     domains = ("ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
     kernels = {
@@ -133,7 +139,7 @@ def test_every_kernel_of_the_processor_is_run() -> None:
 
 
 def test_every_operator_of_the_runtime_is_known() -> None:
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) > TESTED:
+    if VERSION > TESTED:
         pytest.skip("a newer ONNX Runtime may have operators that are not known here")
     schemas = {(schema.domain, schema.name) for schema in binding.get_all_operator_schema()}
     assert {("com.microsoft", "Attention"), ("ai.onnx.ml", "ZipMap")} <= schemas
