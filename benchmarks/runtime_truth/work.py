@@ -89,6 +89,13 @@ def _attention(node: NodeProto, kernel: Kernel) -> int:
     return n_queries * n_keys * (query.shape[-1] + kernel.outputs[0].shape[-1])
 
 
+def _grouped_attention(node: NodeProto, kernel: Kernel) -> int:  # noqa: ARG001
+    # Each new token meets all keys and values that are kept after it; of the heads that
+    # share keys each multiplies for itself.
+    batch, n_new, width = kernel.outputs[0].shape
+    return batch * n_new * kernel.outputs[1].shape[2] * 2 * width
+
+
 def _linear_scores(node: NodeProto, kernel: Kernel) -> int:  # noqa: ARG001
     # One score for each class, from every feature; labels are the first output.
     return kernel.inputs[0].n_elements * kernel.outputs[-1].shape[-1]
@@ -128,11 +135,13 @@ RULES: dict[str, Callable[[NodeProto, Kernel], int]] = {
     "DynamicQuantizeMatMul": _product,
     "FusedConv": _convolution(1),
     "FusedGemm": _gemm,
+    "QGemm": _gemm,
     "FusedMatMul": _fused_product,
     "LinearClassifier": _linear_scores,
     "LinearRegressor": _linear_scores,
     "MatMulNBits": _packed_product,
     "MultiHeadAttention": _attention,
+    "GroupQueryAttention": _grouped_attention,
 }
 _OF_MICROSOFT = {"Attention": _projected_attention}
 _OF_ONNX = {"Attention": _attention}

@@ -53,6 +53,11 @@ EXCEPTIONS: dict[str, tuple[Needs, Needs]] = {
         Needs({"num_nodes": 20, "num_edges": 44, "num_graphs": 1}, {"batch": 0}),
         Needs({"num_nodes": 60, "num_edges": 130, "num_graphs": 3}, {"batch": 2}),
     ),
+    # Proteins: atoms, the edges between them, and what they belong to.
+    "caustic-nmr/*": (
+        Needs({"num_atoms": 20, "num_edges": 44, "num_residues": 4}),
+        Needs({"num_atoms": 60, "num_edges": 130, "num_residues": 9}),
+    ),
     # Exported for a batch of one.
     "khmersm/*": (Needs(), Needs({"batch": 1, "seq": 64})),
     # Lines of text are 48 pixels high.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import prod
 from typing import Any
 
 import onnx
@@ -26,19 +27,24 @@ class Draft:
         self.shapes: dict[str, Shape] = {IMAGE: (channels, size, size)}
         self.declared = _VALUE(IMAGE, FLOAT, ["batch", channels, size, size])
 
-    def store(self, *dims: int) -> str:
-        """A stored tensor of zeros."""
-        name = f"w{len(self.stored)}"
-        n_bytes = 4
-        for size in dims:
-            n_bytes *= size
+    def store(self, draw: st.DataObject, *dims: int) -> str:
+        """A weight of zeros: a new one, or one that others use too."""
+        alike = [one.name for one in self.stored if tuple(one.dims) == dims and one.name[0] == "w"]
+        is_shared: bool = draw.draw(st.booleans())
+        if alike and is_shared:
+            return draw.draw(st.sampled_from(alike))
+        return self.zeros("w", *dims)
+
+    def zeros(self, kind: str, *dims: int) -> str:
+        """A new stored tensor."""
+        name, content = f"{kind}{len(self.stored)}", bytes(4 * prod(dims))
         self.stored.append(
-            onnx.TensorProto(name=name, data_type=FLOAT, dims=dims, raw_data=bytes(n_bytes))
+            onnx.TensorProto(name=name, data_type=FLOAT, dims=dims, raw_data=content)
         )
         return name
 
     def integers(self, *values: int) -> str:
-        name = f"w{len(self.stored)}"
+        name = f"i{len(self.stored)}"
         self.stored.append(helper.make_tensor(name, INT64, [len(values)], values))
         return name
 
@@ -70,8 +76,8 @@ def _conv(net: Draft, x: str, draw: st.DataObject) -> None:
     is_depthwise = draw.draw(st.booleans())
     filters = channels if is_depthwise else draw.draw(st.sampled_from([2, 4, 6]))
     group = channels if is_depthwise else 1
-    inputs = [x, net.store(filters, channels // group, kernel, kernel)]
-    inputs += [net.store(filters)] if draw.draw(st.booleans()) else []
+    inputs = [x, net.store(draw, filters, channels // group, kernel, kernel)]
+    inputs += [net.store(draw, filters)] if draw.draw(st.booleans()) else []
     out = (filters, (height - 1) // stride + 1, (width - 1) // stride + 1)
     pads = [kernel // 2] * 4
     strides = [stride, stride]
@@ -81,7 +87,7 @@ def _conv(net: Draft, x: str, draw: st.DataObject) -> None:
 def _matmul(net: Draft, x: str, draw: st.DataObject) -> None:
     channels, height, width = net.shapes[x]
     out = draw.draw(st.sampled_from([2, 3, 8]))
-    net.add("MatMul", [x, net.store(width, out)], (channels, height, out))
+    net.add("MatMul", [x, net.store(draw, width, out)], (channels, height, out))
 
 
 def _pointwise(net: Draft, x: str, draw: st.DataObject) -> None:
@@ -93,7 +99,7 @@ def _binary(net: Draft, x: str, draw: st.DataObject) -> None:
     alike = [name for name, shape in net.shapes.items() if shape == net.shapes[x]]
     other = draw.draw(st.sampled_from([*alike, "weight"]))
     if other == "weight":
-        other = net.store(net.shapes[x][0], 1, 1)
+        other = net.store(draw, net.shapes[x][0], 1, 1)
     net.add(draw.draw(st.sampled_from(["Add", "Mul", "Sub"])), [x, other], net.shapes[x])
 
 
@@ -106,11 +112,14 @@ def _concat(net: Draft, x: str, draw: st.DataObject) -> None:
 
 def _norm(net: Draft, x: str, draw: st.DataObject) -> None:
     channels, _, width = net.shapes[x]
-    if draw.draw(st.booleans()):
-        vectors = [net.store(channels) for _ in range(4)]
+    is_batch: bool = draw.draw(st.booleans())
+    if is_batch or width == 1:  # a weight of one element is none in a Constant node
+        # What is a statistic here and learned elsewhere would be what its first user says.
+        vectors = [net.store(draw, channels) for _ in range(2)]
+        vectors += [net.zeros("s", channels) for _ in range(2)]
         net.add("BatchNormalization", [x, *vectors], net.shapes[x])
     else:
-        vectors = [net.store(width) for _ in range(2)]
+        vectors = [net.store(draw, width) for _ in range(2)]
         net.add("LayerNormalization", [x, *vectors], net.shapes[x])
 
 
@@ -137,7 +146,7 @@ def _layout(net: Draft, x: str, draw: st.DataObject) -> None:
     elif kind == "Reshape":
         shape = net.integers(0, channels, width, height)
         net.add(kind, [x, shape], (channels, width, height))
-    elif kind == "Split" and channels > 3:  # a weight of one element is none in a Constant node
+    elif kind == "Split" and channels > 3:
         half = channels // 2
         sizes = net.integers(half, channels - half)
         net.add(kind, [x, sizes], (half, height, width), (channels - half, height, width), axis=1)

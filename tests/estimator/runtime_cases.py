@@ -105,6 +105,18 @@ NETWORKS: dict[str, Network] = {
         2 * (1 + 2 + 3 + 4 + 5) * 2 * 2,
         _stored("int64 count = {5}", _ones("float", "w", 2, 2), _ones("float", "one", 1, 2)),
     ),
+    # As Keras writes a SimpleRNN: the state starts as stored zeros, the weights are handed
+    # from round to round. 1 x 4 meets 4 x 4 in all five rounds, the first one too.
+    "Loop from a stored state": Network(
+        "y, r = Loop <body = step (int64 i, bool go, float[1, 4] h, float[4, 4] u)"
+        " => (bool go2, float[1, 4] h2, float[4, 4] u2)"
+        " { go2 = Identity(go) p = MatMul(h, u) row = Gather <axis = 0> (x, i)"
+        " s = Add(p, row) h2 = Tanh(s) u2 = Identity(u) }>"
+        " (count, , state, w)",
+        "(float[5, 4] x) => (float[1, 4] y)",
+        2 * 5 * 4 * 4,
+        _stored("int64 count = {5}", _ones("float", "w", 4, 4), _ones("float", "state", 1, 4)),
+    ),
     # How often is a number that is fed; it has to be told.
     "Loop with a count that is fed": Network(
         "y = Loop <body = step (int64 i, bool go, float[1, 4] v)"

@@ -66,6 +66,13 @@ def test_tokens_may_come_as_embeddings() -> None:
     assert stage_dims(found, 7, 0) == {"new": 7, "past": 0}
 
 
+def test_the_size_of_a_head_is_no_length_though_it_is_named_after_the_cache() -> None:
+    found = decoder(
+        "int64[batch,new] input_ids, float[batch,2,past,kv_cache_dim] past_key_values_0_key"
+    )
+    assert stage_dims(found, 1, 20) == {"new": 1, "past": 20}
+
+
 @pytest.mark.parametrize(
     ("inputs", "missing"),
     [(CACHE, "new"), ("int64[batch,new] input_ids", "cached"), ("float[4] z", "cached or new")],

@@ -154,3 +154,14 @@ def test_the_gradient_of_a_bias_reads_no_factor() -> None:
     # forwards h 24, v 60, b 20; then the output's gradient 40 with v, with h, and alone
     assert row.read_bytes == 104 + (40 + 60) + (40 + 24) + 40
     assert row.write_bytes == 40 + 24 + 60 + 20
+
+
+def test_a_view_has_the_gradient_of_its_source() -> None:
+    data = model(
+        "h = MatMul(x, w1) f = Flatten(h) y = MatMul(f, w2)",
+        "float[2,4] x",
+        "float[4,16] w1, float[16,1] w2",
+    )
+    # Saved: x of 32 bytes and h of 128. At y the gradients of y, 8 bytes, and of h; at the
+    # view h's alone.
+    assert peak_bytes(data) == 32 + 128 + 8 + 128

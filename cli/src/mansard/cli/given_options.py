@@ -19,22 +19,22 @@ Parsed = TypeVar("Parsed")
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     """``name=size`` pairs, several with commas between them; raises UsageError."""
     pairs = [pair for text in texts for pair in re.split(r",(?=[^,=]+=)", text)]
-    return dict(_pair("--dim", pair, _size, "--dim batch=8,sequence=128") for pair in pairs)
+    return _pairs("--dim", pairs, _size, "--dim batch=8,sequence=128")
 
 
 def parse_trips(texts: Sequence[str]) -> dict[str, int]:
     """``loop=count`` pairs; raises UsageError."""
-    return dict(_pair("--trip", text, _size, "--trip decoder_loop=20") for text in texts)
+    return _pairs("--trip", texts, _size, "--trip decoder_loop=20")
 
 
 def parse_values(texts: Sequence[str]) -> dict[str, Number | tuple[Number, ...]]:
     """``input=value`` pairs, a list with commas between its elements; raises UsageError."""
-    return dict(_pair("--value", text, _values, "--value sr=16000") for text in texts)
+    return _pairs("--value", texts, _values, "--value sr=16000")
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """``input=1x3x224x224`` pairs; raises UsageError."""
-    return dict(_pair("--shape", text, _shape, "--shape image=1x3x224x224") for text in texts)
+    return _pairs("--shape", texts, _shape, "--shape image=1x3x224x224")
 
 
 def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -43,6 +43,17 @@ def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     if any(size is None or size < 1 for size in sizes):
         raise UsageError(f"{option} {','.join(texts)!r} holds no size", fix="write 1 or 1,8,32")
     return tuple(dict.fromkeys(size for size in sizes if size is not None))
+
+
+def _pairs(
+    option: str, texts: Sequence[str], parse: Callable[[str], Parsed | None], example: str
+) -> dict[str, Parsed]:
+    found: dict[str, Parsed] = {}
+    for text in texts:
+        name, value = _pair(option, text, parse, example)
+        if found.setdefault(name, value) != value:
+            raise UsageError(f"{option} gives {name!r} two values", fix="give it one")
+    return found
 
 
 def _pair(

@@ -76,7 +76,7 @@ def score(
     from mansard.cli.score_jobs import score_models
     from mansard.cli.score_output import write_scores
     from mansard.cli.score_report import report_failures, write_page
-    from mansard.cli.score_request import Request, check_understood, find_models
+    from mansard.cli.score_request import Request, check_targets, check_understood, find_models
     from mansard.core.errors import UsageError
     from mansard.core.hardware import cache_bytes
     from mansard.core.precision import parse_precision
@@ -112,6 +112,7 @@ def score(
     stages += [(1, decode)] if decode else []
     batches = options.parse_sizes("--batch", batch) if batch else (None,)
     found = find_models(models)
+    check_targets(found, [target for target in (output, html) if target is not None])
     request = Request(settings, batches, tuple(stages) or (None,), len(found) > 1)
     outcomes = score_models(found, request, jobs)
     check_understood(outcomes, request)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -36,30 +38,53 @@ def _outcomes(models: Sequence[Path], request: Request, n_jobs: int) -> Iterator
     if n_jobs == 1:
         yield from (score_model(path, request) for path in models)
         return
+    left = list(models)
+    while left:
+        done: set[Path] = set()
+        for outcome in _scored(left, request, n_jobs):
+            done.add(outcome.path)
+            yield outcome
+        left = [path for path in left if path not in done]
+        if left and n_jobs == 1:
+            yield _killed(left.pop(0))
+        # A process that is killed takes all of them along. One alone works in order, so
+        # that the first file without an outcome is the one that it was killed at.
+        n_jobs = 1
+
+
+def _scored(models: Sequence[Path], request: Request, n_jobs: int) -> Iterator[Outcome]:
+    """Outcomes of processes of their own; fewer than ``models`` where one of them is killed."""
     # Processes are started anew: a forked one would share whatever threads hold.
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_ignore_interrupts)
+    executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
     try:
-        futures = {executor.submit(score_model, path, request): path for path in models}
+        futures = [executor.submit(score_model, path, request) for path in models]
         for future in as_completed(futures):
-            yield _result(future, futures[future])
+            with contextlib.suppress(BrokenProcessPool):
+                yield future.result()
     finally:
         # After an interrupt what has not begun is dropped; what runs ends in seconds.
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(future: Future[Outcome], path: Path) -> Outcome:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        error = StorageError(
-            "the process that scored it was killed, maybe for want of memory",
-            where=str(path),
-            fix="score it alone, or with fewer --jobs",
-        )
-        return Outcome(path, (), (error,))
+def _killed(path: Path) -> Outcome:
+    error = StorageError(
+        "the process that scored it was killed, maybe for want of memory",
+        where=str(path),
+        fix="score it alone, or with fewer --jobs",
+    )
+    return Outcome(path, (), (error,))
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
     # Ctrl-C reaches the whole group; the first process alone decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """End when the first process is gone, killed too: nobody else would end this one."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

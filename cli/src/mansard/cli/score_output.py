@@ -6,13 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mansard.cli.console import print_table
+from mansard.cli.console import note, print_table
 from mansard.cli.score_tables import is_free, layer_rows, score_rows, work_rows
 from mansard.core.documents import readable_json
 from mansard.core.files import write_atomic
 from mansard.core.records import ModelScore
 
 _DETAILED = 1  # so many scores are shown with their work by class
+_MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
 
 def write_scores(
@@ -41,10 +42,14 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
 def _print_layers(score: ModelScore) -> None:
     n_free = sum(is_free(layer) for layer in score.layers)
     title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
-    print_table(title, *layer_rows(score.layers))
+    columns, rows = layer_rows(score.layers)
+    print_table(title, columns, rows[:_MOST_ROWS])
+    if len(rows) > _MOST_ROWS:
+        note(f"{len(rows) - _MOST_ROWS} more layers of {score.model}; --format csv has them all")
     if score.alternatives:
         title = f"Branches of {score.model} that are not taken and in no sum"
-        print_table(title, *layer_rows(score.alternatives))
+        columns, rows = layer_rows(score.alternatives)
+        print_table(title, columns, rows[:_MOST_ROWS])
 
 
 def _encode(scores: Sequence[ModelScore], form: str) -> bytes:

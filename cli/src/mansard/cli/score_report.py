@@ -9,6 +9,8 @@ from mansard.cli.console import note, print_error
 from mansard.cli.score_request import Outcome
 from mansard.core.records import ModelScore
 
+_SHOWN = 20  # notes on the terminal
+
 
 def report_failures(outcomes: Sequence[Outcome]) -> list[ModelScore]:
     """All scores; every file that failed is a line on stderr.
@@ -21,9 +23,18 @@ def report_failures(outcomes: Sequence[Outcome]) -> list[ModelScore]:
         for error in outcome.errors:
             print_error(str(error))
     scores = [score for outcome in outcomes for score in outcome.scores]
-    for text in dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes):
-        note(f"note: {text}")
+    _tell_notes(scores)
     return scores
+
+
+def _tell_notes(scores: Sequence[ModelScore]) -> None:
+    texts = list(
+        dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes)
+    )
+    for text in texts[:_SHOWN]:
+        note(f"note: {text}")
+    if len(texts) > _SHOWN:
+        note(f"note: and {len(texts) - _SHOWN} more; --format json has them all")
 
 
 def write_page(scores: Sequence[ModelScore], path: Path, machine: Path | None) -> None:

@@ -53,6 +53,19 @@ def find_models(sources: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
+def check_targets(models: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Raise UsageError where a file to write is a model, or two of them are the same."""
+    taken = {os.path.realpath(model) for model in models}
+    for target in targets:
+        place = os.path.realpath(target)
+        if place in taken:
+            raise UsageError(
+                f"{str(target)!r} would be written over a model or another result",
+                fix="choose another name",
+            )
+        taken.add(place)
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         where = str(error.filename or folder)

@@ -57,10 +57,23 @@ def _holds_tokens(source: ModelInput) -> bool:
 def _symbols(places: Places, inputs: list[ModelInput]) -> set[str]:
     """Dimensions of ``inputs`` that are open, no batch, and no expression of others."""
     computed = places.expressions()
-    found = [place for source in inputs for place in places.by_input.get(source.name, ())]
-    return {
-        place.symbol for place in found if _is_open(place, places) and place.symbol not in computed
-    }
+    found: set[str] = set()
+    for source in inputs:
+        all_open = [
+            place
+            for place in places.by_input.get(source.name, ())
+            if _is_open(place, places) and place.symbol not in computed
+        ]
+        # Where two are open, the last axis is the size of a head, as ONNX Runtime GenAI
+        # leaves it open: kv_cache_dim, after past_sequence_length.
+        lengths = all_open[:-1] if _ends_with_size(source, all_open) else all_open
+        found.update(place.symbol for place in lengths)
+    return found
+
+
+def _ends_with_size(source: ModelInput, all_open: list[Place]) -> bool:
+    rank = len(source.dimensions or ())
+    return rank > 2 and len(all_open) > 1 and all_open[-1].axis == rank - 1
 
 
 def _is_open(place: Place, places: Places) -> bool:

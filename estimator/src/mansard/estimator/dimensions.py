@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -129,10 +129,16 @@ def _check_known(model: Model, places: Places, sizes: Mapping[str, int], given: 
     if not missing and not lengths:
         return
     users = _first_users(model, given)
+    expressions, symbols = places.expressions(), {place.symbol for place in places}
     needed: dict[str, str] = {}
     for place in missing:
         user = users.get(place.tensor)
-        for symbol in _unknowns(place.symbol, places, sizes) if user is not None else ():
+        if user is None:
+            continue
+        tree = expressions.get(place.symbol)
+        # A sum of named dimensions follows from these.
+        is_sum = tree is not None and tree.names <= symbols
+        for symbol in sorted(tree.names - sizes.keys()) if tree and is_sum else [place.symbol]:
             what = f"dimension {place.axis} of input {place.tensor!r}, first needed by {user}"
             needed.setdefault(symbol, f"{symbol!r} ({what})")
     for name in lengths:
@@ -148,14 +154,6 @@ def _check_known(model: Model, places: Places, sizes: Mapping[str, int], given: 
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
-
-
-def _unknowns(symbol: str, places: Places, sizes: Mapping[str, int]) -> Iterable[str]:
-    """What to ask for: a sum of named dimensions follows from these."""
-    tree = places.expressions().get(symbol)
-    if tree is None or not tree.names <= {place.symbol for place in places}:
-        return (symbol,)
-    return sorted(tree.names - sizes.keys())
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:

@@ -205,9 +205,21 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
+def _check_factors(node: Node, formula: Formula) -> None:
+    for position in formula.operands:
+        tensor = node.optional(position)
+        if tensor is not None and tensor.dtype.name in ("string", "bool"):
+            raise node.error(
+                f"multiplies {tensor.name!r}, which is {tensor.dtype.name}",
+                "the file is broken; export it again",
+            )
+
+
 def _forward(node: Node, formula: Formula, context: Context) -> Forward:
     precision = context.options.precision
     cost = formula.function(node) + traffic(node, formula, precision)
+    if cost.macs:
+        _check_factors(node, formula)
     found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
     if node.alike >= 0:
         context.forward[node.alike] = found

@@ -31,6 +31,10 @@ def place_if(node: Node, outer: Outer, course: Course) -> Placed:
     """
     condition = node.input(0)
     frames = {name: open_graph(node, name, outer, course) for name in (THEN, ELSE)}
+    for name, frame in frames.items():
+        n_results = len(names_out(frame))
+        if n_results < len(node.output_names):
+            raise node.error(f"writes {len(node.output_names)} outputs, {name} only {n_results}")
     if condition.value is not None:
         if condition.value.n_elements != 1:
             raise node.error(f"its condition has {condition.value.n_elements} elements, not 1")

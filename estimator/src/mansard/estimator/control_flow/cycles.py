@@ -49,7 +49,7 @@ class Cycle(msgspec.Struct, frozen=True, eq=False):
         copied = {name: name for name in own}
         for node in graph.nodes:
             if node.op_type == "Identity" and node.inputs and node.inputs[0] in copied:
-                copied[node.outputs[0]] = copied[node.inputs[0]]
+                copied.update(dict.fromkeys(node.outputs, copied[node.inputs[0]]))
         kept = {
             position
             for position, (name, output) in enumerate(zip(own, graph.outputs, strict=False))

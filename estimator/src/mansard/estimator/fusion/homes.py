@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
 from mansard.estimator.fusion.operators import Role
 from mansard.estimator.fusion.storage import Part, Storage
@@ -26,16 +28,20 @@ def find_homes(drafts: Drafts) -> None:
             if data is not None and _is_movable(data, place, drafts):
                 made.home = data.storage
         elif drafts.of_place[place].kind is Kind.CLOSED:
-            parts = [wiring.parts.get(tensor.name) for tensor in node.present]
+            times = Counter([wiring.parts.get(tensor.name) for tensor in node.present])
             for part in wiring.reads[place]:
-                if parts.count(part) == 1 and _is_movable(part, place, drafts):
+                if times[part] == 1 and _is_movable(part, place, drafts):
                     part.storage.home = made
 
 
 def home_of(storage: Storage) -> Storage:
     """The storage that ``storage`` is a part of in the end."""
+    passed = []
     while storage.home is not None:
-        storage = storage.home
+        passed.append(storage)
+        storage = storage.beyond or storage.home
+    for each in passed:  # so that a long chain of Concats is not walked for each of them
+        each.beyond = storage
     return storage
 
 

@@ -30,6 +30,7 @@ class Storage(msgspec.Struct, eq=False):
     is_kept: bool = False
     is_output: bool = False
     home: Storage | None = None
+    beyond: Storage | None = None  # a home of its home, known from an earlier walk
 
 
 class Part(msgspec.Struct, eq=False):

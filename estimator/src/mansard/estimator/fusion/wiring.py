@@ -175,21 +175,21 @@ class Wiring:
         self.writes.append(writes)
 
     def _read_all(self, node: Node, place: int) -> tuple[list[Part], list[Part]]:
-        reads: list[Part] = []
-        weights: list[Part] = []
+        reads: dict[Part, None] = {}
+        weights: dict[Part, None] = {}
         for tensor in node.inputs:
             if tensor is None:
                 continue
             if tensor.origin is _DATA:
                 part = self.parts.get(tensor.name) or self.find(tensor)
                 if part not in reads:
-                    reads.append(part)
+                    reads[part] = None
                     self._read(part.storage, place)
             else:
                 stored = self.constants.part(tensor)
-                if stored is not None and stored not in weights:
-                    weights.append(stored)
-        return reads, weights
+                if stored is not None:
+                    weights[stored] = None
+        return list(reads), list(weights)
 
     def _write_all(self, node: Node, reads: list[Part]) -> list[Part]:
         n_bits = reads[0].n_bits if reads and node.op_type in _COMMUTING else None

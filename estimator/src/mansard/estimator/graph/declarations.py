@@ -10,6 +10,7 @@ from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.graph.protobuf import fields, signed, signed32
 from mansard.estimator.model import Dimension, Kind, ModelInput
+from mansard.estimator.tensors import MAX_RANK
 
 _NAME, _TYPE = 10, 18  # of ValueInfoProto
 _TENSOR, _SEQUENCE, _MAP, _SPARSE, _OPTIONAL = 10, 34, 42, 66, 74  # of TypeProto: one of them
@@ -34,6 +35,13 @@ def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
             types.append(content)
     text = name.decode()
     declared = read_type(b"".join(types), text)
+    rank = len(declared.dimensions or ())
+    if rank > MAX_RANK:
+        raise ModelError(
+            f"{rank} dimensions are declared; a tensor may have {MAX_RANK}",
+            where=f"tensor {text!r}",
+            fix="the file is damaged; export it again",
+        )
     if all(
         size is None or isinstance(size, str) or size >= 0 for size in declared.dimensions or ()
     ):

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from mansard.core.errors import ModelError
 from mansard.estimator.graph.attributes import GraphBytes
 from mansard.estimator.graph.declarations import read_declared
-from mansard.estimator.graph.limits import MAX_GRAPH_DEPTH, MAX_NODES, Budget, too_many
+from mansard.estimator.graph.limits import MAX_GRAPH_DEPTH, MAX_NODES, Budget, too_deep, too_many
 from mansard.estimator.graph.nodes import NodeReader
 from mansard.estimator.graph.order import reads, sort_nodes
 from mansard.estimator.graph.protobuf import messages
@@ -103,7 +103,7 @@ class GraphReader:
         if not isinstance(value, GraphBytes):
             return value
         if depth > MAX_GRAPH_DEPTH:
-            raise ModelError(f"its graphs are nested deeper than {MAX_GRAPH_DEPTH}")
+            raise too_deep()
         return subgraph(self.graph(messages(value.data, GRAPH_KEYS), opsets, depth))
 
 

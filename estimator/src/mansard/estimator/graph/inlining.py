@@ -16,7 +16,7 @@ from mansard.estimator.graph.attributes import Reference
 from mansard.estimator.graph.expansion import check_size
 from mansard.estimator.graph.functions import Function, Key, key_of
 from mansard.estimator.graph.graphs import Parts, subgraph
-from mansard.estimator.graph.limits import MAX_GRAPH_DEPTH, Budget
+from mansard.estimator.graph.limits import MAX_GRAPH_DEPTH, Budget, too_deep
 from mansard.estimator.graph.order import subgraphs
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph
 
@@ -50,7 +50,7 @@ class _Inliner:
 
     def graph(self, parts: Parts, scope: _Scope | None, depth: int = 0) -> Parts:
         if depth > MAX_GRAPH_DEPTH:
-            raise ModelError(f"its graphs are nested deeper than {MAX_GRAPH_DEPTH}")
+            raise too_deep()
         written = list(self._written_out(parts.nodes, scope))
         first = self._n_nodes
         self._n_nodes += len(written)

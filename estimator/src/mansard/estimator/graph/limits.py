@@ -12,7 +12,7 @@ from mansard.core.errors import ModelError
 MAX_FIELDS = 2_000_000  # looked at while the weights are taken out
 MAX_KEPT_BYTES = 1 << 28  # what stays then; notes of exporters can take 3 KB a node
 MAX_TEXT_BYTES = 1 << 20  # a name, or the declaration of an input
-MAX_NODES = 250_000  # of all graphs, model-local functions written out
+MAX_NODES = 160_000  # of all graphs, model-local functions written out
 MAX_STORED = 500_000  # stored tensors, inputs and outputs of all graphs
 MAX_FUNCTIONS = 10_000
 MAX_NUMBERS = 4_000_000  # in lists that are attributes; a Python integer takes 32 bytes
@@ -27,6 +27,14 @@ FIX = "give a network, with its weights stored as tensors"
 def too_many(what: str, limit: int) -> ModelError:
     """The error for a model with more than ``limit`` of something."""
     return ModelError(f"it has more than {limit} {what}", fix=FIX)
+
+
+def too_deep() -> ModelError:
+    """The error for graphs inside graphs inside graphs."""
+    return ModelError(
+        f"its graphs are nested deeper than {MAX_GRAPH_DEPTH}",
+        fix="the file is broken or was made to mislead; export it with fewer loops and branches",
+    )
 
 
 class Budget:

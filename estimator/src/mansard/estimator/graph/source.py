@@ -65,7 +65,7 @@ def read_source(source: Path | bytes) -> tuple[bytes, str]:
             )
         with source.open("rb") as stream:
             if status.st_size <= WHOLE_BYTES:
-                return _read(Memory(stream.read()))
+                return _read(Memory(stream.read(status.st_size)))  # no log that never ends
             return _read(File(stream.fileno(), status.st_size))
     except OSError as error:
         raise storage_error(error, source) from error

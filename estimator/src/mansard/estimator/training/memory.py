@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.tensors import Origin
+from mansard.estimator.tensors import Node, Origin
+from mansard.estimator.training.saved import SHOWING
 from mansard.estimator.training.segments import segment_of
 from mansard.estimator.walk import Placed
 
@@ -64,14 +65,24 @@ def _with_inner(placed: Sequence[Placed], saved: Mapping[int, int]) -> dict[int,
 def _live_gradients(
     main: Sequence[Placed], differentiable: set[str], precision: Precision | None
 ) -> list[int]:
-    """Bytes of the gradients that are there while each node's backward pass runs."""
+    """Bytes of the gradients that are there while each node's backward pass runs.
+
+    The gradient of a view is that of its source, seen otherwise.
+    """
+    source: dict[str, str] = {}
     last: dict[str, int] = {}
     for position, each in enumerate(main):
-        last.update((tensor.name, position) for tensor in each.node.present)
+        node = each.node
+        if _shows(node):
+            first = node.input(0).name
+            source.update((output.name, source.get(first, first)) for output in node.outputs)
+        for tensor in node.present:
+            last[source.get(tensor.name, tensor.name)] = position
     starts, ends = [0] * len(main), [0] * (len(main) + 1)
     for position, each in enumerate(main):
         for output in each.node.outputs:
-            if output.name in differentiable and output.origin is Origin.DATA:
+            is_own = output.name not in source
+            if is_own and output.name in differentiable and output.origin is Origin.DATA:
                 size = output.n_bytes(precision)
                 starts[position] += size
                 # The network's result has no reader; its gradient comes with the loss.
@@ -81,3 +92,7 @@ def _live_gradients(
         live += starts[position] - ends[position]
         lives.append(live)
     return lives
+
+
+def _shows(node: Node) -> bool:
+    return node.op_type in SHOWING and not node.domain and not node.is_constant

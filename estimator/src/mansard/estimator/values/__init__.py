@@ -37,7 +37,8 @@ def evaluate_all(node: Node, specs: Sequence[Known]) -> tuple[Numbers | None, ..
     if not any(is_worth):
         return nothing
     if node.op_type not in _OF_SHAPES:
-        for tensor in node.inputs:
+        # Of what CastLike reads second only the type is of interest.
+        for tensor in node.inputs[:1] if node.op_type == "CastLike" else node.inputs:
             if tensor is not None and tensor.value is None:
                 return nothing
     move = _MOVES.get(node.op_type)
