@@ -23,25 +23,35 @@ class FreeRows:
     """The rows made so far for one model, by the node's index."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[object, LayerScore]] = {}
+        self._made: dict[int, LayerScore] = {}
+        self._circumstances: object = None
+
+    def begin(self, kernels: Kernels, precision: Precision | None) -> None:
+        """Forget the rows of a score in other circumstances."""
+        form = precision.name if precision is not None else None
+        # Reasons are part of a row; they differ only where a count is missing.
+        circumstances = form, kernels.fused_reason, kernels.cached_reason
+        if circumstances != self._circumstances:
+            self._circumstances = circumstances
+            self._made.clear()
 
     def row(
         self, placed: Placed, runs: int, kernels: Kernels, precision: Precision | None
     ) -> LayerScore:
-        """The row of a node that costs nothing."""
+        """The row of a node that costs nothing; ``begin`` comes first."""
         index = placed.node.index
         moved = kernels.moved.get(index)
         group = None if moved is None else moved.group
-        is_cached = index in kernels.cached
-        form = precision.name if precision is not None else None
-        # Reasons are part of it; they differ only where a count is missing.
-        reasons = kernels.fused_reason, kernels.cached_reason
-        key = placed.scope, runs, group, is_cached, form, reasons
         found = self._made.get(index)
-        if found is not None and found[0] == key:
-            return found[1]
-        made = _make(placed, runs, group, kernels, precision)
-        self._made[index] = key, made
+        if (
+            found is not None
+            and found.fused_group == group
+            and found.runs == runs
+            and found.scope == placed.scope
+            and (index in kernels.cached) == (found.cached_traffic_bytes is not None)
+        ):
+            return found
+        made = self._made[index] = _make(placed, runs, group, kernels, precision)
         return made
 
 

@@ -118,10 +118,11 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
 def _rows(
     placed: list[Placed], context: Context, kernels: Kernels, free: FreeRows
 ) -> tuple[LayerScore, ...]:
+    free.begin(kernels, context.options.precision)
     passes: dict[int, list[Placed]] = {}
     for each in placed:
         passes.setdefault(each.node.index, []).append(each)
-    return tuple(_row(passes[index], context, kernels, free) for index in sorted(passes))
+    return tuple([_row(passes[index], context, kernels, free) for index in sorted(passes)])
 
 
 def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRows) -> LayerScore:

@@ -28,10 +28,14 @@ class LayerWeights(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> int:
+        if self is NO_WEIGHTS:  # as most nodes
+            return 0
         return sum(weight.n_elements for weight in self.learned) + self.n_packed
 
     def size_bytes(self, precision: Precision | None) -> int:
         """Stored size of both; ``precision`` replaces the width of floats."""
+        if self is NO_WEIGHTS:
+            return 0
         return sum(
             weight.dtype.size_bytes(weight.n_elements, precision)
             for weight in (*self.learned, *self.statistics)
