@@ -59,7 +59,6 @@ def _broken(draw: st.DrawFn) -> Operator:
 
 @settings(
     max_examples=400,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(_broken(), st.booleans())

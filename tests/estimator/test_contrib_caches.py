@@ -125,7 +125,7 @@ def test_a_window_reads_no_more_than_itself() -> None:
     assert two.read_bytes == 2 * _TOKEN + _LENGTHS + 2 * 5 * _ROW
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 6), st.integers(0, 9), st.integers(0, 9))
 def test_steps_write_a_shared_buffer_once_in_all(new: int, before: int, room: int) -> None:
     total = before + new

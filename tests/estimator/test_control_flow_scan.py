@@ -41,7 +41,7 @@ def test_one_run_for_each_slice(steps: int) -> None:
     assert {shape for shape, _ in times(network, "xw")} == {(2, 3)}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     rank=st.integers(1, 4),
     data=st.data(),

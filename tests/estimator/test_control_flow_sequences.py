@@ -54,7 +54,7 @@ INTEGERS = helper.make_tensor_type_proto(TensorProto.INT64, None)
 SEQUENCE = helper.make_sequence_type_proto(ANY)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 4), min_size=1, max_size=4),
     axis=st.integers(-2, 1),
@@ -113,7 +113,7 @@ def shuffled(n: int, inserted: int | None, erased: int | None) -> onnx.ModelProt
 FEEDS = {"a": floats(1), "b": floats(2), "c": floats(3), "x": floats(9)}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     inserted=st.none() | st.integers(-3, 3),
     erased=st.none() | st.integers(-4, 3),

@@ -59,7 +59,7 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([ALEXNET, SHAPES]), changes, st.booleans())
 def test_changed_bytes(data: bytes, places: list[tuple[float, int]], allow_unknown: bool) -> None:
     damaged = bytearray(data)
@@ -68,7 +68,7 @@ def test_changed_bytes(data: bytes, places: list[tuple[float, int]], allow_unkno
     must_end_well(bytes(damaged), allow_unknown)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data(), st.sampled_from([ALEXNET, SHAPES]), st.booleans())
 def test_changed_meaning(data: st.DataObject, model: bytes, allow_unknown: bool) -> None:
     proto = onnx.ModelProto.FromString(model)
@@ -104,7 +104,7 @@ def change(data: st.DataObject, graph: onnx.GraphProto) -> None:
         del node.input[-1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_random_bytes(data: bytes) -> None:
     must_end_well(data, allow_unknown=True)

@@ -56,7 +56,7 @@ def _add(lists: dict[str, list[Any]], number: int, tree: Any, counter: list[int]
     return own
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(_TREE, min_size=1, max_size=5), st.integers(1, 9))
 def test_a_row_asks_on_the_longest_way_of_each_tree(trees: list[Any], n_rows: int) -> None:
     case = Operator(

@@ -54,7 +54,7 @@ def _mutated_attribute(value: object, chance: random.Random) -> object:
     return value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 2**32))
 def test_a_broken_node_is_one_error_of_ours(seed: int) -> None:
     chance = random.Random(seed)

@@ -54,7 +54,7 @@ def test_the_same_as_onnx_of_damaged_node_tests(node_models: dict[str, bytes]) -
     assert both > 500  # else the damage is too great to show anything
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_the_same_as_onnx_of_damaged_files(data: st.DataObject) -> None:
     content = bytearray((DATA / "light/light_bvlc_alexnet.onnx").read_bytes())

@@ -51,7 +51,7 @@ def _tokens(batch: int, n_tokens: int) -> _Array:
     return np.random.default_rng(n_tokens).integers(0, _N_TOKENS, (batch, n_tokens))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     name=st.sampled_from(sorted(_MODELS)),
     batch=st.integers(1, 3),

@@ -54,7 +54,7 @@ def test_first_pass_over_a_text_reads_weights_once_for_all_tokens() -> None:
     assert weights[0] == weights[1]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(batch=st.integers(1, 3), sequence=st.integers(1, 9), past=st.integers(0, 9))
 def test_work_of_a_decoder_by_batch_sequence_and_past(batch: int, sequence: int, past: int) -> None:
     dims = {"sequence": sequence, "past_sequence": past}

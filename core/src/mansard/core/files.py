@@ -11,11 +11,11 @@ from pathlib import Path
 from mansard.core.errors import StorageError
 
 _ADVICE = {
-    errno.ENOSPC: "free some space and run the same command again; finished rows are kept",
-    errno.EDQUOT: "free some of your quota and run the same command again; finished rows are kept",
-    errno.EROFS: "choose a folder that can be written, for example with RUNS=dir",
-    errno.EACCES: "check its permissions, or choose another folder, for example with RUNS=dir",
-    errno.EPERM: "check its permissions, or choose another folder, for example with RUNS=dir",
+    errno.ENOSPC: "free some space and run the same command again",
+    errno.EDQUOT: "free some of your quota and run the same command again",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "check its permissions, or choose another folder",
+    errno.EPERM: "check its permissions, or choose another folder",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",
     errno.EISDIR: "a folder stands where a file is needed; choose another name",
