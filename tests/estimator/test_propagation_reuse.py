@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
+from mansard.estimator import Settings, load, score_loaded
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
 from mansard.estimator.graph import read_model
@@ -142,3 +145,22 @@ def test_long_chains_of_constants_end_in_time(kind: str, ends: bool) -> None:
         return
     with pytest.raises(ModelError, match="is computed from more than 4096 stored tensors"):
         placed(parsed(text))
+
+
+PICKED = """g (float[n,3] x) => (float[a,b] y) {
+    at = NonZero(x)
+    s = Shape(at)
+    e = Exp(x)
+    t = Transpose(at)
+    y = Cast<to = 1>(t)
+}"""
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from([None, 2, 5])), max_size=6))
+def test_what_one_score_learned_misleads_no_other(asked: list[tuple[int, int | None]]) -> None:
+    data = parsed(PICKED).SerializeToString()
+    kept = load(data)
+    for batch, found in asked:
+        dims = {"n": batch} | ({} if found is None else {"at[1]": found})
+        settings = Settings(Given(dims=dims), allow_unknown=True)
+        assert score_loaded(kept, settings) == score_loaded(load(data), settings)

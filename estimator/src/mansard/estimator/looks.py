@@ -6,6 +6,7 @@ of the same types and shapes. What a rule says of the first holds for the others
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 
 import msgspec
@@ -16,6 +17,8 @@ from mansard.estimator.numbers import Numbers
 from mansard.estimator.tensors import Origin, Shape, Tensor
 
 Key = tuple[Hashable, ...]
+
+_MOST = 200_000  # looks that are kept: a model may be scored with any number of sizes
 
 
 class Look(msgspec.Struct, frozen=True, eq=False):
@@ -31,34 +34,26 @@ class Look(msgspec.Struct, frozen=True, eq=False):
     number: int = -1
 
 
-class Signatures:
-    """Numbers for what is fixed of a node: operator, attributes, which names it is given."""
+class Looks:
+    """The looks found so far, and numbers for what is fixed of the nodes they belong to.
+
+    A look depends on nothing but its key, so those of one score serve the next one of the
+    same model, with other dimensions.
+    """
 
     def __init__(self) -> None:
-        self._by_node: dict[int, int] = {}
-        self._numbers: dict[Key, int] = {}
-
-    def number(self, node: ModelNode) -> int:
-        """Equal for nodes that differ in names only."""
-        found = self._by_node.get(node.index)
-        if found is None:
-            signature = _signature(node)
-            found = self._numbers.setdefault(signature, len(self._numbers))
-            self._by_node[node.index] = found
-        return found
-
-
-class Looks:
-    """The looks found so far on one course through a network."""
-
-    def __init__(self, signatures: Signatures, first_number: int = 0) -> None:
-        self._signatures = signatures
+        self._signature_of: dict[int, int] = {}  # by the node's index
+        self._signatures: dict[Key, int] = {}
         self._found: dict[Key, Look] = {}
-        self.next_number = first_number
+        self._numbers = itertools.count()  # which two threads never get the same from
 
     def key(self, node: ModelNode, inputs: tuple[Tensor | None, ...]) -> Key | None:
         """All that the outputs depend on; None where an input is no tensor with a shape."""
-        parts: list[Hashable] = [self._signatures.number(node)]
+        signature = self._signature_of.get(node.index)
+        if signature is None:
+            number = self._signatures.setdefault(_signature(node), next(self._numbers))
+            signature = self._signature_of[node.index] = number
+        parts: list[Hashable] = [signature]
         for tensor in inputs:
             if tensor is None:
                 parts.append(None)
@@ -67,7 +62,7 @@ class Looks:
                 return None
             value = tensor.value
             held = None if value is None else value.data
-            parts += (tensor.dtype, tensor.shape, tensor.origin, held)
+            parts += (tensor.dtype.code, tensor.shape, tensor.origin, held)
         return tuple(parts)
 
     def find(self, key: Key) -> Look | None:
@@ -76,8 +71,9 @@ class Looks:
 
     def keep(self, key: Key, look: Look) -> Look:
         """``look`` with a number, for all nodes with this key."""
-        kept = Look(look.specs, look.origin, look.values, self.next_number)
-        self.next_number += 1
+        kept = Look(look.specs, look.origin, look.values, next(self._numbers))
+        if len(self._found) >= _MOST:
+            self._found.clear()
         self._found[key] = kept
         return kept
 

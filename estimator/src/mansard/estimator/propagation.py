@@ -18,7 +18,7 @@ from mansard.estimator.control_flow.frames import stored_tensors
 from mansard.estimator.dimensions import Binding
 from mansard.estimator.given import NOTHING_GIVEN, Given
 from mansard.estimator.inputs import with_value
-from mansard.estimator.looks import Looks, Signatures
+from mansard.estimator.looks import Looks
 from mansard.estimator.model import Model
 from mansard.estimator.open_dimensions import check_used
 from mansard.estimator.placement import MALFORMED, RANDOM, place_node, place_nodes
@@ -43,15 +43,14 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
 
     nodes: Mapping[int, Node]
     tensors: Mapping[str, Tensor]
-    signatures: Signatures
-    n_looks: int  # numbers for looks that are taken
+    looks: Looks
 
 
 def prepare(model: Model) -> Prepared:
     """The nodes that are the same whatever the dimensions; never raises for a broken one."""
     tensors = stored_tensors(model.stored, "")
-    signatures = Signatures()
-    course = _course(model, NOTHING_GIVEN, branch_cost, MAX_PLACEMENTS, Looks(signatures))
+    looks = Looks()
+    course = _course(model, NOTHING_GIVEN, branch_cost, MAX_PLACEMENTS, looks)
     nodes: dict[int, Node] = {}
     for written in model.nodes:
         if written.op_type in CONTROL_FLOW or written.op_type in RANDOM:
@@ -67,7 +66,7 @@ def prepare(model: Model) -> Prepared:
                 tensors.pop(name, None)
         else:
             nodes[written.index] = node
-    return Prepared(nodes, tensors, signatures, course.looks.next_number)
+    return Prepared(nodes, tensors, looks)
 
 
 def propagate(
@@ -87,12 +86,11 @@ def propagate(
     """
     given = binding.given
     if prepared is None or not given.values.keys().isdisjoint(prepared.tensors):
-        prepared = Prepared({}, stored_tensors(model.stored, ""), Signatures(), 0)
+        prepared = Prepared({}, stored_tensors(model.stored, ""), Looks())
     tensors = {**prepared.tensors, **binding.tensors}
     for name in given.values.keys() & model.stored.keys():
         tensors[name] = with_value(tensors[name], given.values[name])
-    looks = Looks(prepared.signatures, prepared.n_looks)
-    course = _course(model, given, cost_of, max_placements, looks)
+    course = _course(model, given, cost_of, max_placements, prepared.looks)
     ready = prepared.nodes
     nodes = tuple(
         [

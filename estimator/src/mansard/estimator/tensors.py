@@ -32,6 +32,9 @@ class Origin(IntEnum):
     ROUNDS = 2  # like SHAPES, but out of a loop's rounds, which all compute it anew
     DATA = 3  # depends on the data given to the network
 
+    # They stand in keys that are looked up for every node; an enumeration hashes its names.
+    __hash__ = int.__hash__
+
 
 _ROUNDS, _DATA = Origin.ROUNDS, Origin.DATA
 
