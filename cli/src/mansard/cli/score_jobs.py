@@ -58,7 +58,10 @@ def _scored(models: Sequence[Path], request: Request, n_jobs: int) -> Iterator[O
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
     try:
-        futures = [executor.submit(score_model, path, request) for path in models]
+        futures = []
+        with contextlib.suppress(BrokenProcessPool):  # a first file may end it already
+            for path in models:
+                futures.append(executor.submit(score_model, path, request))
         for future in as_completed(futures):
             with contextlib.suppress(BrokenProcessPool):
                 yield future.result()

@@ -10,7 +10,7 @@ from mansard.cli.console import note, print_table
 from mansard.cli.score_tables import is_free, layer_rows, score_rows, work_rows
 from mansard.core.documents import readable_json
 from mansard.core.files import write_atomic
-from mansard.core.records import ModelScore
+from mansard.core.records import LayerScore, ModelScore
 
 _DETAILED = 1  # so many scores are shown with their work by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
@@ -42,14 +42,17 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
 def _print_layers(score: ModelScore) -> None:
     n_free = sum(is_free(layer) for layer in score.layers)
     title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
-    columns, rows = layer_rows(score.layers)
-    print_table(title, columns, rows[:_MOST_ROWS])
-    if len(rows) > _MOST_ROWS:
-        note(f"{len(rows) - _MOST_ROWS} more layers of {score.model}; --format csv has them all")
+    _print_rows(title, score.layers, f"layers of {score.model}; --format csv")
     if score.alternatives:
         title = f"Branches of {score.model} that are not taken and in no sum"
-        columns, rows = layer_rows(score.alternatives)
-        print_table(title, columns, rows[:_MOST_ROWS])
+        _print_rows(title, score.alternatives, f"of these layers of {score.model}; --format json")
+
+
+def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
+    columns, rows = layer_rows(layers)
+    print_table(title, columns, rows[:_MOST_ROWS])
+    if len(rows) > _MOST_ROWS:
+        note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
 
 
 def _encode(scores: Sequence[ModelScore], form: str) -> bytes:

@@ -18,21 +18,19 @@ def score_rows(scores: Sequence[ModelScore]) -> Table:
 
     columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "params (M)")
     moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")
-    more = {
-        "cached (MB)": [_cached(score) for score in scores],
-        "KV cache (MB)": [_scaled(score.kv_cache_bytes, 1e6) for score in scores],
-        "dimensions": differing_dimensions(scores),
-    }
-    shown = {
-        "cached (MB)": any(score.cache_bytes is not None for score in scores),
-        "KV cache (MB)": any(score.kv_cache_bytes for score in scores),
-        "dimensions": any(more["dimensions"]),
-    }
-    extra = [name for name in more if shown[name]]
+    more: dict[str, list[str]] = {}
+    if any(score.cache_bytes is not None for score in scores):
+        more["cached (MB)"] = [_cached(score) for score in scores]
+    if any(score.kv_cache_bytes for score in scores):
+        more["KV cache (MB)"] = [_scaled(score.kv_cache_bytes, 1e6) for score in scores]
+    differing = differing_dimensions(scores)
+    if any(differing):
+        more["dimensions"] = differing
     rows = [
-        (*_score_row(score), *(more[name][i] for name in extra)) for i, score in enumerate(scores)
+        (*_score_row(score), *(cells[i] for cells in more.values()))
+        for i, score in enumerate(scores)
     ]
-    return (*columns, *moved, *extra), rows
+    return (*columns, *moved, *more), rows
 
 
 def _cached(score: ModelScore) -> str:

@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from mansard.core.errors import MansardError, ModelError
+from mansard.core.errors import ModelError
 from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
@@ -17,8 +17,8 @@ from mansard.estimator.cost import NOTHING, Formula
 from mansard.estimator.counts import Counts, Forward
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.kernels import Ends, Kernels, find_kernels
+from mansard.estimator.malformed import guarded
 from mansard.estimator.memory import Memory
-from mansard.estimator.propagation import MALFORMED
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.tensors import Node
 from mansard.estimator.traffic import input_bytes, traffic, write_bytes
@@ -148,7 +148,7 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
         return unknown_row(first, runs, context.behind, options.precision, lost)
     total = NO_COUNTS
     for each in passes:
-        counts = _guarded_counts(each.node, formula, weights, context)
+        counts = guarded(_counts, each.node, formula, weights, context)
         if runs == 1 and is_one:
             total = counts
         else:
@@ -169,20 +169,6 @@ def _lost(node: Node) -> str | None:
         if tensor.unknown:
             return tensor.unknown
     return None
-
-
-def _guarded_counts(
-    node: Node, formula: Formula | None, weights: LayerWeights, context: Context
-) -> Counts:
-    try:
-        return _counts(node, formula, weights, context)
-    except MansardError:
-        raise
-    except MALFORMED as error:
-        raise node.error(
-            f"does not fit its operator's definition ({type(error).__name__}: {error})",
-            "the file is broken or was edited; export it again",
-        ) from error
 
 
 def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context: Context) -> Counts:

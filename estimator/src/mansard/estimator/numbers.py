@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -90,21 +90,3 @@ def _kind(name: str) -> np.dtype[Any]:
 
     kind: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     return kind
-
-
-def joined(parts: Sequence[Numbers], axis: int, *, is_new: bool) -> Numbers:
-    """Numbers of one type in a row along ``axis``, a new one or one that they have."""
-    import numpy as np
-
-    arrays = [part.array for part in parts]
-    return hold_array(
-        parts[0].dtype, np.stack(arrays, axis) if is_new else np.concatenate(arrays, axis)
-    )
-
-
-def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
-    """``whole`` in parts of these sizes along ``axis``."""
-    import numpy as np
-
-    parts = np.split(whole.array, np.cumsum(sizes, dtype=np.int64)[:-1], axis)
-    return [hold_array(whole.dtype, part) for part in parts]

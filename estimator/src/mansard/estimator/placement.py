@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from mansard.core.errors import MansardError, ModelError
+from mansard.core.errors import ModelError
 from mansard.estimator.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.control_flow import place_inner
 from mansard.estimator.control_flow.course import Course
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.inputs import with_value
 from mansard.estimator.looks import Look
+from mansard.estimator.malformed import guarded
 from mansard.estimator.model import ModelNode
 from mansard.estimator.open_dimensions import fill, stated, without_rule, without_value
 from mansard.estimator.sequences import RULES as SEQUENCE_RULES
@@ -28,12 +28,6 @@ from mansard.estimator.tensors import (
     is_sane,
 )
 from mansard.estimator.values import evaluate_all
-
-T = TypeVar("T")
-
-# What a rule or formula may stumble over in a malformed node: attributes that are
-# missing or of another type, too few inputs, shapes of another rank, absurd sizes.
-MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 # Operators that make more of their outputs than types, shapes and a value.
 _SPECIAL = {**CONTROL_FLOW, **dict.fromkeys((*SEQUENCE_RULES, "Constant"), "")}
@@ -70,7 +64,7 @@ def place_node(written: ModelNode, tensors: dict[str, Tensor], course: Course) -
     bodies: tuple[Body, ...] = ()
     alike = -1
     if _SPECIAL.get(written.op_type) == written.domain:
-        outputs, bodies = _guarded(_special, _node(written, inputs), tensors, course)
+        outputs, bodies = guarded(_special, _node(written, inputs), tensors, course)
     else:
         look = _look(written, inputs, course)
         if isinstance(look, Look):
@@ -105,19 +99,6 @@ def _node(
         bodies,
         alike,
     )
-
-
-def _guarded(run: Callable[..., T], node: Node, *rest: object) -> T:
-    """``run``, with one error for whatever a malformed node makes it stumble over."""
-    try:
-        return run(node, *rest)
-    except MansardError:
-        raise
-    except MALFORMED as error:
-        raise node.error(
-            f"does not fit its operator's definition ({type(error).__name__}: {error})",
-            "the file is broken or was edited; export it again",
-        ) from error
 
 
 def _forced(output: Tensor, course: Course) -> Tensor:
@@ -161,8 +142,8 @@ def _look(
         if tensor.unknown is not None:
             return _unknown(node, tensor.unknown)
         if tensor.items is not None:
-            return _guarded(pass_on, node)
-    found = _guarded(_new_look, node, course)
+            return guarded(pass_on, node)
+    found = guarded(_new_look, node, course)
     if isinstance(found, str):
         return _unknown(node, found)
     look, is_general = found

@@ -21,10 +21,10 @@ from mansard.estimator.inputs import with_value
 from mansard.estimator.looks import Looks
 from mansard.estimator.model import Model
 from mansard.estimator.open_dimensions import check_used
-from mansard.estimator.placement import MALFORMED, RANDOM, place_node, place_nodes
+from mansard.estimator.placement import RANDOM, place_node, place_nodes
 from mansard.estimator.tensors import Node, Tensor
 
-__all__ = ["MALFORMED", "Network", "Prepared", "prepare", "propagate"]
+__all__ = ["Network", "Prepared", "prepare", "propagate"]
 
 
 class Network(msgspec.Struct, frozen=True, eq=False):

@@ -16,9 +16,10 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.numbers import Numbers, cut, hold, joined
+from mansard.estimator.numbers import Numbers, hold
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
 from mansard.estimator.values import may_keep
+from mansard.estimator.values.strides import cut, joined
 
 MAX_LENGTH = 65_536  # elements of a sequence
 UNDEFINED = ElementType("undefined", 0, 0, False, "none")
@@ -223,7 +224,7 @@ def _concat(node: Node) -> tuple[Tensor]:
         values = [item.value for item in items]
         if not any(held is None for held in values):
             known = [held for held in values if held is not None]
-            value = joined(known, axis, is_new=is_new)
+            value = joined(known, shape, axis % len(shape))
     weights = () if origin is Origin.DATA else all_weights(items)
     return (Tensor(node.output_names[0], items[0].dtype, shape, origin, value, weights),)
 

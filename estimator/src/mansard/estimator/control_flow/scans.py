@@ -16,8 +16,9 @@ from mansard.estimator.control_flow.frames import given_out, names_in, names_out
 from mansard.estimator.control_flow.iteration import iterate
 from mansard.estimator.control_flow.stacking import collected
 from mansard.estimator.element_types import FLOAT32
-from mansard.estimator.numbers import Numbers, hold_array
+from mansard.estimator.numbers import Numbers
 from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
+from mansard.estimator.values.strides import pick, places, strides_of
 
 _BODY = "body"
 _AXES_SINCE = 9  # opset
@@ -72,7 +73,9 @@ def _slice(tensor: Tensor, axis: int, i: int | None) -> Tensor:
     shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
     value: Numbers | None = None
     if i is not None and tensor.value is not None:
-        value = hold_array(tensor.dtype, tensor.value.array.take(i, axis))
+        strides = strides_of(tensor.shape)
+        start = i * strides.pop(axis)
+        value = pick(tensor.value, shape, places(shape, strides, start))
     return Tensor(tensor.name, tensor.dtype, shape, tensor.origin, value, tensor.weights)
 
 

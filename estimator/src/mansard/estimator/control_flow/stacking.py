@@ -11,10 +11,11 @@ from mansard.estimator.control_flow.cycles import Cycle, History, Runs
 from mansard.estimator.control_flow.frames import run_graph
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.model import ModelInput
-from mansard.estimator.numbers import Numbers, joined
+from mansard.estimator.numbers import Numbers
 from mansard.estimator.sequences import all_weights
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor
 from mansard.estimator.values import may_keep
+from mansard.estimator.values.strides import joined
 
 
 def collected(history: History, axes: tuple[int, ...] | None = None) -> list[Tensor]:
@@ -56,7 +57,7 @@ def _value(runs: Runs, first: Tensor, shape: Shape, axis: int) -> Numbers | None
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    return joined(known, axis, is_new=True)
+    return joined(known, shape, axis % len(shape))
 
 
 def _with_axis(node: Node, shape: Shape, axis: int, size: int) -> Shape:

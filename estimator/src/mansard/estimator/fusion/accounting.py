@@ -11,7 +11,7 @@ from mansard.estimator.fusion.homes import home_of
 from mansard.estimator.fusion.operators import Role
 from mansard.estimator.fusion.rereads import rereads
 from mansard.estimator.fusion.storage import Part, Storage
-from mansard.estimator.placement import MALFORMED
+from mansard.estimator.malformed import guarded
 from mansard.estimator.tensors import Node, Tensor
 
 _WEIGHT_OF = {Role.PRODUCT: 3, Role.SOLID: 2, Role.ROW: 1}
@@ -142,13 +142,7 @@ def _untouched(
 ) -> int:
     """Bytes of ``tensors`` that the operator leaves alone."""
     whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)
-    try:
-        return max(whole - touched(node, precision), 0)
-    except MALFORMED as error:
-        raise node.error(
-            f"does not fit its operator's definition ({type(error).__name__}: {error})",
-            "the file is broken or was edited; export it again",
-        ) from error
+    return max(whole - guarded(touched, node, precision), 0)
 
 
 def _touch_less(amounts: Amounts, n_bytes: int) -> None:

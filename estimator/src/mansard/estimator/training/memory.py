@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.tensors import Node, Origin
-from mansard.estimator.training.saved import SHOWING
+from mansard.estimator.tensors import Origin
+from mansard.estimator.training.saved import shows_input
 from mansard.estimator.training.segments import segment_of
 from mansard.estimator.walk import Placed
 
@@ -73,7 +73,7 @@ def _live_gradients(
     last: dict[str, int] = {}
     for position, each in enumerate(main):
         node = each.node
-        if _shows(node):
+        if shows_input(node) and not node.is_constant:
             first = node.input(0).name
             source.update((output.name, source.get(first, first)) for output in node.outputs)
         for tensor in node.present:
@@ -92,7 +92,3 @@ def _live_gradients(
         live += starts[position] - ends[position]
         lives.append(live)
     return lives
-
-
-def _shows(node: Node) -> bool:
-    return node.op_type in SHOWING and not node.domain and not node.is_constant

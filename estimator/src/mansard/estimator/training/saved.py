@@ -26,7 +26,7 @@ _FROM_OUTPUT = frozenset(
 _FROM_NOTHING = frozenset(
     {"ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "Cast", "CumSum"}
 )
-SHOWING = frozenset(VIEWS) - {"Dropout"}  # the output is the input's memory in training too
+_SHOWING = frozenset(VIEWS) - {"Dropout"}  # the output is the input's memory in training too
 _MASKED = frozenset({"MaxPool", "GlobalMaxPool"})
 _KEEPING_NOTHING = PASSING | _FROM_NOTHING | _MASKED | frozenset(MOVING)
 _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_indices does
@@ -52,7 +52,7 @@ def saved_bytes(
         node, formula = each.node, formulas[each.node.domain, each.node.op_type]
         is_view = formula is not None and formula.is_view
         makers.update((id(output), each) for output in node.outputs)
-        if node.op_type in SHOWING and is_view:
+        if shows_input(node):
             source = id(node.input(0))
             memory.update((id(output), memory.get(source, source)) for output in node.outputs)
         if node.is_constant or node.bodies:
@@ -73,6 +73,11 @@ def saved_bytes(
         if total:
             saved[node.index] = saved.get(node.index, 0) + total
     return saved
+
+
+def shows_input(node: Node) -> bool:
+    """Whether the outputs are the first input's memory, in training too."""
+    return node.op_type in _SHOWING and not node.domain
 
 
 def _runs(maker: Placed | None, user: Placed) -> int:

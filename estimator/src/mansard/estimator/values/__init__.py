@@ -17,7 +17,7 @@ from mansard.estimator.values.limits import MAX_FLOATS, MAX_INTEGERS, may_keep
 from mansard.estimator.values.moving import MOVES
 from mansard.estimator.values.registry import Known
 
-__all__ = ["MAX_FLOATS", "MAX_INTEGERS", "evaluate", "evaluate_all", "may_keep"]
+__all__ = ["MAX_FLOATS", "MAX_INTEGERS", "evaluate_all", "may_keep"]
 
 _MOVES = {**MOVES, **ARITHMETIC}
 # These look at the shape of their input alone.
@@ -66,11 +66,6 @@ def _computed(
             )
             + nothing[len(found) :]
         )
-
-
-def evaluate(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
-    """The value of the node's only output; see ``evaluate_all``."""
-    return evaluate_all(node, [(dtype, shape)])[0]
 
 
 def _is_worth(dtype: ElementType, shape: Shape) -> bool:

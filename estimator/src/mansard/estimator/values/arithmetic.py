@@ -16,7 +16,7 @@ from mansard.estimator.values.strides import broadcast
 
 def _pointwise(function: Callable[..., Any]) -> Move:
     def run(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
-        columns = [broadcast(held, shape).flat for held in _operands(node)]
+        columns = [broadcast(held, shape).flat for held in operands(node)]
         found = map(function, *columns)
         try:
             # One operation on floats, rounded from fp64, is what a narrower format has.
@@ -27,7 +27,7 @@ def _pointwise(function: Callable[..., Any]) -> Move:
     return run
 
 
-def _operands(node: Node) -> list[Numbers]:
+def operands(node: Node) -> list[Numbers]:
     """All operands; before version 7 the second may lie on the first at an axis."""
     values = list(node.values)
     if node.opset < 7 and "axis" in node.attributes:

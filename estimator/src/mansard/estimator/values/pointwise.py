@@ -9,6 +9,7 @@ import numpy as np
 
 from mansard.estimator.numbers import Array
 from mansard.estimator.tensors import Node, Shape
+from mansard.estimator.values.arithmetic import operands
 from mansard.estimator.values.registry import Evaluate, alone
 
 
@@ -17,12 +18,8 @@ def _unary(function: Callable[..., Array]) -> Evaluate:
 
 
 def _operands(node: Node) -> tuple[Array, Array]:
-    """Both operands; before version 7 the second may lie on the first at an axis."""
-    first, second = node.array(0), node.array(1)
-    if node.opset < 7 and "axis" in node.attributes:
-        behind = first.ndim - node.integer("axis", 0) % max(first.ndim, 1) - second.ndim
-        second = second.reshape(second.shape + (1,) * max(behind, 0))
-    return first, second
+    first, second = operands(node)
+    return first.array, second.array
 
 
 def _binary(function: Callable[..., Array]) -> Evaluate:

@@ -44,7 +44,7 @@ def broadcast(held: Numbers, shape: Shape) -> Numbers:
 
 
 def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
-    """``parts`` one after the other along ``axis``."""
+    """``parts`` one after the other along ``axis`` of ``shape``: theirs, or a new one."""
     n_rows = math.prod(shape[:axis])
     lengths = [len(part.data) // n_rows if n_rows else 0 for part in parts]
     rows = [
@@ -53,3 +53,13 @@ def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
         for part, length in zip(parts, lengths, strict=True)
     ]
     return Numbers(parts[0].dtype, shape, b"".join(rows))
+
+
+def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
+    """``whole`` in parts of these sizes along ``axis``."""
+    strides, parts, start = strides_of(whole.shape), [], 0
+    for size in sizes:
+        shape = (*whole.shape[:axis], size, *whole.shape[axis + 1 :])
+        parts.append(pick(whole, shape, places(shape, strides, start * strides[axis])))
+        start += size
+    return parts

@@ -9,6 +9,7 @@ from mansard.estimator.zoo.layers import (
     add,
     batch_norm,
     conv,
+    conv_norm,
     flatten,
     global_average_pool,
     linear,
@@ -73,11 +74,11 @@ def _block(g: Graph, x: Tensor, name: str, form: tuple[int, int, int, int]) -> T
 def _conv(
     g: Graph, x: Tensor, name: str, channels: int, *, kernel: int, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.0", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    x = conv_norm(
+        g, x, (f"{name}.0", f"{name}.1"), channels,
+        kernel=kernel, stride=stride, groups=groups,
     )  # fmt: skip
-    return silu(g, batch_norm(g, x, f"{name}.1"), f"{name}.2")
+    return silu(g, x, f"{name}.2")
 
 
 def _squeeze_excitation(g: Graph, x: Tensor, name: str, squeezed: int) -> Tensor:

@@ -78,6 +78,28 @@ def batch_norm(
     return g.node("BatchNormalization", name, inputs, x.shape, epsilon=epsilon, momentum=momentum)
 
 
+def conv_norm(  # noqa: PLR0913 -- a convolution and its norm
+    g: Graph,
+    x: Tensor,
+    names: tuple[str, str],
+    channels: int,
+    *,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    scale: float = 1.0,
+) -> Tensor:
+    """Convolution without bias, padded to keep its size, and batch normalisation."""
+    first, second = names
+    x = conv(
+        g, x, first, channels,
+        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    )  # fmt: skip
+    return batch_norm(g, x, second, epsilon=epsilon, momentum=momentum, scale=scale)
+
+
 def max_pool(
     g: Graph,
     x: Tensor,

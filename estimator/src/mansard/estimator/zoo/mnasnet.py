@@ -5,8 +5,7 @@ from __future__ import annotations
 from mansard.estimator.zoo.builder import Graph, Tensor
 from mansard.estimator.zoo.layers import (
     add,
-    batch_norm,
-    conv,
+    conv_norm,
     flatten,
     global_average_pool,
     linear,
@@ -72,8 +71,7 @@ def _conv(
     groups: int = 1,
     scale: float = 1.0,
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.conv", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    return conv_norm(
+        g, x, (f"{name}.conv", f"{name}.bn"), channels,
+        kernel=kernel, stride=stride, groups=groups, momentum=_MOMENTUM, scale=scale,
     )  # fmt: skip
-    return batch_norm(g, x, f"{name}.bn", momentum=_MOMENTUM, scale=scale)

@@ -10,6 +10,7 @@ from mansard.estimator.zoo.layers import (
     add,
     batch_norm,
     conv,
+    conv_norm,
     flatten,
     global_average_pool,
     linear,
@@ -75,11 +76,11 @@ def mobilenet_v2() -> Graph:
 def _conv(
     g: Graph, x: Tensor, name: str, channels: int, *, kernel: int, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.0", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    x = conv_norm(
+        g, x, (f"{name}.0", f"{name}.1"), channels,
+        kernel=kernel, stride=stride, groups=groups,
     )  # fmt: skip
-    return relu6(g, batch_norm(g, x, f"{name}.1"), f"{name}.2")
+    return relu6(g, x, f"{name}.2")
 
 
 def _block_v2(g: Graph, x: Tensor, name: str, expansion: int, channels: int, stride: int) -> Tensor:

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from mansard.estimator.zoo.builder import Graph, Tensor
 from mansard.estimator.zoo.layers import (
     add,
-    batch_norm,
     conv,
+    conv_norm,
     flatten,
     global_average_pool,
     hard_sigmoid,
@@ -116,11 +116,10 @@ def _conv(
     groups: int = 1,
     scale: float = 1.0,
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.0", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    return conv_norm(
+        g, x, (f"{name}.0", f"{name}.1"), channels,
+        kernel=kernel, stride=stride, groups=groups, epsilon=0.001, momentum=0.99, scale=scale,
     )  # fmt: skip
-    return batch_norm(g, x, f"{name}.1", epsilon=0.001, momentum=0.99, scale=scale)
 
 
 def _squeeze_excitation(g: Graph, x: Tensor, name: str) -> Tensor:

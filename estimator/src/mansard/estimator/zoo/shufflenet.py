@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
 from mansard.estimator.zoo.layers import (
-    batch_norm,
     concat,
-    conv,
+    conv_norm,
     flatten,
     global_average_pool,
     linear,
@@ -67,8 +66,7 @@ def _shuffle(g: Graph, x: Tensor, name: str) -> Tensor:
 def _conv(
     g: Graph, x: Tensor, name: str, channels: int, *, kernel: int, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.conv", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    return conv_norm(
+        g, x, (f"{name}.conv", f"{name}.bn"), channels,
+        kernel=kernel, stride=stride, groups=groups,
     )  # fmt: skip
-    return batch_norm(g, x, f"{name}.bn")

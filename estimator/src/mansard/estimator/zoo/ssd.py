@@ -12,7 +12,7 @@ from math import log
 import numpy as np
 
 from mansard.estimator.zoo.builder import Graph, Tensor, fixed
-from mansard.estimator.zoo.layers import add, batch_norm, concat, conv, divide, multiply, relu6
+from mansard.estimator.zoo.layers import add, concat, conv, conv_norm, divide, multiply, relu6
 from mansard.estimator.zoo.mobilenet_v3 import LARGE, Block, features
 from mansard.estimator.zoo.tokens import cell_middles, expand, reshape, softmax, take, transpose
 
@@ -70,11 +70,11 @@ def _levels(g: Graph, x: Tensor) -> list[Tensor]:
 def _conv(
     g: Graph, x: Tensor, name: str, channels: int, *, kernel: int, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    x = conv(
-        g, x, f"{name}.0", channels,
-        kernel=kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False,
+    x = conv_norm(
+        g, x, (f"{name}.0", f"{name}.1"), channels,
+        kernel=kernel, stride=stride, groups=groups, epsilon=0.001, momentum=0.97,
     )  # fmt: skip
-    return relu6(g, batch_norm(g, x, f"{name}.1", epsilon=0.001, momentum=0.97), f"{name}.2")
+    return relu6(g, x, f"{name}.2")
 
 
 def _head(g: Graph, x: Tensor, name: str, width: int) -> Tensor:
