@@ -85,7 +85,10 @@ def kill_at_random(child: int, read_end: int, rng: random.Random) -> int:
     with os.fdopen(read_end, "rb", buffering=0) as stream:
         heard = b""
         if rng.random() < 0.75:
-            heard = stream.read(64)
+            # By count, not by the clock: a loaded disk may finish no trial within 8 ms.
+            n_wanted = rng.randint(2, 3)
+            while heard.count(b"\n") < n_wanted and (more := stream.read(64)):
+                heard += more
         time.sleep(rng.uniform(0, 0.008))
         os.kill(child, signal.SIGKILL)
         while more := stream.read(65536):
