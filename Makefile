@@ -2,23 +2,27 @@
 override PYTHON := $(or $(PYTHON),python3)
 MODE ?=
 MODELS ?=
+PICK ?=
 PROFILE ?= quick
 RUNS ?= runs
 # Handed on through the environment, so that the shell takes them as text, not as commands.
 # MODELS stands in the recipe as it is: quote a path with spaces as you would in the shell.
-export MODE PROFILE RUNS
+export MODE PICK PROFILE RUNS
 
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics cli
 
-.PHONY: help bench report test check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  settings: MODE=1c|2c|…|all  MODELS=\"a.onnx b.onnx\"  PROFILE=quick|full  RUNS=dir  PYTHON=python3.12"
+	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
 
 bench: setup ## measure this machine, score the networks, write the report
-	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $(MODELS)
+	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} $(MODELS)
+
+demo: setup ## the same on a simulated AGX Orin, in the folder demo
+	@$(BIN)/mansard demo
 
 report: setup ## write the report again from what RUNS holds
 	@$(BIN)/mansard report --runs "$$RUNS"

@@ -16,11 +16,15 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import (
     LAYER_COUNTS,
     Cache,
+    Conditions,
+    EnergyWindow,
     LayerScore,
     MachineIdentity,
     Manifest,
     ModelScore,
+    PowerMode,
     RailEnergy,
+    Source,
     Trial,
 )
 
@@ -48,10 +52,13 @@ ONE_CORE = Ceilings(
 TWO_CORES = Ceilings()
 
 
-def machine(name: str = "Example CPU", machine_hash: str = "a" * 16) -> MachineIdentity:
+def machine(
+    name: str = "Example CPU", machine_hash: str = "a" * 16, *, is_simulated: bool = False
+) -> MachineIdentity:
     return MachineIdentity(
         kind="cpu",
         name=name,
+        is_simulated=is_simulated,
         architecture="x86_64",
         cpus=(0, 1),
         caches=(
@@ -64,6 +71,10 @@ def machine(name: str = "Example CPU", machine_hash: str = "a" * 16) -> MachineI
         kernel_release="6.1.0",
         machine_hash=machine_hash,
         accelerators=(),
+        board=None,
+        cuda=None,
+        driver=None,
+        unknown=dict.fromkeys(("board", "cuda", "driver"), "not a board"),
     )
 
 
@@ -73,7 +84,12 @@ def manifest(
     n_trials: int = 0,
     on: MachineIdentity | None = None,
     meters_missing: dict[str, str] | None = None,
+    *,
+    mode: PowerMode | None = None,
+    idle: tuple[EnergyWindow, ...] | None = None,
+    total: tuple[str, ...] | None = None,
 ) -> Manifest:
+    """A run of one mode; ``total`` are the rails of its total, where it has a meter."""
     missing = {"rapl": "/sys/class/powercap/intel-rapl:0/energy_uj is missing: no meter here"}
     return Manifest(
         run_id=run_id,
@@ -81,15 +97,17 @@ def manifest(
         commit=None,
         versions={"python": "3.11.7", "numba": "0.68.1", "numpy": "2.4.6"},
         machine=on or machine(),
-        mode_requested=core_count_mode(n_cpus),
-        mode_read_back=core_count_mode(n_cpus),
+        mode_requested=mode or core_count_mode(n_cpus),
+        mode_read_back=mode or core_count_mode(n_cpus),
         plan_hash="f" * 16,
         profile="quick",
         n_trials=n_trials,
-        meters=(),
+        meters=("ina3221",) if total else (),
         meters_missing=missing if meters_missing is None else meters_missing,
-        total_rule=None,
-        idle_power_w=None,
+        total_rails=total,
+        total_rule=f"the sum of {' and '.join(total)}" if total else None,
+        boundary="the module" if total else None,
+        idle=idle,
         image_digest=None,
         seed=1,
         started_utc="2026-01-02T03:04:05Z",
@@ -98,10 +116,49 @@ def manifest(
         finished_monotonic_s=220.0,
         unknown={
             "commit": "not installed from a clone",
-            "total_rule": "no meter, no rails",
-            "idle_power_w": "no meter was read",
             "image_digest": "not run in a container",
+            **({} if total else dict.fromkeys(_TOTAL, "no meter, no rails")),
+            **({} if idle is not None else {"idle": "no meter was read"}),
         },
+    )
+
+
+_TOTAL = ("total_rails", "total_rule", "boundary")
+
+
+def calm(**known: object) -> Conditions:
+    """Conditions of a machine that reports nothing but what is ``known``."""
+    values = dict.fromkeys(Conditions.__struct_fields__[1:]) | known
+    missing = [name for name, value in values.items() if value is None]
+    reasons = dict.fromkeys(missing, "this machine does not report it")
+    return Conditions(**values, unknown=reasons)  # type: ignore[arg-type]
+
+
+def window(
+    powers_w: dict[str, float],
+    total: Sequence[str],
+    *,
+    window_s: float = 2.0,
+    repetitions: int = 0,
+    start_s: float = 100.0,
+) -> EnergyWindow:
+    """A window in which each rail drew a steady power."""
+    return EnergyWindow(
+        start_s=start_s,
+        window_s=window_s,
+        repetitions=repetitions,
+        rails=tuple(
+            RailEnergy(
+                rail=rail,
+                energy_j=power_w * window_s,
+                n_samples=40,
+                n_changed=30,
+                n_gaps=0,
+                step_w=0.04,
+            )
+            for rail, power_w in powers_w.items()
+        ),
+        total_j=sum(powers_w[rail] for rail in total) * window_s,
     )
 
 
@@ -117,7 +174,10 @@ def trial(
     spread: Sequence[float] = SPREAD,
     n_per_block: int = 3,
     stability: str = "stable",
-    energy: tuple[RailEnergy, ...] | None = None,
+    energy: tuple[EnergyWindow, ...] | None = None,
+    conditions: Conditions | None = None,
+    disturbances: tuple[str, ...] = (),
+    source: Source = "measured",
 ) -> Trial:
     """One trial whose blocks ran at ``rate`` (FLOP/s or byte/s) times each of ``spread``."""
     is_fma = kernel == "fma"
@@ -125,11 +185,7 @@ def trial(
     traffic = 64_000 if is_fma else working_set_bytes * 10
     amount = work if is_fma else traffic
     key = f"{run_id}|{kernel}|{precision}|{fma_per_element}|{working_set_bytes}"
-    unknown = dict.fromkeys(
-        ("clock_before_hz", "clock_after_hz", "temperature_before_c", "temperature_after_c"),
-        "this machine does not report it",
-    )
-    unknown["throttled"] = "this machine does not report it"
+    unknown = {}
     if energy is None:
         unknown["energy"] = "no meter was read"
     if fma_per_element is None:
@@ -137,7 +193,7 @@ def trial(
     return Trial(
         run_id=run_id,
         trial_id=hashlib.sha256(key.encode()).hexdigest()[:16],
-        source="measured",
+        source=source,
         kernel=kernel,
         family="fma" if is_fma else "stream",
         backend="numba",
@@ -156,11 +212,8 @@ def trial(
         stability="unstable" if stability == "unstable" else "stable",
         stability_interval=0.002,
         energy=energy,
-        clock_before_hz=None,
-        clock_after_hz=None,
-        temperature_before_c=None,
-        temperature_after_c=None,
-        throttled=None,
+        conditions=conditions or calm(),
+        disturbances=disturbances,
         source_hash="c" * 16,
         started_utc="2026-01-02T03:04:06Z",
         duration_s=0.5,

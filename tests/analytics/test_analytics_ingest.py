@@ -32,10 +32,11 @@ def test_frames_hold_every_row_and_are_written_as_parquet(tmp_path: Path) -> Non
         "1 involuntary context switch",
     ]
     assert dataset.layers["work_flop"].to_list() == [1, 3]
-    for name in ("runs", "trials", "repetitions", "layers"):
+    for name in ("runs", "trials", "repetitions", "energy", "layers"):
         stored = pl.read_parquet(tmp_path / "dataset" / f"{name}.parquet")
         assert stored.equals(getattr(dataset, name))
     assert sorted(path.name for path in (tmp_path / "dataset").iterdir()) == [
+        "energy.parquet",
         "layers.parquet",
         "repetitions.parquet",
         "runs.parquet",
@@ -90,8 +91,8 @@ def test_an_unfinished_run_is_used_and_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("trials.jsonl", b'"version":1', b'"version":99'),
-        ("manifest.json", b'"version": 1', b'"version": 99'),
+        ("trials.jsonl", b'"version":2', b'"version":99'),
+        ("manifest.json", b'"version": 2', b'"version": 99'),
     ],
 )
 def test_another_version_is_refused_by_name(

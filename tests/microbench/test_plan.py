@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import SchemaError, UsageError
 from mansard.core.power_mode import core_count_mode
-from mansard.core.records import Cache, MachineIdentity
+from mansard.core.records import Cache, CpuCluster, MachineIdentity
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.working_sets import cache_capacity_bytes, stream_working_sets
 
@@ -33,6 +33,7 @@ def machine(n_cpus: int = 4, memory_bytes: int = 2**34, caches: bool = True) -> 
     return MachineIdentity(
         kind="cpu",
         name="made up",
+        is_simulated=False,
         architecture="x86_64",
         cpus=tuple(range(n_cpus)),
         caches=(
@@ -49,6 +50,10 @@ def machine(n_cpus: int = 4, memory_bytes: int = 2**34, caches: bool = True) -> 
         kernel_release="0",
         machine_hash="0",
         accelerators=(),
+        board=None,
+        cuda=None,
+        driver=None,
+        unknown=dict.fromkeys(("board", "cuda", "driver"), "a made-up machine"),
     )
 
 
@@ -75,6 +80,13 @@ def test_the_end_of_the_sweep_is_measured_where_doubling_misses_it() -> None:
     sizes = stream_working_sets(three, tuple(range(6)), points_per_octave=1)
     # 6 × 32 KiB / 2 = 96 KiB, doubled nine times is 48 MiB; the end is 4 × 3 × 5 MiB = 60 MiB.
     assert sizes[-2:] == (48 * MIB, 60 * MIB)
+
+
+def test_a_brief_sweep_has_one_size_for_each_level() -> None:
+    sizes = stream_working_sets(machine(), (0,), points_per_octave=0)
+    # Half of L1; the middles √(1.5 · 32 KiB · 0.75 · 512 KiB) = 136 KiB and
+    # √(1.5 · 512 KiB · 0.75 · 4 MiB) = 1536 KiB; the end, 4 × 4 MiB.
+    assert sizes == (16 * KIB, 136 * KIB, 1536 * KIB, 16 * MIB)
 
 
 def test_a_level_hardly_larger_than_the_one_below_gets_a_size_of_its_own() -> None:
@@ -178,3 +190,13 @@ def test_a_plan_with_a_trial_twice_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_profile() -> None:
     with pytest.raises(UsageError, match="unknown profile 'slow'; use quick or full"):
         make_plan(machine(), core_count_mode(1), "slow")
+
+
+def test_a_mode_that_switches_cores_off_is_measured_on_the_others() -> None:
+    clusters = (CpuCluster(cpus=(0, 1), max_hz=1e9), CpuCluster(cpus=(3,), max_hz=2e9))
+    mode = msgspec.structs.replace(core_count_mode(3), clusters=clusters)
+    assert make_plan(machine(4), mode, "brief").cpus == (0, 1, 3)
+    # A process that may use CPU 2 only has none left.
+    only = msgspec.structs.replace(machine(4), cpus=(2,))
+    with pytest.raises(UsageError, match="leaves no CPU on"):
+        make_plan(only, mode, "brief")

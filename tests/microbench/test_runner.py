@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,9 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerSample, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters
+from mansard.device.meters.totals import Total
 from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec, make_plan
 from mansard.microbench.runner import SweepState, run_plan
 from mansard.microbench.sampling import Samples
@@ -30,7 +31,7 @@ def short_plan(n_trials: int = 4) -> Plan:
     return msgspec.structs.replace(plan, trials=plan.trials[:n_trials], protocol=few)
 
 
-def stub_sampling(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> Samples:
+def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     return Samples(
         seconds_s=(0.25, 0.5),
         block=(0, 1),
@@ -40,7 +41,6 @@ def stub_sampling(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> S
         stability="unstable",
         stability_interval=None,
         stability_reason="2 blocks are too few for an interval",
-        windows_s=((10.0, 11.0), (12.0, 13.0)),
         interrupted=False,
     )
 
@@ -75,7 +75,7 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     run_plan(plan, tmp_path, sampling=stub_sampling)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    def refuse(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> Samples:
+    def refuse(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
         raise AssertionError("measured again")
 
     outcome = run_plan(plan, tmp_path, sampling=refuse)
@@ -86,10 +86,10 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
 def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path) -> None:
     plan = short_plan()
 
-    def interrupted(spec: TrialSpec, plan_: Plan, at_edge: Callable[[], None]) -> Samples:
+    def interrupted(spec: TrialSpec, plan_: Plan, metering: Metering | None) -> Samples:
         if spec == plan.trials[2]:
             raise KeyboardInterrupt
-        return stub_sampling(spec, plan_, at_edge)
+        return stub_sampling(spec, plan_, metering)
 
     with pytest.raises(KeyboardInterrupt):
         run_plan(plan, tmp_path, sampling=interrupted)
@@ -119,7 +119,8 @@ def test_a_torn_row_is_kept_aside_and_measured_again(tmp_path: Path) -> None:
 
 def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     plan = short_plan(1)
-    outcome = run_plan(plan, tmp_path, sampling=stub_sampling, meters=Meters((), {"RAPL": "gone"}))
+    gone = Meters(found=(), missing={"RAPL": "gone"}, total=None, why_no_total="no meter")
+    outcome = run_plan(plan, tmp_path, sampling=stub_sampling, meters=gone)
     (trial,) = read_rows(outcome.folder / "trials.jsonl", Trial).rows
     assert trial.energy is None
     assert trial.unknown["energy"] == "no meter; the manifest says what is missing"
@@ -148,33 +149,60 @@ class SteadyMeter:
         )
 
 
-def test_energy_is_that_of_the_blocks_alone(tmp_path: Path) -> None:
+def metered(*meters: SteadyMeter) -> Meters:
+    total = Total(rails=("package-0",), rule="the package", boundary="CPU package")
+    return Meters(found=meters, missing={}, total=total, why_no_total="")
+
+
+def test_energy_is_that_of_windows_in_which_the_kernel_runs_on(tmp_path: Path) -> None:
     plan = short_plan(2)
-    outcome = run_plan(plan, tmp_path, meters=Meters((SteadyMeter(),), {}))
+    outcome = run_plan(plan, tmp_path, meters=metered(SteadyMeter()))
     trials = read_rows(outcome.folder / "trials.jsonl", Trial).rows
     for trial in trials:
         assert trial.energy is not None
-        (rail,) = trial.energy
-        assert rail.energy_j == pytest.approx(5 * rail.window_s, rel=1e-6)  # 5 W all the time
-        n_samples = len(trial.seconds_s) + len(trial.rejected_s)
-        in_samples_s = (sum(trial.seconds_s) + sum(trial.rejected_s)) * trial.repetitions_per_sample
-        assert n_samples > 0
-        # All samples lie in the window, and the window in the trial with its pauses.
-        assert in_samples_s <= rail.window_s < trial.duration_s
+        (window,) = trial.energy
+        (rail,) = window.rails
+        assert plan.protocol.energy_window_s <= window.window_s < trial.duration_s
+        assert rail.n_changed >= plan.protocol.n_changed_min
+        assert rail.energy_j == pytest.approx(5 * window.window_s, rel=1e-6)  # 5 W all the time
+        assert window.total_j == rail.energy_j
+        # The kernel ran without pause: its repetitions fill the window.
+        fastest_s = min(trial.seconds_s + trial.rejected_s)
+        assert 0.2 * window.window_s < window.repetitions * fastest_s < 1.05 * window.window_s
     manifest = read_document(outcome.folder / "manifest.json", Manifest)
-    assert manifest.idle_power_w == pytest.approx(5.0, rel=1e-6)
-    assert (manifest.meters, manifest.total_rule) == (("steady",), "the package")
-    assert len(read_rows(outcome.folder / "samples.jsonl", PowerSample).rows) >= 4
+    assert manifest.idle is not None
+    assert len(manifest.idle) == 3  # before, half way, after
+    for idle in manifest.idle:
+        assert idle.repetitions == 0
+        assert idle.total_j == pytest.approx(5 * idle.window_s, rel=1e-6)
+    assert manifest.total_rails == ("package-0",)
+    assert (manifest.total_rule, manifest.boundary) == ("the package", "CPU package")
+    assert len(read_rows(outcome.folder / "samples.jsonl", PowerSample).rows) >= 40
 
 
-def test_samples_that_miss_the_blocks_leave_energy_unknown(tmp_path: Path) -> None:
-    # The stub says its blocks ran from 10 s to 13 s, when nothing was sampled.
-    outcome = run_plan(
-        short_plan(1), tmp_path, sampling=stub_sampling, meters=Meters((SteadyMeter(),), {})
-    )
-    (trial,) = read_rows(outcome.folder / "trials.jsonl", Trial).rows
-    assert trial.energy is None
-    assert "do not cover the window from 10.000 s to 11.000 s" in trial.unknown["energy"]
+class DyingMeter(SteadyMeter):
+    """Answers so many times, then no more."""
+
+    def __init__(self, n_answers: int) -> None:
+        self._left = n_answers
+
+    def read(self) -> tuple[PowerSample, ...]:
+        self._left -= 1
+        if self._left < 0:
+            raise DeviceError("the energy counter stopped answering", where="package-0")
+        return super().read()
+
+
+def test_a_meter_that_dies_leaves_energy_unknown_and_the_times_whole(tmp_path: Path) -> None:
+    plan = short_plan(2)
+    outcome = run_plan(plan, tmp_path, meters=metered(DyingMeter(5)))
+    for trial in read_rows(outcome.folder / "trials.jsonl", Trial).rows:
+        assert trial.energy is None
+        assert "stopped answering" in trial.unknown["energy"]
+        assert trial.seconds_s or trial.rejected_s
+    manifest = read_document(outcome.folder / "manifest.json", Manifest)
+    assert manifest.idle is None
+    assert "stopped answering" in manifest.unknown["idle"]
 
 
 def test_rows_that_do_not_belong_are_refused(tmp_path: Path) -> None:
@@ -190,8 +218,8 @@ def test_a_run_folder_of_another_version(tmp_path: Path) -> None:
     plan = short_plan()
     outcome = run_plan(plan, tmp_path, sampling=stub_sampling)
     path = outcome.folder / "trials.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":2', 1))
-    with pytest.raises(SchemaError, match=r"trials\.jsonl: .*version 2"):
+    path.write_bytes(path.read_bytes().replace(b'"version":2', b'"version":1', 1))
+    with pytest.raises(SchemaError, match=r"trials\.jsonl: .*version 1"):
         run_plan(plan, tmp_path, sampling=stub_sampling)
 
 
@@ -234,5 +262,5 @@ def test_a_full_disk_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
 
 def test_a_plan_file_of_another_kind(tmp_path: Path) -> None:
     write_document(tmp_path / "plan.json", identify())
-    with pytest.raises(SchemaError, match="is 'machine' version 1, this Mansard reads 'plan'"):
+    with pytest.raises(SchemaError, match="is 'machine' version 2, this Mansard reads 'plan'"):
         read_document(tmp_path / "plan.json", Plan)

@@ -13,7 +13,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,7 @@ from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
+from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec, make_plan
 from mansard.microbench.runner import SweepState, run_plan
 from mansard.microbench.sampling import Samples
@@ -29,7 +29,7 @@ from mansard.microbench.sampling import Samples
 N_KILLS = 1000
 
 
-def stub_sampling(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> Samples:
+def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     # A long row, so that many kills fall into its writing.
     n_samples = 400
     return Samples(
@@ -41,7 +41,6 @@ def stub_sampling(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> S
         stability="stable",
         stability_interval=0.0,
         stability_reason=None,
-        windows_s=((0.0, 1.0),),
         interrupted=False,
     )
 

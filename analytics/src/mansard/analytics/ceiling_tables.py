@@ -19,6 +19,7 @@ class ModeCard:
     """One power mode in a sentence and a few large numbers."""
 
     label: str
+    source: str
     machine: str
     sentence: str
     figures: Sequence[tuple[str, tuple[str, str], str]]  # name, (number, unit), detail
@@ -30,6 +31,7 @@ def mode_cards(results: Results) -> list[ModeCard]:
     return [
         ModeCard(
             label=shown(roof.label),
+            source=roof.source,
             machine=shown(roof.machine),
             sentence=_sentence(roof),
             figures=_figures(roof),
@@ -163,7 +165,8 @@ def _half_width(ceiling: Ceiling) -> str:
 def _state(ceiling: Ceiling) -> str:
     if ceiling.value is None:
         return f"unknown: {ceiling.unknown['value']}"
-    return "measured" if ceiling.stable else "measured, unstable"
+    left_out = f", {ceiling.n_disturbed} disturbed left out" if ceiling.n_disturbed else ""
+    return f"{ceiling.source}{'' if ceiling.stable else ', unstable'}{left_out}"
 
 
 def _bandwidth_text(ceiling: Ceiling) -> str:

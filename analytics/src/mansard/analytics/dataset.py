@@ -11,7 +11,7 @@ import polars as pl
 from mansard.core.hashing import content_hash
 from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore
 
-FRAME_NAMES = ("runs", "trials", "repetitions", "layers")
+FRAME_NAMES = ("runs", "trials", "repetitions", "energy", "layers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,14 +19,15 @@ class Dataset:
     """All runs of one folder. Frames are described in ``frames``; seconds, bytes, FLOP.
 
     ``runs`` has one row per run, ``trials`` one per trial, ``repetitions`` one per
-    repetition (accepted or not), ``layers`` one per layer of each score. ``notes``
-    says in one line each what was put aside or looks odd.
+    repetition (accepted or not), ``energy`` one per rail of each window, ``layers`` one
+    per layer of each score. ``notes`` says in one line each what was put aside or looks odd.
     """
 
     path: Path
     runs: pl.DataFrame
     trials: pl.DataFrame
     repetitions: pl.DataFrame
+    energy: pl.DataFrame
     layers: pl.DataFrame
     manifests: tuple[Manifest, ...]
     scores: tuple[ModelScore, ...]
@@ -45,11 +46,11 @@ def machine_id(machine: MachineIdentity) -> str:
     """A short name for one machine: equal boards differ, an updated kernel does not.
 
     Two runs belong to one machine only if the system's own machine id, the
-    processor, the usable CPUs and the caches are all the same.
+    processor, the usable CPUs and the caches are all the same; a simulated board is
+    never the same as a real one.
     """
-    return content_hash(
-        [machine.machine_hash, machine.name, machine.architecture, machine.cpus, machine.caches]
-    )
+    parts = [machine.machine_hash, machine.name, machine.architecture, machine.is_simulated]
+    return content_hash([*parts, machine.cpus, machine.caches])
 
 
 def score_id(score: ModelScore) -> str:

@@ -10,30 +10,25 @@ import numpy as np
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
-from mansard.analytics.dataset import machine_id, score_id
-from mansard.core.records import LAYER_COUNTS, Manifest, ModelScore, Trial
+from mansard.analytics.dataset import score_id
+from mansard.core.records import LAYER_COUNTS, Conditions, ModelScore, Spread, Trial
 
 FrameSchema: TypeAlias = "dict[str, DataTypeClass | DataType]"
 
-RUN_SCHEMA: FrameSchema = {
-    "run_id": pl.String,
-    "machine_id": pl.String,
-    "machine": pl.String,
-    "mode": pl.String,
-    "n_cpus": pl.Int64,
-    "cpu_hz": pl.Float64,
-    "gpu_hz": pl.Float64,
-    "memory_hz": pl.Float64,
-    "profile": pl.String,
-    "plan_hash": pl.String,
-    "tool_version": pl.String,
-    "commit": pl.String,
-    "n_trials_planned": pl.Int64,
-    "n_power_samples": pl.Int64,
-    "idle_power_w": pl.Float64,
-    "started_utc": pl.String,
-    "finished_utc": pl.String,
+# The readings of Conditions that are a Spread, by the name and the unit of their columns.
+_SPREADS = (("cpu_clock", "hz"), ("gpu_clock", "hz"), ("memory_clock", "hz"), ("temperature", "c"))
+CONDITION_SCHEMA: FrameSchema = {
+    **{
+        f"{name}_{when}_{unit}": pl.Float64
+        for name, unit in _SPREADS
+        for when in Spread.__struct_fields__[1:]  # not "unknown"
+    },
+    "temperature_slope_c_per_s": pl.Float64,
+    "n_throttle_events": pl.Int64,
+    "n_overcurrent_events": pl.Int64,
+    "gpu_processes": pl.List(pl.String),
 }
+
 TRIAL_SCHEMA: FrameSchema = {
     "run_id": pl.String,
     "machine_id": pl.String,
@@ -55,13 +50,11 @@ TRIAL_SCHEMA: FrameSchema = {
     "n_rejected": pl.Int64,
     "stability": pl.String,
     "stability_interval": pl.Float64,
-    "clock_before_hz": pl.Float64,
-    "clock_after_hz": pl.Float64,
-    "temperature_before_c": pl.Float64,
-    "temperature_after_c": pl.Float64,
-    "throttled": pl.Boolean,
-    "energy_json": pl.String,
+    **CONDITION_SCHEMA,
+    "disturbances": pl.List(pl.String),
+    "n_energy_windows": pl.Int64,
     "unknown_json": pl.String,
+    "conditions_unknown_json": pl.String,
     "source_hash": pl.String,
     "started_utc": pl.String,
     "duration_s": pl.Float64,
@@ -96,33 +89,6 @@ REPETITION_SCHEMA: FrameSchema = {
     "seconds_s": pl.Float64,
     "rejected_reason": pl.String,
 }
-
-
-def run_frame(manifests: Sequence[Manifest], n_power_samples: dict[str, int]) -> pl.DataFrame:
-    """One row per run, sorted by run id."""
-    rows = [
-        {
-            "run_id": manifest.run_id,
-            "machine_id": machine_id(manifest.machine),
-            "machine": manifest.machine.name,
-            "mode": manifest.mode_read_back.name,
-            "n_cpus": manifest.mode_read_back.n_cpus,
-            "cpu_hz": manifest.mode_read_back.cpu_hz,
-            "gpu_hz": manifest.mode_read_back.gpu_hz,
-            "memory_hz": manifest.mode_read_back.memory_hz,
-            "profile": manifest.profile,
-            "plan_hash": manifest.plan_hash,
-            "tool_version": manifest.tool_version,
-            "commit": manifest.commit,
-            "n_trials_planned": manifest.n_trials,
-            "n_power_samples": n_power_samples.get(manifest.run_id, 0),
-            "idle_power_w": manifest.idle_power_w,
-            "started_utc": manifest.started_utc,
-            "finished_utc": manifest.finished_utc,
-        }
-        for manifest in manifests
-    ]
-    return pl.DataFrame(rows, schema=RUN_SCHEMA).sort("run_id")
 
 
 def trial_frame(trials: Sequence[Trial], runs: pl.DataFrame) -> pl.DataFrame:
@@ -175,11 +141,11 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
             "layer_precision": layer.precision,
             "unit": layer.unit,
             **{name: getattr(layer, name) for name in (*LAYER_COUNTS, "fused_group")},
-            "unknown_json": _json(layer.unknown),
+            "unknown_json": to_json(layer.unknown),
         }
         for score in scores
         # Both look at the whole score: once, not for each of its rows.
-        for identity, dimensions in ((score_id(score), _json(score.dimensions)),)
+        for identity, dimensions in ((score_id(score), to_json(score.dimensions)),)
         for layer in score.layers
     ]
     return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)
@@ -194,10 +160,29 @@ def _trial_row(trial: Trial, run: dict[str, object]) -> dict[str, object]:
         "cpus": list(trial.cpus),
         "n_accepted": len(trial.seconds_s),
         "n_rejected": len(trial.rejected_s),
-        "energy_json": None if trial.energy is None else _json(trial.energy),
-        "unknown_json": _json(trial.unknown),
+        **_conditions(trial.conditions),
+        "disturbances": list(trial.disturbances),
+        "n_energy_windows": None if trial.energy is None else len(trial.energy),
+        "unknown_json": to_json(trial.unknown),
+        "conditions_unknown_json": to_json(trial.conditions.unknown),
     }
 
 
-def _json(value: object) -> str:
+def _conditions(found: Conditions) -> dict[str, object]:
+    spreads = {
+        f"{name}_{when}_{unit}": getattr(getattr(found, f"{name}_{unit}"), when, None)
+        for name, unit in _SPREADS
+        for when in Spread.__struct_fields__[1:]
+    }
+    return {
+        **spreads,
+        "temperature_slope_c_per_s": found.temperature_slope_c_per_s,
+        "n_throttle_events": found.n_throttle_events,
+        "n_overcurrent_events": found.n_overcurrent_events,
+        "gpu_processes": None if found.gpu_processes is None else list(found.gpu_processes),
+    }
+
+
+def to_json(value: object) -> str:
+    """``value`` as JSON, for a column of text."""
     return msgspec.json.encode(value).decode()

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from mansard.analytics.dataset import FRAME_NAMES, Dataset, score_id
-from mansard.analytics.frames import layer_frame, repetition_frame, run_frame, trial_frame
+from mansard.analytics.frames import layer_frame, repetition_frame, trial_frame
 from mansard.analytics.limits import check_manifest, check_score, check_trial
+from mansard.analytics.run_frames import energy_frame, run_frame
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError
 from mansard.core.files import make_folder, storage_error, write_atomic
@@ -54,6 +55,7 @@ def ingest(runs: Path) -> Dataset:
         runs=run_rows,
         trials=trial_frame(gathered.trials, run_rows),
         repetitions=repetition_frame(gathered.trials),
+        energy=energy_frame(gathered.manifests, gathered.trials),
         layers=layer_frame(scores),
         manifests=tuple(sorted(gathered.manifests, key=lambda manifest: manifest.run_id)),
         scores=scores,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from mansard.core.errors import InputError
-from mansard.core.records import Manifest, ModelScore, Record, Trial
+from mansard.core.records import EnergyWindow, Manifest, ModelScore, Record, Trial
 
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
 SHORTEST_S, LONGEST_S = 1e-12, 1e9
+MOST_J = 1e15  # of one window: what a large power station makes in a week
 LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
 _MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
 
@@ -18,8 +20,10 @@ _MEASURE_AGAIN = "the file was changed by hand; measure again into another folde
 def check_manifest(manifest: Manifest, path: Path) -> None:
     """Raises InputError for counts that cannot be, or two caches of one level."""
     machine = manifest.machine
-    for record in (manifest, manifest.mode_read_back, machine, *machine.caches):
+    modes = (manifest.mode_requested, manifest.mode_read_back)
+    for record in (manifest, *modes, machine, *machine.caches):
         _check_counts(record, str(path), _MEASURE_AGAIN)
+    _check_windows(manifest.idle or (), str(path))
     levels = [cache.level for cache in machine.caches]
     if len(set(levels)) < len(levels):
         raise InputError("two caches have the same level", where=str(path), fix=_MEASURE_AGAIN)
@@ -28,7 +32,9 @@ def check_manifest(manifest: Manifest, path: Path) -> None:
 def check_trial(trial: Trial, path: Path) -> None:
     """Raises InputError for times or counts that cannot be, or lists that do not match."""
     where = f"{path}, trial {trial.trial_id}"
-    _check_counts(trial, where, _MEASURE_AGAIN)
+    for record in (trial, trial.conditions):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    _check_windows(trial.energy or (), where)
     if any(not (math.isfinite(s) and s > 0) for s in trial.seconds_s):
         problem = "a repetition has a time that is not positive"
     elif any(not SHORTEST_S <= s <= LONGEST_S for s in trial.seconds_s):
@@ -57,6 +63,21 @@ def check_score(score: ModelScore, path: Path) -> None:
             raise InputError(
                 f"{name} of model {score.model!r} is beyond 63 bits", where=str(path), fix=fix
             )
+
+
+def _check_windows(windows: Sequence[EnergyWindow], where: str) -> None:
+    for window in windows:
+        for record in (window, *window.rails):
+            _check_counts(record, where, _MEASURE_AGAIN)
+        if not SHORTEST_S <= window.window_s <= LONGEST_S:
+            raise InputError(
+                f"an energy window takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s",
+                where=where,
+                fix=_MEASURE_AGAIN,
+            )
+        energies_j = [window.total_j, *(rail.energy_j for rail in window.rails)]
+        if any(energy_j is not None and abs(energy_j) > MOST_J for energy_j in energies_j):
+            raise InputError(f"an energy is beyond {MOST_J:g} J", where=where, fix=_MEASURE_AGAIN)
 
 
 def _check_counts(record: Record, where: str, fix: str) -> None:

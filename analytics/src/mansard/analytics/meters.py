@@ -1,42 +1,48 @@
-"""What the meters said: power per mode and kernel family, where energy was measured."""
+"""What the meters said: power per mode, rail and kernel family, with idle beside it."""
 
 from __future__ import annotations
 
-import msgspec
-import numpy as np
+from collections.abc import Sequence
 
-from mansard.analytics.names import shown
+import polars as pl
+
+from mansard.analytics.names import shown, shown_long
 from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import UNKNOWN, quantity
 from mansard.analytics.results import Results
-from mansard.core.records import RailEnergy
+
+TOTAL = "total"
 
 
 def power_table(results: Results) -> Table:
-    """Median power over the trials of a family, per rail; empty where nothing was metered.
+    """Median power over the undisturbed trials of a family; empty where nothing was metered.
 
-    The power of a trial is its energy over its window, watts; rails keep the names
-    that the board gives them.
+    The power of a trial is its energy over its windows' length, watts; rails keep the names
+    that the board gives them, and the total is formed by the rule of the run.
     """
     labels = results.labels()
-    idle = dict(results.dataset.runs.select("run_id", "idle_power_w").iter_rows())
-    powers: dict[tuple[str, str, str], list[float]] = {}
-    metered = results.dataset.trials.filter(results.dataset.trials["energy_json"].is_not_null())
-    for row in metered.sort("run_id", "trial_id").iter_rows(named=True):
-        for rail in msgspec.json.decode(row["energy_json"], type=tuple[RailEnergy, ...]):
-            if rail.window_s > 0:
-                key = (row["run_id"], row["family"], rail.rail)
-                powers.setdefault(key, []).append(rail.energy_j / rail.window_s)
+    trials = trial_powers(results)
+    loaded = trials.group_by("run_id", "rail", "family").agg(
+        pl.col("power_w").median(), pl.len().alias("n_trials")
+    )
+    idle = (
+        _known(results)
+        .filter(pl.col("trial_id").is_null())
+        .group_by("run_id", "rail")
+        .agg(pl.col("power_w").median().alias("idle_w"))
+    )
     rows = [
         [
-            shown(labels[run_id]),
-            shown(rail),
-            family,
-            quantity(float(np.median(found)), "W"),
-            str(len(found)),
-            quantity(idle[run_id], "W") if idle[run_id] is not None else UNKNOWN,
+            shown(labels[row["run_id"]]),
+            TOTAL if row["rail"] is None else shown(row["rail"]),
+            row["family"],
+            quantity(row["power_w"], "W"),
+            str(row["n_trials"]),
+            quantity(row["idle_w"], "W"),
         ]
-        for (run_id, family, rail), found in sorted(powers.items())
+        for row in loaded.join(idle, on=["run_id", "rail"], how="left", nulls_equal=True)
+        .sort("run_id", "family", "rail", nulls_last=True)
+        .iter_rows(named=True)
     ]
     return Table(
         caption="Median power of the trials",
@@ -44,3 +50,40 @@ def power_table(results: Results) -> Table:
         rows=rows,
         numeric=frozenset({3, 4, 5}),
     )
+
+
+def trial_powers(results: Results) -> pl.DataFrame:
+    """Power of each undisturbed trial on each rail, W: energy over the length of its windows.
+
+    Columns run_id, trial_id, rail (null: the total), power_w, family.
+    """
+    calm = results.dataset.trials.filter(pl.col("disturbances").list.len() == 0)
+    return (
+        _known(results)
+        .filter(pl.col("trial_id").is_not_null())
+        .group_by("run_id", "trial_id", "rail")
+        .agg(power_w=pl.col("energy_j").sum() / pl.col("window_s").sum())
+        .join(calm.select("run_id", "trial_id", "family"), on=["run_id", "trial_id"])
+    )
+
+
+def meter_facts(results: Results) -> list[str]:
+    """Which meters were read, how the total is formed, what is missing and what to do about it."""
+    facts: dict[str, None] = {}
+    for manifest in results.dataset.manifests:
+        if manifest.meters:
+            facts[_total_fact(manifest.meters, manifest.total_rule, manifest.boundary)] = None
+        for meter, what in manifest.meters_missing.items():
+            facts[f"{shown(meter)}: {shown_long(what)}"] = None
+    return list(facts)
+
+
+def _total_fact(meters: Sequence[str], rule: str | None, boundary: str | None) -> str:
+    read = f"{', '.join(map(shown, meters))} {'was' if len(meters) == 1 else 'were'} read."
+    total = UNKNOWN if rule is None else shown_long(rule)
+    covers = UNKNOWN if boundary is None else shown_long(boundary)
+    return f"{read} Total: {total}. It covers: {covers}."
+
+
+def _known(results: Results) -> pl.DataFrame:
+    return results.dataset.energy.filter(pl.col("energy_j").is_not_null())

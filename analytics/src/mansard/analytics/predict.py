@@ -27,6 +27,7 @@ _CEILING_SCHEMA = {
     "peak": pl.Float64,
     "peak_low": pl.Float64,
     "peak_high": pl.Float64,
+    "peak_reason": pl.String,
 }
 _MEMORY_SCHEMA = {
     "run_id": pl.String,
@@ -68,7 +69,8 @@ def predict_layers(layers: pl.LazyFrame, roofs: Sequence[Roofline]) -> pl.LazyFr
             .otherwise(pl.lit("memory")),
             reason=_reason(),
         )
-        .drop("peak", "peak_low", "peak_high", "roof", "roof_low", "roof_high", "roof_reason")
+        .drop("peak", "peak_low", "peak_high", "peak_reason")
+        .drop("roof", "roof_low", "roof_high", "roof_reason")
         .sort("score_id", "run_id", "index", maintain_order=True)
     )
 
@@ -156,6 +158,8 @@ def _reason() -> pl.Expr:
         .then(pl.format("the work of {} is unknown", pl.col("op_type")))
         .when(pl.col("traffic_bytes").is_null())
         .then(pl.format("the traffic of {} is unknown", pl.col("op_type")))
+        .when(missing_peak & pl.col("peak_reason").is_not_null())
+        .then(pl.format("no {} peak: {}", pl.col("layer_precision"), pl.col("peak_reason")))
         .when(missing_peak)
         .then(pl.format("no {} peak was measured in this mode", pl.col("layer_precision")))
         .when(missing_roof)
@@ -187,6 +191,7 @@ def _peak_rows(roof: Roofline) -> list[dict[str, object]]:
             "peak": peak.value,
             "peak_low": peak.low,
             "peak_high": peak.high,
+            "peak_reason": peak.unknown.get("value"),
         }
         for peak in roof.peaks
     ]

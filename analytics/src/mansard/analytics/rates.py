@@ -12,6 +12,7 @@ from mansard.analytics.dataset import Dataset
 from mansard.analytics.names import shown
 from mansard.analytics.plateau import Estimate, Rates, estimate
 from mansard.analytics.quantities import capacity
+from mansard.core.records import Source
 
 TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "working_set_bytes")
 
@@ -30,7 +31,9 @@ class TrialRate:
     cpus: tuple[int, ...]
     n_accepted: int
     n_rejected: int
-    disturbed: bool  # unstable, or throttled while it ran
+    source: Source
+    unstable: bool  # it did not meet its stopping rule
+    disturbances: tuple[str, ...]  # what else the machine did; not empty: in no ceiling
     blocks: Rates  # one rate per block, from the median time of the block
     estimate: Estimate
 
@@ -91,10 +94,11 @@ def _amount(row: Mapping[str, object]) -> int:
 def _rate(row: Mapping[str, object]) -> TrialRate:
     blocks: Rates = _amount(row) / np.asarray(row["block_seconds_s"], dtype=np.float64)
     fields = {name: row[name] for name in TrialRate.__dataclass_fields__ if name in row}
-    fields["cpus"] = tuple(fields["cpus"])  # type: ignore[arg-type]
+    for name in ("cpus", "disturbances"):
+        fields[name] = tuple(fields[name])  # type: ignore[arg-type]
     return TrialRate(
         **fields,  # type: ignore[arg-type]
-        disturbed=row["stability"] == "unstable" or row["throttled"] is True,
+        unstable=row["stability"] == "unstable",
         blocks=blocks,
         estimate=estimate([blocks]),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from mansard.analytics import ceiling_tables, figures, network_tables, page, sections
 from mansard.analytics.dataset import Dataset
-from mansard.analytics.meters import power_table
+from mansard.analytics.meters import meter_facts, power_table
 from mansard.analytics.names import in_order, shown, shown_long
 from mansard.analytics.predict import NO_ENERGY
 from mansard.analytics.results import Results, compute
@@ -34,8 +34,9 @@ def render(results: Results) -> str:
 def _context(results: Results) -> dict[str, Any]:
     machines = in_order([shown(roof.machine) for roof in results.roofs])
     return {
-        "title": f"Rooflines of {' and '.join(machines)}",
+        "title": _title(results, machines),
         "machines": machines,
+        "sources": in_order([roof.source for roof in results.roofs]),
         "cards": ceiling_tables.mode_cards(results),
         "peaks": ceiling_tables.peak_table(results),
         "bandwidths": ceiling_tables.bandwidth_table(results),
@@ -49,12 +50,21 @@ def _context(results: Results) -> dict[str, Any]:
         "machine_tables": sections.machine_tables(results),
         "protocol": sections.protocol_facts(results),
         "traffic": sections.traffic_facts(results),
+        "unstable": sections.unstable_table(results),
         "disturbed": sections.disturbed_table(results),
         "unused": sections.unused(results),
         "power": power_table(results),
-        "meters": sections.meter_facts(results),
+        "meters": meter_facts(results),
         "no_energy": NO_ENERGY,
         "provenance": sections.provenance_table(results),
         "notes": [shown_long(note) for note in results.dataset.notes],
         "started": min(manifest.started_utc for manifest in results.dataset.manifests)[:10],
     }
+
+
+def _title(results: Results, machines: list[str]) -> str:
+    title = f"Rooflines of {' and '.join(machines)}"
+    sources = {roof.source for roof in results.roofs}
+    if "simulated" not in sources:
+        return title
+    return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 from mansard.analytics.dataset import Dataset, machine_id
 from mansard.analytics.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, memory_levels
-from mansard.analytics.names import run_labels
+from mansard.analytics.names import run_labels, shown_long
 from mansard.analytics.plateau import estimate, members
 from mansard.analytics.rates import TrialRate, trial_rates
-from mansard.core.records import Manifest, Record, Source
+from mansard.core.records import Manifest, PowerMode, Record, Source
 
 FMA_LEAST = 64  # from here on the loads and stores around the chain cost nothing visible
 FMA_TOLERANCE = 0.03  # the flatness asked of the kernel
@@ -31,6 +32,7 @@ class Ceiling(Record, frozen=True, kw_only=True):
     high: float | None
     n_blocks: int
     trial_ids: tuple[str, ...]
+    n_disturbed: int  # trials that belong here and were left out
     stable: bool | None
     source: Source | None
 
@@ -56,6 +58,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     machine: str
     mode: str
     label: str
+    source: Source  # "measured", or "simulated" where the machine is
     n_cpus: int
     levels: tuple[Level, ...]
     peaks: tuple[Ceiling, ...]
@@ -79,9 +82,10 @@ class Roofline(Record, frozen=True, kw_only=True):
         measured = [c for c in self.bandwidths if c.subject == level and c.value is not None]
         if measured:
             return max(measured, key=lambda c: (c.low is not None, c.low or c.value or 0.0))
-        for ceiling in self.bandwidths:
-            if ceiling.subject == level:
-                return _missing(level, None, "B/s", ceiling.unknown["value"])
+        without = [c for c in self.bandwidths if c.subject == level]
+        if without:  # a kernel that was disturbed says more than one that was not run
+            told = max(without, key=lambda c: c.n_disturbed)
+            return _missing(level, None, "B/s", told.unknown["value"], told.n_disturbed)
         reason = (
             f"this machine has no level {level}"
             if self.levels
@@ -108,7 +112,7 @@ class Roofline(Record, frozen=True, kw_only=True):
 
 
 def rooflines(dataset: Dataset, rates: Sequence[TrialRate] | None = None) -> tuple[Roofline, ...]:
-    """One roofline per run, sorted by machine, cores and label; runs are never mixed."""
+    """One roofline per run, sorted by machine, cores, clocks and label; runs are never mixed."""
     by_run: dict[str, list[TrialRate]] = {}
     for rate in trial_rates(dataset) if rates is None else rates:
         by_run.setdefault(rate.run_id, []).append(rate)
@@ -117,7 +121,12 @@ def rooflines(dataset: Dataset, rates: Sequence[TrialRate] | None = None) -> tup
         roofline(manifest, by_run.get(manifest.run_id, []), labels[manifest.run_id])
         for manifest in dataset.manifests
     ]
-    return tuple(sorted(found, key=lambda roof: (roof.machine, roof.n_cpus, roof.label)))
+    clocks = {m.run_id: _clocks(m.mode_read_back) for m in dataset.manifests}
+    return tuple(sorted(found, key=lambda r: (r.machine, r.n_cpus, clocks[r.run_id], r.label)))
+
+
+def _clocks(mode: PowerMode) -> tuple[float, float, float]:
+    return (mode.gpu_hz or 0.0, mode.cpu_hz or 0.0, mode.memory_hz or 0.0)
 
 
 def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roofline:
@@ -131,6 +140,7 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
         machine=manifest.machine.name,
         mode=mode.name,
         label=label,
+        source=_source(manifest, rates),
         n_cpus=mode.n_cpus,
         levels=levels,
         peaks=_peaks(rates),
@@ -140,6 +150,11 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
             for kernel in STREAM_KERNELS
         ),
     )
+
+
+def _source(manifest: Manifest, rates: Sequence[TrialRate]) -> Source:
+    made_up = manifest.machine.is_simulated or any(rate.source == "simulated" for rate in rates)
+    return "simulated" if made_up else "measured"
 
 
 def in_level(level: Level, working_set_bytes: float, least: float | None = None) -> bool:
@@ -165,11 +180,15 @@ def _peak(precision: str, chains: Sequence[TrialRate]) -> Ceiling:
 
 
 def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
-    inside = [rate for rate in sweep if in_level(level, rate.working_set_bytes)]
-    if not inside and level.name == DRAM:
+    starts = [level.low_bytes]
+    if level.name == DRAM:
         # memory_levels puts DRAM's lower end at DRAM_MARGIN times the last capacity.
-        least = level.low_bytes * DRAM_LEAST_MARGIN / DRAM_MARGIN
-        inside = [rate for rate in sweep if in_level(level, rate.working_set_bytes, least)]
+        starts.append(level.low_bytes * DRAM_LEAST_MARGIN / DRAM_MARGIN)
+    inside: list[TrialRate] = []
+    for start in starts:
+        inside = [rate for rate in sweep if in_level(level, rate.working_set_bytes, start)]
+        if any(not rate.disturbances for rate in inside):
+            break
     if not inside:
         return _missing(level.name, kernel, "B/s", _why_empty(level, kernel, sweep))
     return _ceiling(level.name, kernel, "B/s", inside, STREAM_TOLERANCE)
@@ -191,7 +210,11 @@ def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
 def _ceiling(
     subject: str, kernel: str, unit: Unit, trials: Sequence[TrialRate], tolerance: float
 ) -> Ceiling:
-    chosen = [trials[at] for at in members([rate.blocks for rate in trials], tolerance)]
+    calm = [rate for rate in trials if not rate.disturbances]
+    n_disturbed = len(trials) - len(calm)
+    if not calm:
+        return _missing(subject, kernel, unit, _all_disturbed(trials), n_disturbed)
+    chosen = [calm[at] for at in members([rate.blocks for rate in calm], tolerance)]
     found = estimate([rate.blocks for rate in chosen])
     reason = f"too few blocks ({found.n_blocks}) to show their own spread"
     return Ceiling(
@@ -203,13 +226,24 @@ def _ceiling(
         high=found.high,
         n_blocks=found.n_blocks,
         trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
-        stable=not any(rate.disturbed for rate in chosen),
-        source="measured",
+        n_disturbed=n_disturbed,
+        stable=not any(rate.unstable for rate in chosen),
+        source="simulated" if any(rate.source == "simulated" for rate in chosen) else "measured",
         unknown={} if found.low is not None else {"low": reason, "high": reason},
     )
 
 
-def _missing(subject: str, kernel: str | None, unit: Unit, reason: str) -> Ceiling:
+def _all_disturbed(trials: Sequence[TrialRate]) -> str:
+    reasons = Counter(reason for rate in trials for reason in rate.disturbances)
+    # The commonest; of equally common ones the first by name, so that rows' order is no matter.
+    commonest = min(reasons, key=lambda reason: (-reasons[reason], reason))
+    which = "its only trial was" if len(trials) == 1 else f"all {len(trials)} trials were"
+    return f"{which} disturbed: {shown_long(commonest)}"
+
+
+def _missing(
+    subject: str, kernel: str | None, unit: Unit, reason: str, n_disturbed: int = 0
+) -> Ceiling:
     names = ["value", "low", "high", "stable", "source", *([] if kernel else ["kernel"])]
     return Ceiling(
         subject=subject,
@@ -220,6 +254,7 @@ def _missing(subject: str, kernel: str | None, unit: Unit, reason: str) -> Ceili
         high=None,
         n_blocks=0,
         trial_ids=(),
+        n_disturbed=n_disturbed,
         stable=None,
         source=None,
         unknown=dict.fromkeys(names, reason),

@@ -9,7 +9,7 @@ from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import capacity, relative
 from mansard.analytics.rates import TRIAL_ORDER, describe, unused_trials
 from mansard.analytics.results import Results
-from mansard.core.records import MachineIdentity, Manifest
+from mansard.core.records import MachineIdentity, Manifest, Record
 
 
 def machine_tables(results: Results) -> list[Table]:
@@ -57,7 +57,7 @@ def _rejections(results: Results) -> list[str]:
     ]
 
 
-def disturbed_table(results: Results) -> Table:
+def unstable_table(results: Results) -> Table:
     """The trials that stayed unstable; they are used, and their ceilings are marked."""
     labels = results.labels()
     rows = [
@@ -69,7 +69,7 @@ def disturbed_table(results: Results) -> Table:
             f"{row['n_rejected']}",
         ]
         for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
-        if row["stability"] == "unstable" or row["throttled"]
+        if row["stability"] == "unstable"
     ]
     return Table(
         caption="Trials that did not settle",
@@ -79,20 +79,20 @@ def disturbed_table(results: Results) -> Table:
     )
 
 
+def disturbed_table(results: Results) -> Table:
+    """The trials that something disturbed; they are kept and drawn, and in no ceiling."""
+    labels = results.labels()
+    rows = [
+        [shown(labels[row["run_id"]]), describe(row), shown_long("; ".join(row["disturbances"]))]
+        for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
+        if row["disturbances"]
+    ]
+    return Table("Trials that were disturbed", ("Mode", "Trial", "Disturbed by"), rows)
+
+
 def unused(results: Results) -> list[str]:
     """Trials that give no rate, one line each."""
     return list(unused_trials(results.dataset))
-
-
-def meter_facts(results: Results) -> list[str]:
-    """Which meters were read, which are missing and what to do about it."""
-    facts: dict[str, None] = {}
-    for manifest in results.dataset.manifests:
-        for meter in manifest.meters:
-            facts[f"{shown(meter)} was read. {shown(manifest.total_rule or '')}"] = None
-        for meter, what in manifest.meters_missing.items():
-            facts[f"{shown(meter)}: {shown_long(what)}"] = None
-    return list(facts)
 
 
 def _short_commit(manifest: Manifest) -> str:
@@ -154,6 +154,7 @@ def _machine_table(machine: MachineIdentity) -> Table:
     )
     memory = "unknown" if machine.memory_bytes is None else capacity(machine.memory_bytes)
     rows = [
+        *([["Simulated", "yes: a made-up board, no real one was touched"]] * machine.is_simulated),
         ["Processor", shown(machine.name)],
         ["Architecture", shown(machine.architecture)],
         ["CPUs in use", f"{len(machine.cpus)}"],
@@ -161,5 +162,33 @@ def _machine_table(machine: MachineIdentity) -> Table:
         ["Main memory", memory],
         ["System", f"{shown(machine.operating_system)}, kernel {shown(machine.kernel_release)}"],
         ["Accelerators seen", ", ".join(map(shown, machine.accelerators)) or "none"],
+        *_board_rows(machine),
     ]
-    return Table(caption="Machine", columns=("Property", "Value"), rows=rows)
+    caption = "Machine (simulated)" if machine.is_simulated else "Machine"
+    return Table(caption=caption, columns=("Property", "Value"), rows=rows)
+
+
+def _board_rows(machine: MachineIdentity) -> list[list[str]]:
+    """What a board says of itself, and the software that a GPU needs."""
+    board = machine.board
+    if board is None:
+        return [
+            [name, shown(value)]
+            for name, value in (("CUDA", machine.cuda), ("NVIDIA driver", machine.driver))
+            if value is not None
+        ]
+    names = {"module": "Module", "part_number": "Part number", "soc": "SoC"}
+    names |= {"l4t": "L4T", "jetpack": "JetPack"}
+    rows = [[names[field], _or_reason(board, field)] for field in names]
+    return [
+        *rows,
+        ["CUDA", _or_reason(machine, "cuda")],
+        ["NVIDIA driver", _or_reason(machine, "driver")],
+    ]
+
+
+def _or_reason(record: Record, field: str) -> str:
+    value = getattr(record, field)
+    if value is None:
+        return f"unknown: {shown_long(record.unknown[field])}"
+    return shown(str(value))

@@ -17,11 +17,13 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     machine: str
     mode: str
     label: str
+    source: Source
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
     ridges: tuple[Ridge, ...]
     n_trials: int
-    n_trials_disturbed: int
+    n_trials_disturbed: int  # kept, and in no ceiling
+    n_trials_unstable: int  # used, and marked
 
 
 class NetworkSummary(Record, frozen=True, kw_only=True):
@@ -74,11 +76,13 @@ def _mode(roof: Roofline, results: Results) -> ModeSummary:
         machine=roof.machine,
         mode=roof.mode,
         label=roof.label,
+        source=roof.source,
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
         ridges=roof.ridges(),
         n_trials=len(rates),
-        n_trials_disturbed=sum(rate.disturbed for rate in rates),
+        n_trials_disturbed=sum(bool(rate.disturbances) for rate in rates),
+        n_trials_unstable=sum(rate.unstable for rate in rates),
     )
 
 

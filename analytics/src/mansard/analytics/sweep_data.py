@@ -8,6 +8,7 @@ import polars as pl
 
 from mansard.analytics.chart_data import GIGA, Drawn, ceiling_text, in_giga, positive
 from mansard.analytics.levels import Level
+from mansard.analytics.names import shown_long
 from mansard.analytics.quantities import capacity, quantity
 from mansard.analytics.rates import TrialRate
 from mansard.analytics.roofline import Ceiling, Roofline
@@ -150,5 +151,11 @@ def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
         "low": in_giga(found.low),
         "high": in_giga(found.high),
         "interval": quantity(found.value, unit, found.low, found.high),
-        "trial": "unstable" if rate.disturbed else "stable",
+        "trial": _state(rate),
     }
+
+
+def _state(rate: TrialRate) -> str:
+    if rate.disturbances:
+        return f"disturbed, in no ceiling: {shown_long('; '.join(rate.disturbances))}"
+    return "unstable" if rate.unstable else "stable"

@@ -7,19 +7,28 @@ from typing import Annotated, Literal
 
 import typer
 
+ModelsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
+]
+ProfileOption = Annotated[
+    Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
+]
+
 
 def bench(
-    models: Annotated[
-        list[Path] | None,
-        typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
-    ] = None,
+    models: ModelsArgument = None,
     mode: Annotated[
         str | None,
-        typer.Option(help="Power modes: 1c, 2c, 1c,2c or all; all cores by default."),
+        typer.Option(
+            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
+            "machine. By default the machine as it is."
+        ),
     ] = None,
-    profile: Annotated[
-        Literal["quick", "full"], typer.Option(help="How many points and repetitions.")
-    ] = "quick",
+    pick: Annotated[
+        int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
+    ] = None,
+    profile: ProfileOption = "quick",
     runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)] = Path(
         "runs"
     ),
@@ -29,25 +38,33 @@ def bench(
     dim: Annotated[
         list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
+    ] = False,
+    board: Annotated[
+        Path, typer.Option(help="Folder of a simulated board.", readable=False)
+    ] = Path("/"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Measure this machine, score the networks, and write one self-contained report.
 
-    What was measured before is not measured again; an interrupted run resumes.
+    What was measured before is not measured again; an interrupted run resumes. Power modes
+    are set, locked, and put back as they were found.
     """
+    from mansard.cli.benching import BenchRequest, run_bench
     from mansard.cli.given_options import parse_dimensions
-    from mansard.cli.measuring import measure_modes
-    from mansard.cli.reporting import report_runs
-    from mansard.cli.workload import score_workload, write_scores
-    from mansard.core.files import make_folder
-    from mansard.core.power_mode import parse_modes
-    from mansard.device.identity import identify
 
-    # Everything that can be wrong with the request is found before minutes of measuring.
-    machine = identify()
-    modes = parse_modes(mode, len(machine.cpus))
-    scores = score_workload(models or [], batch or [1, 8], parse_dimensions(dim or []))
-    make_folder(runs)
-    write_scores(runs, scores)
-    run_ids = measure_modes(machine, modes, profile, runs)
-    report_runs(runs, runs / "report.html", as_json=as_json, run_ids=run_ids)
+    run_bench(
+        BenchRequest(
+            models=tuple(models or ()),
+            mode=mode,
+            pick=pick,
+            profile=profile,
+            runs=runs,
+            batches=tuple(batch or (1, 8)),
+            dims=parse_dimensions(dim or []),
+            is_dry_run=dry_run,
+            root=board,
+            as_json=as_json,
+        )
+    )

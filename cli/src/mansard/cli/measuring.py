@@ -1,38 +1,104 @@
-"""Running the plan of each power mode, with progress."""
+"""Running the plan of each power mode, with progress; the machine is put back afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mansard.cli.console import Progress, note, show_progress
+from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.text import printable
 
 if TYPE_CHECKING:
+    from mansard.device.hold import Hold
+    from mansard.device.meters.meter import Meters
+    from mansard.microbench.plan import Plan
     from mansard.microbench.runner import Outcome, SweepState
+
+_LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
+
+
+class ModePlan(msgspec.Struct, frozen=True):
+    """What is to be measured in one mode, and how many of its trials are missing."""
+
+    plan: Plan
+    n_missing: int
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The runs of a sweep, and the modes that could not be measured."""
+
+    run_ids: frozenset[str]
+    failed: tuple[str, ...]
+
+
+def plan_modes(
+    machine: MachineIdentity, modes: Sequence[PowerMode], profile: str, runs: Path
+) -> list[ModePlan]:
+    """The plan of each mode, in their order; raises UsageError."""
+    from mansard.microbench.plan import make_plan
+    from mansard.microbench.runner import count_missing
+
+    plans = [make_plan(machine, mode, profile) for mode in modes]
+    return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
 
 
 def measure_modes(
-    machine: MachineIdentity, modes: Sequence[PowerMode], profile: str, runs: Path
-) -> set[str]:
-    """Measure what ``runs`` does not hold yet of every mode; returns the ids of their runs."""
+    plans: Sequence[ModePlan], machine: MachineIdentity, runs: Path, root: Path
+) -> Measured:
+    """Measure what ``runs`` does not hold yet of every mode, and put the machine back."""
+    from mansard.device.hold import hold_machine
     from mansard.device.meters.meter import find_meters
-    from mansard.microbench.plan import make_plan
-    from mansard.microbench.runner import count_missing, run_plan
 
-    meters = find_meters()
-    plans = [make_plan(machine, mode, profile) for mode in modes]
-    missing = [count_missing(plan, runs) for plan in plans]
-    run_ids = set()
-    for number, plan in enumerate(plans):
-        with show_progress(f"Measuring {plan.mode.name}") as progress:
-            show = partial(_show, progress, sum(missing[number + 1 :]))
-            outcome = run_plan(plan, runs, meters=meters, on_progress=show)
-        run_ids.add(outcome.run_id)
-        _say_what_happened(plan.mode.name, outcome)
-    return run_ids
+    run_ids, failed = set(), []
+    with ExitStack() as stack:
+        hold = None
+        if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
+            hold = stack.enter_context(hold_machine(root))
+        meters = find_meters(root, machine)
+        for number, each in enumerate(plans):
+            n_later = sum(later.n_missing for later in plans[number + 1 :])
+            try:
+                run_ids.add(_measure_mode(each, hold, meters, runs, root, n_later))
+            except (DeviceError, UsageError) as error:
+                if len(plans) == 1:
+                    raise
+                failed.append(each.plan.mode.name)
+                note(f"{each.plan.mode.name}: left out: {error}")
+    return Measured(frozenset(run_ids), tuple(failed))
+
+
+def needs_setting(mode: PowerMode) -> bool:
+    """Whether measuring in ``mode`` changes a setting of the machine."""
+    return mode.kind not in _LEFT_ALONE or mode.cpu_hz is not None
+
+
+def _measure_mode(
+    each: ModePlan, hold: Hold | None, meters: Meters, runs: Path, root: Path, n_later: int
+) -> str:
+    from mansard.microbench.runner import run_plan
+
+    mode = each.plan.mode
+    read_back = None
+    if hold is not None and each.n_missing and needs_setting(mode):
+        read_back = hold.set(mode)
+    with show_progress(f"Measuring {printable(mode.name)}") as progress:
+        outcome = run_plan(
+            each.plan,
+            runs,
+            meters=meters,
+            root=root,
+            read_back=read_back,
+            on_progress=partial(_show, progress, n_later),
+        )
+    _say_what_happened(mode.name, outcome)
+    return outcome.run_id
 
 
 def _show(progress: Progress, n_later: int, state: SweepState) -> None:

@@ -1,25 +1,49 @@
-"""Power modes: the settings of a machine under which a measurement holds."""
+"""Power modes: the settings of a machine under which a measurement holds, and their names."""
 
 from __future__ import annotations
 
 import re
 
+import msgspec
+
 from mansard.core.errors import UsageError
+from mansard.core.frequency import Frequency, format_frequency, parse_frequency
 from mansard.core.records import PowerMode
 
 _CORE_COUNT = re.compile(r"([1-9][0-9]{0,3})c")
 _GOVERNED = "left to the system's governor; Mansard does not set it on a plain machine"
+_NOT_MEASURED = "the CPU is measured"
+
+# What may be set, in the order of a custom mode's name.
+CLOCKS = ("gpu", "emc", "cpu", "dla")
+_NAME_PART = re.compile(rf"({'|'.join(CLOCKS)})([0-9]+[kMG]?Hz)")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants set; what is None stays as it is."""
+
+    gpu: Frequency | None = None
+    emc: Frequency | None = None
+    cpu: Frequency | None = None
+    dla: Frequency | None = None
+    n_cpus: int | None = None
 
 
 def core_count_mode(n_cpus: int) -> PowerMode:
     """The mode of a plain machine that uses ``n_cpus`` cores and leaves clocks alone."""
+    clocks = dict.fromkeys(("cpu_hz", "gpu_hz", "memory_hz", "dla_hz"), _GOVERNED)
     return PowerMode(
         name=f"{n_cpus}c",
+        kind="cores",
         n_cpus=n_cpus,
+        clusters=(),
         cpu_hz=None,
         gpu_hz=None,
         memory_hz=None,
-        unknown={"cpu_hz": _GOVERNED, "gpu_hz": _GOVERNED, "memory_hz": _GOVERNED},
+        dla_hz=None,
+        n_sms=None,
+        power_limit_w=None,
+        unknown={**clocks, "n_sms": _NOT_MEASURED, "power_limit_w": _NOT_MEASURED},
     )
 
 
@@ -45,3 +69,38 @@ def _parse_core_count(name: str, n_cpus: int) -> PowerMode:
             fix=f"this machine has 1c to {n_cpus}c, or 'all' for every one",
         )
     return core_count_mode(int(match[1]))
+
+
+def custom_name(
+    n_cpus: int,
+    *,
+    gpu_hz: float | None = None,
+    emc_hz: float | None = None,
+    cpu_hz: float | None = None,
+    dla_hz: float | None = None,
+) -> str:
+    """The name of a mode that was set clock by clock: ``gpu612MHz_emc2133MHz_cpu1190MHz_4c``.
+
+    A clock that is not known is left out.
+    """
+    clocks = zip(CLOCKS, (gpu_hz, emc_hz, cpu_hz, dla_hz), strict=True)
+    parts = [f"{key}{format_frequency(hz)}" for key, hz in clocks if hz is not None]
+    return "_".join([*parts, f"{n_cpus}c"])
+
+
+def parse_custom_name(name: str) -> Settings | None:
+    """The settings that ``custom_name`` made a name of; None where it is no such name."""
+    *clocks, cores = name.split("_")
+    match = _CORE_COUNT.fullmatch(cores)
+    if match is None:
+        return None
+    wanted: dict[str, Frequency] = {}
+    for part in clocks:
+        clock = _NAME_PART.fullmatch(part)
+        if clock is None or clock[1] in wanted:
+            return None
+        try:
+            wanted[clock[1]] = parse_frequency(clock[2])
+        except UsageError:
+            return None
+    return Settings(n_cpus=int(match[1]), **wanted)

@@ -1,15 +1,113 @@
-"""The machine's own files, under a root that tests can replace by a folder.
+"""The machine's own files and tools, under a root that tests can replace by a folder.
 
-Every reader of ``/proc`` and ``/sys`` goes through here: with another root the
-same code reads a recorded tree.
+Every reader and writer of ``/proc`` and ``/sys`` goes through here, and so does every
+tool of the board: with another root the same code works on a simulated board.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from pathlib import Path
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from mansard.core.errors import DeviceError, InputError
 
 SYSTEM_ROOT = Path("/")
+_TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How a tool ended and what it printed, both streams together."""
+
+    exit_code: int
+    output: str
+
+
+def below(root: Path, path: str) -> Path:
+    """Where the board's absolute ``path`` lies under ``root``; raises InputError.
+
+    Only paths under /sys and /proc without ".." are taken: a configuration file must not
+    lead a privileged program to other files.
+    """
+    parts = PurePosixPath(path).parts
+    if len(parts) < 3 or parts[0] != "/" or parts[1] not in {"sys", "proc"} or ".." in parts:
+        raise InputError("is not a path below /sys or /proc", where=path)
+    return root.joinpath(*parts[1:])
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a setting into a system file; raises DeviceError that says what would allow it.
+
+    The file is never created: one that is missing is a setting this kernel does not have.
+    """
+    try:
+        # As "echo value > file" does, but for creating it.
+        handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(handle, text.encode())
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise DeviceError(
+            f"cannot write {text!r}: {(error.strerror or str(error)).lower()}",
+            where=str(path),
+            fix=_remedy(error),
+        ) from error
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return "run as root (sudo), on the board itself rather than in a container"
+    if error.errno == errno.ENOENT:
+        return "this kernel has no such setting, or the core it belongs to is off"
+    if error.errno in {errno.EINVAL, errno.ERANGE}:
+        return "the kernel refuses this value"
+    return "look at the kernel's messages with dmesg"
+
+
+def find_tool(root: Path, name: str) -> Path | None:
+    """The board's own ``name`` (nvpmodel, tegrastats, jetson_clocks); None if it has none."""
+    for folder in _TOOL_FOLDERS:
+        path = root / folder / name
+        if os.access(path, os.X_OK) and path.is_file():
+            return path
+    return None
+
+
+def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: float = 30) -> Finished:
+    """Run a tool to its end, ``answer`` on its stdin; raises DeviceError.
+
+    It gets a session of its own, so that a Ctrl-C for us does not stop it half way.
+    """
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            input=answer,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DeviceError(
+            f"did not answer within {timeout_s:g} s",
+            where=str(command[0]),
+            fix="run it by hand to see what it waits for",
+        ) from error
+    except OSError as error:
+        raise DeviceError(
+            f"cannot be run: {(error.strerror or str(error)).lower()}",
+            where=str(command[0]),
+            fix="check that it is there and that you may run it",
+        ) from error
+    return Finished(done.returncode, done.stdout)
 
 
 def read_text(path: Path) -> str | None:

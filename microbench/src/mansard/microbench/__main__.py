@@ -1,6 +1,7 @@
 """``python -m mansard.microbench plan.json``: a plan goes in, progress comes out as JSON lines.
 
-This is what runs on a board, in a container: it needs numpy, numba and msgspec alone.
+This is what runs on a board, in a container: it needs numpy, numba and msgspec alone. It
+measures in the power mode that it finds; setting modes is the host's, which puts them back.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
@@ -14,10 +15,11 @@ import msgspec
 
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.power_mode import parse_modes
 from mansard.core.signals import turn_signals_into_interrupts
+from mansard.device.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
+from mansard.device.system import SYSTEM_ROOT
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.protocol import PROTOCOLS
 from mansard.microbench.runner import SweepState, run_plan
@@ -54,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write_plan(path: Path, mode: str, profile: str) -> None:
     machine = identify()
-    modes = parse_modes(mode, len(machine.cpus))
+    modes = choose_modes(mode, SYSTEM_ROOT, machine)
     if len(modes) != 1:
         raise UsageError("a plan has one power mode", fix="write one plan for each mode")
     write_document(path, make_plan(machine, modes[0], profile))
@@ -62,7 +64,8 @@ def _write_plan(path: Path, mode: str, profile: str) -> None:
 
 def _run(path: Path, runs: Path) -> None:
     plan = read_document(path, Plan)
-    outcome = run_plan(plan, runs, meters=find_meters(), on_progress=_print_state)
+    meters = find_meters(SYSTEM_ROOT, plan.machine)
+    outcome = run_plan(plan, runs, meters=meters, on_progress=_print_state)
     _print({"run": outcome.run_id, "measured": outcome.n_measured, "resumed": outcome.n_resumed})
 
 

@@ -9,14 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.power_mode import core_count_mode
-from mansard.core.records import Manifest
-from mansard.device.meters.energy import window_energy
-from mansard.device.meters.meter import Meter, Meters
-from mansard.device.meters.sampler import Sampler
+from mansard.core.records import EnergyWindow, Manifest, PowerMode
+from mansard.device.meters.meter import Meters
 from mansard.microbench.plan import Plan
 
-IDLE_WINDOW_S = 2.0  # of RAPL's 1 ms updates: 2000 of them, well under 1 % of a step's error
 _RUNNING = "the run has not finished yet, or was interrupted"
 
 
@@ -25,22 +21,21 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def new_manifest(plan: Plan, meters: Meters) -> Manifest:
-    """The manifest of a run that starts now; measures the idle power where it can."""
+def new_manifest(plan: Plan, meters: Meters, read_back: PowerMode) -> Manifest:
+    """The manifest of a run that starts now, in the mode that was ``read_back``."""
     commit = _commit()
-    idle_power_w = _idle_power_w(meters.found)
-    rules = [meter.total_rule for meter in meters.found if meter.total_rule]
     unknown = {
         "image_digest": "measured on the machine itself, not in a container",
         "finished_utc": _RUNNING,
         "finished_monotonic_s": _RUNNING,
+        "idle": "no meter" if not meters.found else _RUNNING,
     }
     if commit is None:
         unknown["commit"] = "not run from a git checkout"
-    if idle_power_w is None:
-        unknown["idle_power_w"] = "no meter"
-    if not rules:
-        unknown["total_rule"] = "no meter"
+    total = meters.total
+    if total is None:
+        reason = meters.why_no_total
+        unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), reason)
     return Manifest(
         run_id=plan.run_id,
         tool_version=plan.versions["mansard"],
@@ -48,15 +43,16 @@ def new_manifest(plan: Plan, meters: Meters) -> Manifest:
         versions=plan.versions,
         machine=plan.machine,
         mode_requested=plan.mode,
-        # On a plain machine the mode is the number of pinned threads, one on each CPU.
-        mode_read_back=core_count_mode(len(plan.cpus)),
+        mode_read_back=read_back,
         plan_hash=plan.plan_hash,
         profile=plan.profile,
         n_trials=len(plan.trials),
         meters=tuple(meter.name for meter in meters.found),
         meters_missing=meters.missing,
-        total_rule="; ".join(rules) if rules else None,
-        idle_power_w=idle_power_w,
+        total_rails=None if total is None else total.rails,
+        total_rule=None if total is None else total.rule,
+        boundary=None if total is None else total.boundary,
+        idle=None,
         image_digest=None,
         seed=plan.seed,
         started_utc=utc_now(),
@@ -88,15 +84,17 @@ def finished(manifest: Manifest, *, resumed: bool) -> Manifest:
     )
 
 
-def _idle_power_w(meters: tuple[Meter, ...]) -> float | None:
-    if not meters:
-        return None
-    with Sampler(meters) as sampler:
-        start_s = time.monotonic()
-        time.sleep(IDLE_WINDOW_S)
-        end_s = time.monotonic()
-    rails = window_energy(sampler.samples, start_s, end_s)
-    return sum(rail.energy_j / rail.window_s for rail in rails)
+def with_idle(manifest: Manifest, window: EnergyWindow) -> Manifest:
+    """The same manifest with one more idle window."""
+    unknown = {name: reason for name, reason in manifest.unknown.items() if name != "idle"}
+    return msgspec.structs.replace(manifest, idle=(*(manifest.idle or ()), window), unknown=unknown)
+
+
+def without_idle(manifest: Manifest, reason: str) -> Manifest:
+    """The same manifest with the reason why idle power could not be measured."""
+    if manifest.idle is not None:
+        return manifest
+    return msgspec.structs.replace(manifest, unknown={**manifest.unknown, "idle": reason})
 
 
 def _commit() -> str | None:

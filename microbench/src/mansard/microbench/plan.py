@@ -20,7 +20,9 @@ from mansard.microbench.working_sets import (
 )
 
 STREAM_PRECISION = "fp32"  # a load moves bytes; the type of its elements does not matter
-POINTS_PER_OCTAVE = {"quick": 1, "full": 4}
+POINTS_PER_OCTAVE = {"brief": 0, "quick": 1, "full": 4}  # 0: one working set a memory level
+BRIEF_FMA = (1, 16, 256)  # bound by memory, near the ridge, bound by compute
+BRIEF_STREAMS = ("read", "triad")
 SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing
 
 
@@ -58,7 +60,7 @@ class TrialSpec(Record, frozen=True, kw_only=True):
 class Plan(Record, frozen=True, kw_only=True):
     """Everything a run needs to know, and all that can change its result."""
 
-    schema: ClassVar[Schema] = Schema("plan", 1)
+    schema: ClassVar[Schema] = Schema("plan", 2)
 
     profile: Profile
     machine: MachineIdentity
@@ -93,15 +95,15 @@ class Plan(Record, frozen=True, kw_only=True):
 
 
 def make_plan(machine: MachineIdentity, mode: PowerMode, profile: str) -> Plan:
-    """The plan of one mode of a plain machine; raises UsageError for an unknown profile.
+    """The plan of one mode of a machine; raises UsageError for an unknown profile.
 
     Trials come in a random but repeatable order, so that a machine that warms up
     or slows down in the middle does not bend a curve.
     """
     if profile not in PROTOCOLS:
         raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
-    cpus = machine.cpus[: mode.n_cpus]
-    trials = [*_fma_trials(machine, cpus), *_stream_trials(machine, cpus, profile)]
+    cpus = _cpus(machine, mode)
+    trials = [*_fma_trials(machine, cpus, profile), *_stream_trials(machine, cpus, profile)]
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
     return Plan(
         profile=profile,  # type: ignore[arg-type]  # checked above
@@ -115,7 +117,21 @@ def make_plan(machine: MachineIdentity, mode: PowerMode, profile: str) -> Plan:
     )
 
 
-def _fma_trials(machine: MachineIdentity, cpus: tuple[int, ...]) -> list[TrialSpec]:
+def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
+    """The CPUs to measure on: those of the machine that the mode leaves on."""
+    if not mode.clusters:
+        return machine.cpus[: mode.n_cpus]
+    on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
+    cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
+    if not cpus:
+        raise UsageError(
+            f"power mode {mode.name!r} leaves no CPU on that this process may use",
+            fix="run without taskset or a smaller cpuset",
+        )
+    return cpus
+
+
+def _fma_trials(machine: MachineIdentity, cpus: tuple[int, ...], profile: str) -> list[TrialSpec]:
     working_set_bytes = fma_working_set(machine, cpus)
     return [
         TrialSpec(
@@ -127,7 +143,7 @@ def _fma_trials(machine: MachineIdentity, cpus: tuple[int, ...]) -> list[TrialSp
             unknown={"stores": "the fma kernel stores in one way only"},
         )
         for precision in ("fp32", "fp64")
-        for n_fma in FMA_PER_ELEMENT
+        for n_fma in (BRIEF_FMA if profile == "brief" else FMA_PER_ELEMENT)
     ]
 
 
@@ -139,7 +155,9 @@ def _stream_trials(
     trials = []
     for size in stream_working_sets(machine, cpus, POINTS_PER_OCTAVE[profile]):
         for kernel in CATALOG:
-            if kernel.family != "stream":
+            if kernel.family != "stream" or (
+                profile == "brief" and kernel.name not in BRIEF_STREAMS
+            ):
                 continue
             stores = choose_stores(size, last_cache_bytes) if kernel.has_stores else None
             unknown = {"fma_per_element": "a stream has no chain of FMA"}

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mansard.core.records import Record
 
-Profile = Literal["quick", "full"]
+Profile = Literal["brief", "quick", "full"]
 
 
 class Protocol(Record, frozen=True, kw_only=True):
@@ -20,13 +20,42 @@ class Protocol(Record, frozen=True, kw_only=True):
     fma_interval: float  # stop when the block medians are known to this
     stream_interval: float
     time_cap_s: float  # of one trial; what is not stable by then is reported as unstable
+    # Where there is a meter, the kernel then runs without pause:
+    n_energy_windows: int
+    energy_window_s: float  # at least
+    n_changed_min: int  # values that the sensor must change to in a window
+    energy_window_cap_s: float  # a window that has not seen them by then has no energy
+    settle_s: float  # stretches of this length, until the power of two in a row agrees
+    settle_change: float  # to this, relative
+    settle_cap_s: float
+    idle_s: float  # of each idle window: before the first trial, half way, after the last
 
 
 # The minima, the CPU share and the intervals are the protocol for shared machines that was
 # found to bring medians from up to 34 % down to 3 to 9 % of the truth. A sample of 2 ms is
 # long against the clock (tens of ns) and short against a scheduler's time slice (3 to 10 ms).
+# The energy windows of "full" are the protocol for boards: 5 of at least 2 s and 20 changed
+# values, once the power has settled to 0.5 %. "quick" and "brief" take what still gives 20 values
+# of a sensor that changes ten times a second.
 PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
     {
+        "brief": Protocol(
+            n_accepted_min=40,
+            n_blocks_min=8,
+            sample_s=0.002,
+            cpu_share_min=0.98,
+            fma_interval=0.02,
+            stream_interval=0.05,
+            time_cap_s=0.6,
+            n_energy_windows=1,
+            energy_window_s=0.3,
+            n_changed_min=20,
+            energy_window_cap_s=2.5,
+            settle_s=0.1,
+            settle_change=0.05,
+            settle_cap_s=0.4,
+            idle_s=1.0,
+        ),
         "quick": Protocol(
             n_accepted_min=80,
             n_blocks_min=8,
@@ -35,6 +64,14 @@ PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
             fma_interval=0.01,
             stream_interval=0.03,
             time_cap_s=1.5,
+            n_energy_windows=1,
+            energy_window_s=0.5,
+            n_changed_min=20,
+            energy_window_cap_s=3.0,
+            settle_s=0.2,
+            settle_change=0.02,
+            settle_cap_s=1.0,
+            idle_s=2.0,
         ),
         "full": Protocol(
             n_accepted_min=200,
@@ -44,6 +81,14 @@ PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
             fma_interval=0.005,
             stream_interval=0.015,
             time_cap_s=8.0,
+            n_energy_windows=5,
+            energy_window_s=2.0,
+            n_changed_min=20,
+            energy_window_cap_s=6.0,
+            settle_s=1.0,
+            settle_change=0.005,
+            settle_cap_s=10.0,
+            idle_s=10.0,
         ),
     }
 )

@@ -11,16 +11,15 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.documents import read_document, write_document
-from mansard.core.errors import DeviceError, SchemaError
+from mansard.core.errors import DeviceError, MeasurementError, SchemaError
 from mansard.core.files import make_folder
 from mansard.core.jsonl import RowWriter, read_rows
-from mansard.core.records import Manifest, PowerSample, Trial
-from mansard.device.meters.meter import Meters
-from mansard.microbench.manifest import finished, new_manifest
+from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
+from mansard.device.meters.meter import NO_METERS, Meters
+from mansard.device.system import SYSTEM_ROOT
+from mansard.microbench.manifest import finished, new_manifest, with_idle, without_idle
 from mansard.microbench.plan import Plan, TrialSpec
 from mansard.microbench.trial import Instruments, Sampling, make_trial, sample_on_cpu
-
-NO_METERS = Meters((), {})
 
 
 class SweepState(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +46,15 @@ def run_plan(
     runs: Path,
     *,
     meters: Meters = NO_METERS,
+    root: Path = SYSTEM_ROOT,
+    read_back: PowerMode | None = None,
     sampling: Sampling = sample_on_cpu,
     on_progress: Callable[[SweepState], None] | None = None,
 ) -> Outcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
 
-    A trial's row is synced to disk before the next trial starts, so a run that is
+    ``read_back`` is the power mode that the machine is in; the plan's where nothing was
+    set. A trial's row is synced to disk before the next trial starts, so a run that is
     killed resumes after its last finished trial. Raises StorageError, SchemaError
     (the folder holds another version's rows) or DeviceError (CPUs are not ours).
     """
@@ -62,15 +64,21 @@ def run_plan(
     with RowWriter(folder / "trials.jsonl", Trial) as trials:
         done = _finished_trials(folder, plan, run_id)
         missing = [spec for spec in plan.trials if spec.trial_id not in done]
-        manifest = _open_manifest(folder, plan, meters)
+        mode = read_back or plan.mode
+        manifest = _open_manifest(folder, plan, meters, mode)
         with ExitStack() as stack:
-            instruments = _open_instruments(folder, meters if missing else NO_METERS, stack)
+            writer = _open_samples(folder, meters, stack) if missing else None
+            instruments = Instruments(root, mode, meters, writer)
             start_s = time.monotonic()
             report = on_progress or _say_nothing
             for number, spec in enumerate(missing):
+                # Idle in brackets: before the first trial, half way, and after the last.
+                if number in {0, (len(missing) + 1) // 2}:
+                    manifest = _measure_idle(folder, manifest, instruments, plan)
                 report(_state(plan, len(missing), number, start_s, spec))
                 trials.append(make_trial(spec, plan, run_id, instruments, sampling))
             if missing:
+                manifest = _measure_idle(folder, manifest, instruments, plan)
                 report(_state(plan, len(missing), len(missing), start_s, None))
         _finish_manifest(folder, manifest, resumed=bool(done))
         return Outcome(
@@ -90,11 +98,25 @@ def count_missing(plan: Plan, runs: Path) -> int:
     return len(plan.trials) - len(_finished_trials(folder, plan, plan.run_id))
 
 
-def _open_instruments(folder: Path, meters: Meters, stack: ExitStack) -> Instruments:
+def _open_samples(folder: Path, meters: Meters, stack: ExitStack) -> RowWriter[PowerSample] | None:
     if not meters.found:
-        return Instruments((), None)
-    writer = RowWriter(folder / "samples.jsonl", PowerSample)
-    return Instruments(meters.found, stack.enter_context(writer))
+        return None
+    return stack.enter_context(RowWriter(folder / "samples.jsonl", PowerSample))
+
+
+def _measure_idle(
+    folder: Path, manifest: Manifest, instruments: Instruments, plan: Plan
+) -> Manifest:
+    """The manifest with one more idle window, on disk; unchanged where there is no meter."""
+    metering = instruments.metering(plan)
+    if metering is None:
+        return manifest
+    try:
+        manifest = with_idle(manifest, metering.idle())
+    except (DeviceError, MeasurementError) as error:
+        manifest = without_idle(manifest, str(error))
+    write_document(folder / "manifest.json", manifest)
+    return manifest
 
 
 def _check_cpus(plan: Plan) -> None:
@@ -134,12 +156,12 @@ def _state(
     )
 
 
-def _open_manifest(folder: Path, plan: Plan, meters: Meters) -> Manifest:
+def _open_manifest(folder: Path, plan: Plan, meters: Meters, mode: PowerMode) -> Manifest:
     """The manifest of an earlier start of this run, or a new one."""
     path = folder / "manifest.json"
     if path.exists():
         return read_document(path, Manifest)
-    manifest = new_manifest(plan, meters)
+    manifest = new_manifest(plan, meters, mode)
     write_document(path, manifest)
     return manifest
 

@@ -15,6 +15,7 @@ from typing import Literal
 from mansard.core.errors import MeasurementError
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.metering import UNMETERED, Metered, Metering
 from mansard.microbench.protocol import Protocol
 from mansard.microbench.raw_samples import RawSample, SampleSource, rejection
 from mansard.microbench.stability import block_medians, relative_half_width
@@ -44,9 +45,9 @@ class Samples:
     stability: Literal["stable", "unstable"]
     stability_interval: float | None  # relative half width of the interval of block medians
     stability_reason: str | None  # None when stable
-    windows_s: tuple[tuple[float, float], ...]  # of each block, on the monotonic clock
     interrupted: bool  # told to stop before the protocol was through
     vector_bytes: int | None = None  # of the variant that ran, where there are several
+    energy: Metered = UNMETERED
 
 
 @dataclass
@@ -55,25 +56,19 @@ class _Collected:
     block: list[int] = field(default_factory=list)
     rejected_s: list[float] = field(default_factory=list)
     rejected_reason: list[str] = field(default_factory=list)
-    windows_s: list[tuple[float, float]] = field(default_factory=list)
+    n_blocks: int = 0
 
     def add(self, raw: list[RawSample], repetitions: int, cpu_share_min: float) -> None:
-        number = len(self.windows_s)
         for sample in raw:
             seconds_s = sample.duration_s / repetitions
             reason = rejection(sample, cpu_share_min)
             if reason is None:
                 self.seconds_s.append(seconds_s)
-                self.block.append(number)
+                self.block.append(self.n_blocks)
             else:
                 self.rejected_s.append(seconds_s)
                 self.rejected_reason.append(reason)
-        if raw:
-            self.windows_s.append((raw[0].started_s, raw[-1].started_s + raw[-1].duration_s))
-
-
-def _no_meter() -> None:
-    """Nothing is read at the edges of blocks."""
+        self.n_blocks += 1
 
 
 def sample_case(
@@ -82,14 +77,15 @@ def sample_case(
     protocol: Protocol,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
-    at_edge: Callable[[], None] = _no_meter,
+    metering: Metering | None = None,
 ) -> Samples:
     """Measure ``case`` with one pinned thread on each of ``cpus``.
 
     The case's working set is that of one thread. Of a kernel's variants, the fastest in
-    a short race is measured. ``at_edge`` is called right before and right after each
-    block, to read meters: between blocks the machine rests. Raises UsageError for a case
-    its kernel does not have, MeasurementError where it cannot be run at all.
+    a short race is measured. Meters are read afterwards, while the kernel runs on without
+    pause: reading them would disturb the samples, and the pauses between these the power.
+    Raises UsageError for a case its kernel does not have, MeasurementError where it cannot
+    be run at all.
     """
     from mansard.microbench.cpu_source import CpuSource
 
@@ -98,8 +94,11 @@ def sample_case(
     with CpuSource(case, cpus) as source:
         repetitions = calibrate(source, protocol.sample_s, should_stop)
         ran = source.choose_variant(repetitions, should_stop)
-        samples = collect(source, protocol, interval, should_stop, clock, at_edge)
-    return replace(samples, vector_bytes=ran.vector_bytes)
+        samples = collect(source, protocol, interval, should_stop, clock)
+        energy = UNMETERED
+        if metering is not None and not should_stop():
+            energy = metering.run(source, samples.repetitions_per_sample, should_stop)
+    return replace(samples, vector_bytes=ran.vector_bytes, energy=energy)
 
 
 def collect(
@@ -108,7 +107,6 @@ def collect(
     interval_max: float,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
-    at_edge: Callable[[], None] = _no_meter,
 ) -> Samples:
     """Calibrate, warm up, and take blocks until they agree or the time is up."""
     deadline_s = clock.now_s() + protocol.time_cap_s
@@ -120,9 +118,7 @@ def collect(
     interval = None
     while problem is not None and not should_stop():
         # The first sample of a block finds caches and clocks as the pause left them.
-        at_edge()
         raw = source.take(per_block + 1, repetitions, should_stop)[1:]
-        at_edge()
         collected.add(raw, repetitions, protocol.cpu_share_min)
         medians = block_medians(collected.seconds_s, collected.block)
         interval = relative_half_width(medians)
@@ -140,7 +136,6 @@ def collect(
         stability="stable" if problem is None else "unstable",
         stability_interval=interval,
         stability_reason=problem,
-        windows_s=tuple(collected.windows_s),
         interrupted=problem is not None and should_stop(),
     )
 

@@ -5,41 +5,48 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.jsonl import RowWriter
-from mansard.core.records import PowerSample, RailEnergy, Trial
-from mansard.device.meters.energy import windows_energy
-from mansard.device.meters.meter import Meter
-from mansard.device.meters.sampler import Sampler
-from mansard.device.state import MachineState, read_state
+from mansard.core.records import PowerMode, PowerSample, Trial
+from mansard.device.conditions import Watch, disturbances
+from mansard.device.meters.meter import Meters
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.manifest import utc_now
+from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec
 
 if TYPE_CHECKING:
     from mansard.microbench.sampling import Samples
 
-# The trial, its plan, and what to call at the edges of blocks to have the meters read.
-Sampling: TypeAlias = Callable[[TrialSpec, Plan, Callable[[], None]], "Samples"]
+# The trial, its plan, and what meters it.
+Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], "Samples"]
 
 
 class Instruments(msgspec.Struct, frozen=True):
-    """What a trial is metered with, and where raw power samples are kept."""
+    """What a trial is watched and metered with, and where raw power samples are kept."""
 
-    meters: tuple[Meter, ...]
+    root: Path
+    mode: PowerMode  # as it was read back
+    meters: Meters
     samples: RowWriter[PowerSample] | None
 
+    def metering(self, plan: Plan) -> Metering | None:
+        """The meters, set up as the plan's protocol wants them; None where there are none."""
+        if self.samples is None:
+            return None
+        return Metering(self.meters, plan.protocol, self.samples.append)
 
-def sample_on_cpu(spec: TrialSpec, plan: Plan, at_edge: Callable[[], None]) -> Samples:
+
+def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     """Samples of the real kernel on pinned threads of this machine."""
     from mansard.microbench.sampling import sample_case
 
     case = spec.case(len(plan.cpus))
-    return sample_case(case, plan.cpus, plan.protocol, at_edge=at_edge)
+    return sample_case(case, plan.cpus, plan.protocol, metering=metering)
 
 
 def make_trial(
@@ -47,22 +54,15 @@ def make_trial(
 ) -> Trial:
     """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
     started_utc = utc_now()
-    before = read_state(plan.cpus)
-    with Sampler(instruments.meters) as sampler:
-        start_s = time.monotonic()
-        samples = sampling(spec, plan, sampler.read)
-        end_s = time.monotonic()
-    after = read_state(plan.cpus)
-    energy, why_no_energy = _energy(sampler, instruments, samples)
-    unknown = _reasons(spec, samples, before, after)
-    if why_no_energy is not None:
-        unknown["energy"] = why_no_energy
+    start_s = time.monotonic()
+    with Watch(instruments.root, plan.cpus) as watch:
+        samples = sampling(spec, plan, instruments.metering(plan))
     kernel = find_kernel(spec.kernel)
     case = replace(spec.case(len(plan.cpus)), vector_bytes=samples.vector_bytes)
     return Trial(
         run_id=run_id,
         trial_id=spec.trial_id,
-        source="measured",
+        source="simulated" if plan.machine.is_simulated else "measured",
         kernel=kernel.name,
         family=kernel.family,
         backend="numba-cpu",
@@ -80,54 +80,22 @@ def make_trial(
         rejected_reason=samples.rejected_reason,
         stability=samples.stability,
         stability_interval=samples.stability_interval,
-        energy=energy,
-        clock_before_hz=before.clock_hz,
-        clock_after_hz=after.clock_hz,
-        temperature_before_c=before.temperature_c,
-        temperature_after_c=after.temperature_c,
-        throttled=_throttled(before, after),
+        energy=samples.energy.windows,
+        conditions=watch.conditions,
+        disturbances=disturbances(watch.conditions, instruments.mode),
         source_hash=kernel.source_hash,
         started_utc=started_utc,
-        duration_s=end_s - start_s,
-        unknown=unknown,
+        duration_s=time.monotonic() - start_s,
+        unknown=_reasons(spec, samples),
     )
 
 
-def _energy(
-    sampler: Sampler, instruments: Instruments, taken: Samples
-) -> tuple[tuple[RailEnergy, ...] | None, str | None]:
-    """Energy over all blocks, the pauses between them left out, or why there is none."""
-    if not instruments.meters:
-        return None, "no meter; the manifest says what is missing"
-    try:
-        readings = sampler.samples
-        if instruments.samples is not None:
-            for reading in readings:
-                instruments.samples.append(reading)
-        return windows_energy(readings, taken.windows_s), None
-    except (DeviceError, MeasurementError) as error:
-        return None, str(error)
-
-
-def _throttled(before: MachineState, after: MachineState) -> bool | None:
-    if before.throttle_count is None or after.throttle_count is None:
-        return None
-    return after.throttle_count > before.throttle_count
-
-
-def _reasons(
-    spec: TrialSpec, samples: Samples, before: MachineState, after: MachineState
-) -> dict[str, str]:
+def _reasons(spec: TrialSpec, samples: Samples) -> dict[str, str]:
     unknown = {}
     if spec.fma_per_element is None:
         unknown["fma_per_element"] = spec.unknown["fma_per_element"]
     if samples.stability_interval is None:
         unknown["stability_interval"] = samples.stability_reason or "too few samples"
-    for when, state in (("before", before), ("after", after)):
-        if state.clock_hz is None:
-            unknown[f"clock_{when}_hz"] = state.unknown["clock_hz"]
-        if state.temperature_c is None:
-            unknown[f"temperature_{when}_c"] = state.unknown["temperature_c"]
-        if state.throttle_count is None:
-            unknown["throttled"] = state.unknown["throttle_count"]
+    if samples.energy.windows is None:
+        unknown["energy"] = samples.energy.reason or "no meter"
     return unknown

@@ -31,7 +31,8 @@ def stream_working_sets(
 
     Sizes grow by equal ratios, the last step apart, with one more for a cache level that
     they would step over, and are whole multiples of 4 KiB per thread, so that every array
-    of every kernel stays aligned and none is empty.
+    of every kernel stays aligned and none is empty. With 0 points an octave there is one
+    for each cache level and one for main memory.
     """
     first = cache_capacity_bytes(machine, cpus, 1)
     last = cache_capacity_bytes(machine, cpus, max((c.level for c in machine.caches), default=0))
@@ -39,12 +40,11 @@ def stream_working_sets(
     end = 4.0 * last if last else float(_UNKNOWN_LAST_BYTES)
     if machine.memory_bytes is not None:
         end = min(end, machine.memory_bytes * _MEMORY_SHARE)
-    step = 2 ** (1 / points_per_octave)
     sizes = []
     size = start
-    while size < end * 0.999:  # rounding must not put the last point in twice
+    while points_per_octave and size < end * 0.999:  # the last point must not be in twice
         sizes.append(_round_to_pages(size, len(cpus)))
-        size *= step
+        size *= 2 ** (1 / points_per_octave)
     # The end is always one of the points: the last power of two may lie at only twice the
     # last cache, where much of the set still is in it.
     sizes.append(_round_to_pages(end, len(cpus)))
@@ -55,9 +55,12 @@ def stream_working_sets(
 def _level_middles(machine: MachineIdentity, cpus: tuple[int, ...], sizes: list[int]) -> list[int]:
     """A size in the middle of each cache level that none of ``sizes`` falls into."""
     return [
-        _round_to_pages(math.sqrt(window.low_bytes * window.high_bytes), len(cpus))
+        # Of the first level, whose window begins at nothing: half of its capacity.
+        _round_to_pages(
+            math.sqrt(window.low_bytes * window.high_bytes) or window.capacity_bytes / 2, len(cpus)
+        )
         for window in level_windows(machine.caches, cpus)
-        if 0 < window.low_bytes < window.high_bytes
+        if window.low_bytes < window.high_bytes
         and not any(window.low_bytes < size <= window.high_bytes for size in sizes)
     ]
 

@@ -1,0 +1,47 @@
+"""What a bench would do, without touching anything: every write, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mansard.cli.console import format_duration, print_json, print_table
+from mansard.cli.measuring import ModePlan, needs_setting
+
+
+def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
+    """Print the modes in their order, each write of each, and the time they will take."""
+    from mansard.device.hold import planned_steps
+    from mansard.device.sweep_time import sweep_time
+
+    steps = [
+        planned_steps(root, each.plan.mode) if needs_setting(each.plan.mode) else ()
+        for each in plans
+    ]
+    duration_s = sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
+    if as_json:
+        print_json(
+            {
+                "modes": [
+                    {
+                        "mode": each.plan.mode,
+                        "trials": len(each.plan.trials),
+                        "missing": each.n_missing,
+                        "steps": [str(step) for step in taken],
+                    }
+                    for each, taken in zip(plans, steps, strict=True)
+                ],
+                "duration_s": duration_s,
+            }
+        )
+        return
+    rows = [
+        (each.plan.mode.name, str(step))
+        for each, taken in zip(plans, steps, strict=True)
+        for step in (taken or ("nothing is set",))
+    ]
+    print_table("What would be done; nothing was touched", ("mode", "step"), rows)
+    n_missing = sum(each.n_missing for each in plans)
+    print(  # noqa: T201 - this line is the command's data
+        f"{len(plans)} modes, {n_missing} trials to measure: at most {format_duration(duration_s)}"
+    )

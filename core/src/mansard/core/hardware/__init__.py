@@ -1,0 +1,28 @@
+"""What is known of boards beforehand: modules, their peaks, caches and power rails.
+
+What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
+"""
+
+from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes
+from mansard.core.hardware.metering import Metering
+from mansard.core.hardware.module import CoreCluster, Module
+from mansard.core.hardware.peaks import (
+    active_sms,
+    memory_bytes_per_s,
+    memory_roof_bytes_per_s,
+    peak_flop_per_s,
+)
+from mansard.core.hardware.table import MODULES
+
+__all__ = [
+    "BOARD_CACHES",
+    "MODULES",
+    "CoreCluster",
+    "Metering",
+    "Module",
+    "active_sms",
+    "cache_bytes",
+    "memory_bytes_per_s",
+    "memory_roof_bytes_per_s",
+    "peak_flop_per_s",
+]

@@ -1,0 +1,162 @@
+"""The Orin modules (tegra234): Ampere GPU, Cortex-A78AE cores.
+
+The chip has 8 TPCs of 2 SMs; smaller modules are the same chip with some off for good.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mansard.core.hardware import metering
+from mansard.core.hardware.module import (
+    CONFIGURED,
+    FROM_MEMORY,
+    MIB,
+    PUBLISHED,
+    RECORDED,
+    CoreCluster,
+    Module,
+)
+
+_PORT = f"{RECORDED}: best STREAM bandwidth over the GPU's clock; the middle of the range"
+_ABSENT = "has no Super configuration"
+_SOURCES = {
+    "sm": PUBLISHED,
+    "n_sms": PUBLISHED,
+    "n_tpcs": CONFIGURED,
+    "chip_tpcs": CONFIGURED,
+    "gpu_hz": PUBLISHED,
+    "super_gpu_hz": PUBLISHED,
+    "l2_bytes": PUBLISHED,
+    "memory_bus_bits": PUBLISHED,
+    "memory_hz": PUBLISHED,
+    "super_memory_hz": PUBLISHED,
+    "memory_port_bytes": _PORT,
+    "cpu_clusters": RECORDED,
+}
+_NANO_L2 = "device attribute in profiles of an Orin Nano: 2,097,152 bytes"
+_NX_L2 = "taken to be the Orin Nano's, whose chip it shares; not read on a board"
+
+
+def _clusters(max_hz: float, *sizes: int) -> tuple[CoreCluster, ...]:
+    # Cluster n begins at CPU 4n, as the paths in NVIDIA's configurations show.
+    return tuple(
+        CoreCluster("Cortex-A78AE", tuple(range(4 * number, 4 * number + size)), max_hz)
+        for number, size in enumerate(sizes)
+    )
+
+
+AGX_ORIN_64 = Module(
+    name="Jetson AGX Orin 64GB",
+    family="agx-orin",
+    # The first developer kit's module, 0000, has 32 GB but the GPU and cores of the 64 GB one.
+    part_numbers=("p3701-0005", "p3701-0000"),
+    soc="tegra234",
+    sm=87,
+    n_sms=16,
+    n_tpcs=8,
+    chip_tpcs=8,
+    gpu_hz=1300.5e6,
+    l2_bytes=4 * MIB,
+    memory_bus_bits=256,
+    memory_hz=3199e6,
+    memory_port_bytes=204.5,  # 200 to 209 seen
+    cpu_clusters=_clusters(2201.6e6, 4, 4, 4),
+    metering=metering.AGX_ORIN,
+    sources={**_SOURCES, "super_gpu_hz": _ABSENT, "super_memory_hz": _ABSENT, "gpu_hz": RECORDED},
+)
+AGX_ORIN_INDUSTRIAL = replace(
+    AGX_ORIN_64,
+    name="Jetson AGX Orin Industrial",
+    part_numbers=("p3701-0008",),
+    gpu_hz=1185e6,
+    cpu_clusters=_clusters(1971.2e6, 4, 4, 4),
+    sources={**AGX_ORIN_64.sources, "gpu_hz": FROM_MEMORY, "cpu_clusters": FROM_MEMORY},
+)
+AGX_ORIN_32 = replace(
+    AGX_ORIN_64,
+    name="Jetson AGX Orin 32GB",
+    part_numbers=("p3701-0004",),
+    n_sms=14,
+    n_tpcs=7,
+    gpu_hz=930e6,
+    cpu_clusters=_clusters(2188.8e6, 4, 4),
+    sources={
+        **AGX_ORIN_64.sources,
+        "gpu_hz": FROM_MEMORY,
+        "l2_bytes": FROM_MEMORY,
+        "cpu_clusters": f"cores {CONFIGURED}; clock {FROM_MEMORY}",
+        "memory_port_bytes": "taken to be that of the 64GB module",
+    },
+)
+ORIN_NX_16 = Module(
+    name="Jetson Orin NX 16GB",
+    family="orin-nx",
+    part_numbers=("p3767-0000",),
+    soc="tegra234",
+    sm=87,
+    n_sms=8,
+    n_tpcs=4,
+    chip_tpcs=8,
+    gpu_hz=918e6,
+    super_gpu_hz=1173e6,
+    l2_bytes=2 * MIB,
+    memory_bus_bits=128,
+    memory_hz=3199e6,
+    memory_port_bytes=102.0,  # 97 to 107 seen
+    cpu_clusters=_clusters(1984e6, 4, 4),
+    metering=metering.ORIN_NX,
+    sources={**_SOURCES, "l2_bytes": _NX_L2, "super_memory_hz": "Super leaves it as it is"},
+)
+ORIN_NX_8 = replace(
+    ORIN_NX_16,
+    name="Jetson Orin NX 8GB",
+    part_numbers=("p3767-0001",),
+    gpu_hz=765e6,
+    cpu_clusters=_clusters(1984e6, 4, 2),
+)
+ORIN_NANO_8 = Module(
+    name="Jetson Orin Nano 8GB",
+    family="orin-nano",
+    part_numbers=("p3767-0003", "p3767-0005"),  # 0005: the developer kit's, with a card slot
+    soc="tegra234",
+    sm=87,
+    n_sms=8,
+    n_tpcs=4,
+    chip_tpcs=8,
+    gpu_hz=625e6,
+    super_gpu_hz=1020e6,
+    l2_bytes=2 * MIB,
+    memory_bus_bits=128,
+    memory_hz=2133e6,
+    super_memory_hz=3199e6,
+    memory_port_bytes=102.0,  # 97 to 107 seen
+    cpu_clusters=_clusters(1728e6, 4, 2),
+    metering=metering.ORIN_NX,
+    sources={**_SOURCES, "l2_bytes": _NANO_L2},
+)
+ORIN_NANO_4 = replace(
+    ORIN_NANO_8,
+    name="Jetson Orin Nano 4GB",
+    part_numbers=("p3767-0004",),
+    n_sms=4,
+    n_tpcs=2,
+    memory_bus_bits=64,
+    memory_port_bytes=None,
+    sources={
+        **ORIN_NANO_8.sources,
+        "l2_bytes": FROM_MEMORY,
+        "memory_port_bytes": "not recorded for this module",
+        "cpu_clusters": "taken to be those of the 8GB module",
+    },
+)
+
+MODULES = (
+    AGX_ORIN_64,
+    AGX_ORIN_INDUSTRIAL,
+    AGX_ORIN_32,
+    ORIN_NX_16,
+    ORIN_NX_8,
+    ORIN_NANO_8,
+    ORIN_NANO_4,
+)

@@ -1,0 +1,37 @@
+"""The rows everyone exchanges. Units stand in the names; ``None`` always has a reason.
+
+Every record is frozen, refuses fields it does not know, and keeps in ``unknown``
+one reason for each of its fields that is ``None``: a missing number never looks
+like a zero and never goes without an explanation.
+"""
+
+from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.energy import EnergyWindow, PowerSample, RailEnergy
+from mansard.core.records.machine import Board, Cache, CpuCluster, MachineIdentity, PowerMode
+from mansard.core.records.run import Manifest, Measurement
+from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records.trial import Conditions, Spread, Trial
+
+__all__ = [
+    "LAYER_COUNTS",
+    "Board",
+    "Cache",
+    "Conditions",
+    "CpuCluster",
+    "EnergyWindow",
+    "LayerScore",
+    "MachineIdentity",
+    "Manifest",
+    "Measurement",
+    "ModelScore",
+    "Optimizer",
+    "Phase",
+    "PowerMode",
+    "PowerSample",
+    "RailEnergy",
+    "Record",
+    "Schema",
+    "Source",
+    "Spread",
+    "Trial",
+]

@@ -1,0 +1,63 @@
+"""The base of all records: frozen, strict, and no None without its reason."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import ClassVar, Literal
+
+import msgspec
+
+# "simulated": measured, but on a made-up board; it never passes for a real one.
+Source = Literal["measured", "simulated", "modelled", "published"]
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """What the records of a file are called, and which version of them it holds.
+
+    The version is raised whenever a field is added, removed or changes its meaning.
+    """
+
+    name: str
+    version: int
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all records: fields that are None and reasons must match one to one."""
+
+    schema: ClassVar[Schema]  # of the records that files may hold
+    unknown: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        values = msgspec.structs.astuple(self)
+        if self.unknown or None in values:
+            self._check_reasons(values.count(None))
+        for name in _float_fields(type(self)):
+            # JSON has no way to write these, so the row could never be read again.
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{type(self).__name__}: {name} is {value}")
+
+    def _check_reasons(self, n_missing: int) -> None:
+        fields, unknown = self.__struct_fields__, self.unknown
+        if n_missing == len(unknown):
+            for name in unknown:
+                if name not in fields or getattr(self, name) is not None:
+                    break
+            else:
+                return
+        missing = {name for name in fields if getattr(self, name) is None}
+        unexplained, needless = sorted(missing - unknown.keys()), sorted(unknown.keys() - missing)
+        raise ValueError(
+            f"{type(self).__name__}: every None needs its reason in 'unknown' "
+            f"(without reason: {unexplained}, reason without None: {needless})"
+        )
+
+
+@cache
+def _float_fields(record: type[Record]) -> tuple[str, ...]:
+    """The fields that may hold a float; most rows of a large file have none."""
+    kinds: dict[str, str] = {}
+    for parent in reversed(record.__mro__):
+        kinds.update(getattr(parent, "__annotations__", {}))
+    return tuple(name for name in record.__struct_fields__ if "float" in str(kinds[name]))

@@ -1,0 +1,56 @@
+"""A run as a whole: its manifest, and real networks that were measured."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.energy import EnergyWindow
+from mansard.core.records.machine import MachineIdentity, PowerMode
+from mansard.core.records.score import Phase
+
+
+class Measurement(Record, frozen=True, kw_only=True):
+    """One real network, run and timed. Raw repetitions, no medians."""
+
+    schema: ClassVar[Schema] = Schema("measurement", 2)
+
+    run_id: str
+    model: str
+    model_hash: str
+    source: Source
+    engine: str
+    phase: Phase
+    batch: int
+    precision: str
+    seconds_s: tuple[float, ...]
+    energy: tuple[EnergyWindow, ...] | None
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """What a run was: enough to repeat it, and to refuse mixing it with another."""
+
+    schema: ClassVar[Schema] = Schema("manifest", 2)
+
+    run_id: str
+    tool_version: str
+    commit: str | None
+    versions: dict[str, str]  # of everything that can change a timing
+    machine: MachineIdentity
+    mode_requested: PowerMode
+    mode_read_back: PowerMode
+    plan_hash: str
+    profile: str
+    n_trials: int
+    meters: tuple[str, ...]
+    meters_missing: dict[str, str]  # meter -> what is missing and what to do
+    total_rails: tuple[str, ...] | None  # which are added to the total
+    total_rule: str | None  # the same in words, with what it leaves out
+    boundary: str | None  # what the total covers: module, board input, CPU package
+    idle: tuple[EnergyWindow, ...] | None  # in the mode, nothing running: before, between, after
+    image_digest: str | None
+    seed: int
+    started_utc: str
+    finished_utc: str | None
+    started_monotonic_s: float
+    finished_monotonic_s: float | None

@@ -1,0 +1,67 @@
+"""One kernel at one size under one power mode, and what the machine did meanwhile."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.energy import EnergyWindow
+
+
+class Spread(Record, frozen=True, kw_only=True):
+    """A reading before, during and after a trial, in the unit of the field that holds it."""
+
+    before: float
+    low: float  # the extremes of all readings
+    high: float
+    after: float
+
+
+class Conditions(Record, frozen=True, kw_only=True):
+    """What the machine did while a trial ran."""
+
+    cpu_clock_hz: Spread | None  # of the slowest CPU in use
+    gpu_clock_hz: Spread | None
+    memory_clock_hz: Spread | None
+    temperature_c: Spread | None
+    temperature_slope_c_per_s: float | None
+    n_throttle_events: int | None
+    n_overcurrent_events: int | None
+    gpu_processes: tuple[str, ...] | None  # of others, seen on the GPU
+
+
+class Trial(Record, frozen=True, kw_only=True):
+    """One kernel at one size under one power mode. Raw repetitions, no medians.
+
+    Work and traffic are those of one repetition over all threads; how stores are
+    counted is said in ``traffic_counting``.
+    """
+
+    schema: ClassVar[Schema] = Schema("trial", 2)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    kernel: str
+    family: Literal["fma", "stream"]
+    backend: str
+    precision: str
+    fma_per_element: int | None
+    cpus: tuple[int, ...]  # one pinned thread on each
+    working_set_bytes: int  # over all threads
+    work_flop: int
+    traffic_bytes: int
+    traffic_counting: str
+    repetitions_per_sample: int  # so many that a sample is long against the clock's resolution
+    seconds_s: tuple[float, ...]  # accepted samples: seconds of one repetition, as they ran
+    block: tuple[int, ...]  # the block each accepted sample belongs to
+    rejected_s: tuple[float, ...]
+    rejected_reason: tuple[str, ...]  # one for each rejected sample
+    stability: Literal["stable", "unstable"]
+    stability_interval: float | None  # half width of the interval of the block medians, relative
+    energy: tuple[EnergyWindow, ...] | None  # the kernel runs without pause in each
+    conditions: Conditions
+    disturbances: tuple[str, ...]  # why this trial is kept but never averaged in; empty: none
+    source_hash: str  # of the kernel's source
+    started_utc: str
+    duration_s: float

@@ -1,0 +1,105 @@
+"""Modes that are set clock by clock, made of the present mode and what is wanted otherwise."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.frequency import Frequency, format_frequency, nearest_first
+from mansard.core.power_mode import Settings, core_count_mode, custom_name
+from mansard.core.records import CpuCluster, PowerMode
+from mansard.device.choices import Choices, Cluster
+
+_UNCAPPED = "left as it is: no cap can be read"
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """Exact settings; what is None stays as it is."""
+
+    gpu_hz: float | None = None
+    emc_hz: float | None = None
+    cpu_hz: float | None = None
+    dla_hz: float | None = None
+    n_cpus: int | None = None
+
+
+def resolve(settings: Settings, choices: Choices) -> Point:
+    """The exact settings that were meant; raises UsageError that lists what is available."""
+    if settings.n_cpus is not None:
+        choices.check_cores(settings.n_cpus)
+    found = {
+        f"{key}_hz": choices.find(key, wanted)
+        for key in ("gpu", "emc", "cpu", "dla")
+        if (wanted := getattr(settings, key)) is not None
+    }
+    point = Point(n_cpus=settings.n_cpus, **found)
+    _check_reachable(point, choices)
+    return point
+
+
+def _check_reachable(point: Point, choices: Choices) -> None:
+    """Raise UsageError for a clock that only a cluster has whose cores are off."""
+    if point.cpu_hz is None:
+        return
+    tables = [cluster.table for cluster, _ in choices.on(point.n_cpus)]
+    exact = Frequency(point.cpu_hz, 0.0)
+    if not any(table.find(exact) for table in tables if table.available_hz):
+        steps = sorted({hz for table in tables for hz in table.available_hz})
+        raise UsageError(
+            f"none of the cores that are on has {format_frequency(point.cpu_hz)}",
+            fix=f"switch more cores on, or use {nearest_first(point.cpu_hz, steps)}",
+        )
+
+
+def custom_mode(point: Point, choices: Choices) -> PowerMode:
+    """The mode that ``point`` makes of the present one, under its canonical name."""
+    present = choices.present
+    n_cpus = point.n_cpus if point.n_cpus is not None else present.n_cpus
+    if point == Point(n_cpus=point.n_cpus) and present.kind == "cores":
+        return core_count_mode(n_cpus)  # a plain machine whose clocks are left alone
+    clusters, cpu_hz = present.clusters, present.cpu_hz
+    if point.cpu_hz is not None or point.n_cpus is not None:
+        clusters = tuple(
+            _capped(cluster, cpus, point, present) for cluster, cpus in choices.on(point.n_cpus)
+        )
+        cpu_hz = max((c.max_hz for c in clusters if c.max_hz is not None), default=None)
+    clocks = {
+        "cpu_hz": cpu_hz,
+        "gpu_hz": point.gpu_hz if point.gpu_hz is not None else present.gpu_hz,
+        "memory_hz": point.emc_hz if point.emc_hz is not None else present.memory_hz,
+        "dla_hz": point.dla_hz if point.dla_hz is not None else present.dla_hz,
+    }
+    unknown = {name: why for name, why in present.unknown.items() if clocks.get(name) is None}
+    for name in (name for name, hz in clocks.items() if hz is None):
+        unknown.setdefault(name, _UNCAPPED)
+    name = custom_name(
+        n_cpus,
+        gpu_hz=clocks["gpu_hz"],
+        emc_hz=clocks["memory_hz"],
+        cpu_hz=cpu_hz,
+        dla_hz=point.dla_hz,  # only where it was asked for: few modes differ in it
+    )
+    return msgspec.structs.replace(
+        present,
+        name=name,
+        kind="clocks",
+        n_cpus=n_cpus,
+        clusters=clusters,
+        unknown=unknown,
+        **clocks,
+    )
+
+
+def _capped(
+    cluster: Cluster, cpus: tuple[int, ...], point: Point, present: PowerMode
+) -> CpuCluster:
+    """A cluster that is on, with its cap; one that lacks the wanted clock takes the next below."""
+    caps = [old.max_hz for old in present.clusters if set(old.cpus) & set(cluster.cpus)]
+    if point.cpu_hz is None and caps:
+        hz = caps[0]
+    else:
+        # A cluster that comes on takes the clock of the fastest that is on already.
+        hz = point.cpu_hz if point.cpu_hz is not None else present.cpu_hz
+        if hz is not None and cluster.table.available_hz:
+            hz = cluster.table.floor(hz)
+    return CpuCluster(cpus=cpus, max_hz=hz, unknown={} if hz else {"max_hz": _UNCAPPED})

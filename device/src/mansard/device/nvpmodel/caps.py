@@ -1,0 +1,96 @@
+"""Caps of clocks: the values that nvpmodel.conf sets, in hertz."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from mansard.device.nvpmodel.config import KNEXT, Config, Param, Table
+from mansard.device.nvpmodel.gating import parse_integer
+
+UNCAPPED = "uncapped"
+NOT_SET = "this mode does not set it"
+# "-1 is taken as INT_MAX", says the file's head; the tool prints the maximum of its own
+# integer, which was 32 bits wide up to r32 and is 64 bits wide since.
+_MAXIMA = frozenset({-1, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1})
+_CPU_PATH = re.compile(r"/sys/devices/system/cpu/cpu([0-9]{1,3})/cpufreq/[a-z_]+")
+_GPU_PATH = re.compile(r"/(?:[0-9a-f]+\.)?(?:gpu|gm20b|gp10b|gv11b|ga10b|gb10b|gpu-gpc-0)/")
+_EMC_PATH = re.compile(r"/(?:emc_iso_cap|emc|bwmgr/max_freq)$")
+_DLA_NAME = re.compile(r"NAFLL_DLA|DLA[0-9]?_CORE|DLA[0-9]?")
+
+
+class Cap(msgspec.Struct, frozen=True):
+    """A clock's cap in hertz, or the reason why there is none."""
+
+    hz: int | None
+    why: str
+
+
+def read_cap(table: Table, param: Param) -> Cap:
+    """What ``table`` sets the highest clock of ``param`` to.
+
+    CPU clocks are written in kHz, all others in Hz. Zero stands for no cap: so it does for
+    EMC up to r35, and no clock runs at 0 Hz.
+    """
+    text = table.value(param.name, "MAX_FREQ")
+    if text is None:
+        text = table.value(param.name, f"MAX_FREQ{KNEXT}")
+    if text is None:
+        return Cap(None, NOT_SET)
+    value = parse_integer(text)
+    if value is None or value < -1:
+        return Cap(None, f"the configuration sets it to {text!r}, which is no clock")
+    if value == 0 or value in _MAXIMA:
+        return Cap(None, UNCAPPED)
+    return Cap(value * 1000 if first_cpu(param) is not None else value, "")
+
+
+def first_cpu(param: Param) -> int | None:
+    """The CPU whose cpufreq folder the clock's paths lead to; None where it is no CPU clock."""
+    if param.kind != "CLOCK":
+        return None
+    for path in param.arguments.values():
+        match = _CPU_PATH.fullmatch(path)
+        if match is not None:
+            return int(match[1])
+    return None
+
+
+def gpu_param(config: Config) -> Param | None:
+    """The clock of the GPU."""
+    return _clock(config, "GPU", _GPU_PATH)
+
+
+def emc_param(config: Config) -> Param | None:
+    """The clock of the memory controller."""
+    return _clock(config, "EMC", _EMC_PATH)
+
+
+def dla_params(config: Config) -> tuple[Param, ...]:
+    """The core clocks of the deep-learning accelerators, whatever the release calls them."""
+    return tuple(
+        param
+        for param in config.params
+        if param.kind == "CLOCK" and _DLA_NAME.fullmatch(param.name)
+    )
+
+
+def _clock(config: Config, name: str, path: re.Pattern[str]) -> Param | None:
+    named = config.param(name)
+    if named is not None and named.kind == "CLOCK":
+        return named
+    for param in config.params:
+        if param.kind == "CLOCK" and any(path.search(one) for one in param.arguments.values()):
+            return param
+    return None
+
+
+def lowest(caps: Iterable[Cap], without: str) -> Cap:
+    """The cap that holds for all of them; ``without`` is the reason where there are none."""
+    known = tuple(caps)
+    clocks = [cap for cap in known if cap.hz is not None]
+    if clocks:
+        return min(clocks, key=lambda cap: cap.hz or 0)
+    return known[0] if known else Cap(None, without)

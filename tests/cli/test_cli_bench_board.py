@@ -1,0 +1,139 @@
+"""``mansard bench --mode all`` on a simulated AGX Orin: set, measured, killed, restored, resumed.
+
+Everything is real but the board: the command in a process of its own, its kernels on this
+machine's CPU, the board's tools as processes, its files as files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard.core.documents import read_document
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Manifest, Trial
+from mansard.device.simulator import create_board, running, snapshot
+
+MANSARD = [sys.executable, "-m", "mansard.cli"]
+PATIENCE_S = 300
+# Cores, CPU MHz, GPU MHz, EMC MHz and SMs of the AGX Orin 64 GB, as NVIDIA's tables have them.
+MODES = {
+    "15W": (4, 1113.6, 408.0, 2133.0, 6),
+    "30W": (8, 1728.0, 612.0, 3199.0, 8),
+    "50W": (12, 1497.6, 816.0, 3199.0, 16),
+    "MAXN": (12, 2201.6, 1300.5, 3199.0, 16),
+}
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Path]:
+    root = create_board("agx-orin", tmp_path / "board")
+    with running(root):
+        yield root
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    command = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
+    subprocess.run(command, check=True, capture_output=True)
+    return tmp_path / "resnet18.onnx"
+
+
+def bench(board: Path, runs: Path, network: Path) -> list[str]:
+    options = ["--board", str(board), "--runs", str(runs), "--profile", "brief"]
+    return [*MANSARD, "bench", *options, "--mode", "all", str(network)]
+
+
+def finished_trials(runs: Path) -> list[Trial]:
+    return [trial for path in runs.glob("*/trials.jsonl") for trial in read_rows(path, Trial).rows]
+
+
+def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while len(finished_trials(runs)) < n_trials:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "no trial was finished in time"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_four_modes_with_energy_killed_restored_and_resumed(
+    board: Path, tmp_path: Path, network: Path
+) -> None:
+    runs = tmp_path / "runs"
+    found = snapshot(board)
+    command = bench(board, runs, network)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_trials(runs, 3, process)
+    assert snapshot(board) != found  # it has set a mode
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    kept = {(trial.run_id, trial.trial_id) for trial in finished_trials(runs)}
+
+    restore = subprocess.run(
+        [*MANSARD, "restore", "--board", str(board)], capture_output=True, text=True, check=False
+    )
+    assert restore.returncode == 0, restore.stderr
+    assert snapshot(board) == found
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert "resumed" in done.stderr
+    assert snapshot(board) == found
+
+    manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]
+    read_back = {manifest.mode_read_back.name: manifest.mode_read_back for manifest in manifests}
+    assert read_back.keys() == MODES.keys()
+    for name, (n_cpus, cpu_mhz, gpu_mhz, emc_mhz, n_sms) in MODES.items():
+        mode = read_back[name]
+        clocks = (mode.cpu_hz, mode.gpu_hz, mode.memory_hz)
+        assert clocks == pytest.approx((cpu_mhz * 1e6, gpu_mhz * 1e6, emc_mhz * 1e6))
+        assert (mode.n_cpus, mode.n_sms) == (n_cpus, n_sms)
+    for manifest in manifests:
+        assert manifest.machine.is_simulated
+        assert manifest.total_rails == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
+        assert manifest.idle is not None
+        assert all(idle.total_j is not None for idle in manifest.idle)
+    trials = finished_trials(runs)
+    assert kept <= {(trial.run_id, trial.trial_id) for trial in trials}
+    assert {trial.source for trial in trials} == {"simulated"}
+    metered = [trial for trial in trials if trial.energy is not None]
+    assert len(metered) == len(trials)
+    for trial in metered:
+        for window in trial.energy or ():
+            assert window.total_j is not None
+            # The module's rails together: more than nothing, less than its supply can give.
+            assert 2 < window.total_j / window.window_s < 80
+
+
+def test_a_dry_run_shows_every_write_and_touches_nothing(board: Path, tmp_path: Path) -> None:
+    found = snapshot(board)
+    command = bench(board, tmp_path / "runs", tmp_path / "no.onnx")
+    done = subprocess.run(
+        [*command, "--dry-run", "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert {each["mode"]["name"] for each in plan["modes"]} == MODES.keys()
+    for each in plan["modes"]:
+        assert any("max_freq" in step for step in each["steps"])
+    assert plan["duration_s"] > 60
+    assert snapshot(board) == found
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_mode_lists_the_real_ones(board: Path, tmp_path: Path) -> None:
+    command = [*MANSARD, "bench", "--board", str(board), "--runs", str(tmp_path / "runs")]
+    done = subprocess.run([*command, "--mode", "20W"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "20W" in line
+    assert all(name in line for name in MODES)
