@@ -35,7 +35,7 @@ MODES = {
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Path]:
-    root = create_board("agx-orin", tmp_path / "board")
+    root = create_board("agx-orin", tmp_path)
     with running(root):
         yield root
 

@@ -1,36 +1,33 @@
-"""Energy from raw samples, RAPL counters in a made-up sysfs, and the sampler."""
+"""The energy of a window, from samples made by hand and from Hypothesis."""
 
 from __future__ import annotations
-
-from itertools import count
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.errors import DeviceError, MeasurementError
-from mansard.core.records import PowerSample
-from mansard.device.meters.energy import window_energy, windows_energy
-from mansard.device.meters.meter import find_meters
-from mansard.device.meters.rapl import open_rapl
-from mansard.device.meters.replay import ReplayMeter
-from mansard.device.meters.sampler import Sampler
+from mansard.core.errors import MeasurementError
+from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
+from mansard.device.meters.energy import window_energy
+from mansard.device.meters.meter import RailFacts
+from mansard.device.meters.totals import Total
+
+SECONDS = RailFacts(period_s=1.0)  # samples stand a second apart
+FAST = RailFacts(period_s=0.01)
 
 
-def power(time_s: float, power_w: float, rail: str = "VDD_IN") -> PowerSample:
+def power(time_s: float, power_w: float | None, rail: str = "VDD_IN") -> PowerSample:
+    unknown = {"energy_j": "reads power"}
+    if power_w is None:
+        unknown["power_w"] = "no answer"
     return PowerSample(
-        rail=rail,
-        monotonic_s=time_s,
-        power_w=power_w,
-        energy_j=None,
-        unknown={"energy_j": "reads power"},
+        rail=rail, monotonic_s=time_s, power_w=power_w, energy_j=None, unknown=unknown
     )
 
 
-def energy(time_s: float, energy_j: float) -> PowerSample:
+def energy(time_s: float, energy_j: float, rail: str = "package-0") -> PowerSample:
     return PowerSample(
-        rail="package-0",
+        rail=rail,
         monotonic_s=time_s,
         power_w=None,
         energy_j=energy_j,
@@ -38,150 +35,319 @@ def energy(time_s: float, energy_j: float) -> PowerSample:
     )
 
 
+def only_rail(
+    samples: list[PowerSample],
+    start_s: float,
+    end_s: float,
+    facts: RailFacts = SECONDS,
+    n_changed_min: int = 0,
+) -> RailEnergy:
+    window = window_energy(samples, start_s, end_s, facts, n_changed_min=n_changed_min)
+    (rail,) = window.rails
+    return rail
+
+
 def test_trapezoid_with_interpolated_ends() -> None:
     # Power rises 10 W/s from 10 W at 0 s. Window 0.5 s to 1.5 s: 15 W to 25 W,
     # so 20 W on average for 1 s.
-    (rail,) = window_energy([power(0, 10), power(1, 20), power(2, 30)], 0.5, 1.5)
+    samples = [power(0, 10), power(1, 20), power(2, 30)]
+    window = window_energy(samples, 0.5, 1.5, SECONDS, repetitions=7, n_changed_min=1)
+    (rail,) = window.rails
     assert rail.energy_j == pytest.approx(20.0)
-    assert (rail.rail, rail.window_s, rail.n_samples) == ("VDD_IN", 1.0, 1)
+    assert (rail.rail, rail.n_samples, rail.n_changed, rail.n_gaps) == ("VDD_IN", 1, 1, 0)
+    assert (window.start_s, window.window_s, window.repetitions) == (0.5, 1.0, 7)
+
+
+def test_a_window_between_two_samples() -> None:
+    # From 10 W at 0 s to 20 W at 10 s: 12 W at 2 s, 14 W at 4 s; 13 W for 2 s.
+    assert only_rail([power(0, 10), power(10, 20)], 2, 4, RailFacts(period_s=10)).energy_j == (
+        pytest.approx(26.0)
+    )
 
 
 def test_a_counter_is_interpolated_at_both_ends() -> None:
     # 0 J, 10 J, 40 J at 0, 1, 2 s: at 0.5 s 5 J, at 1.5 s 25 J.
-    (rail,) = window_energy([energy(0, 0), energy(1, 10), energy(2, 40)], 0.5, 1.5)
+    rail = only_rail([energy(0, 0), energy(1, 10), energy(2, 40)], 0.5, 1.5)
     assert rail.energy_j == pytest.approx(20.0)
+    assert rail.step_w is None
+    assert "counts energy" in rail.unknown["step_w"]
 
 
 @pytest.mark.parametrize("window", [(-0.1, 1.0), (0.0, 2.1), (3.0, 4.0)])
 def test_samples_that_do_not_cover_the_window_are_an_error(window: tuple[float, float]) -> None:
     with pytest.raises(MeasurementError, match=r"rail VDD_IN: .*do not cover the window"):
-        window_energy([power(0, 10), power(2, 10)], *window)
+        window_energy([power(0, 10), power(2, 10)], *window, SECONDS)
 
 
-def test_samples_without_a_reading_cover_nothing() -> None:
-    # The counter was read from 1 s to 2 s only; the sample at 0 s holds no number.
-    silent = PowerSample(
-        rail="package-0",
-        monotonic_s=0.0,
-        power_w=None,
-        energy_j=None,
-        unknown={"power_w": "no answer", "energy_j": "no answer"},
-    )
-    with pytest.raises(MeasurementError, match=r"from 1\.000 s to 2\.000 s do not cover"):
-        window_energy([silent, energy(1.0, 5.0), energy(2.0, 7.0)], 0.5, 2.0)
-    with pytest.raises(MeasurementError, match="readings do not cover"):
-        window_energy([silent], 0.0, 0.0001)
+def test_one_rail_that_ends_early_is_an_error() -> None:
+    samples = [power(0, 1, "A"), power(0, 1, "B"), power(1, 2, "A"), power(1, 2, "B")]
+    samples.append(power(2, 1, "A"))
+    with pytest.raises(MeasurementError, match=r"rail B: .*from 0\.000 s to 1\.000 s"):
+        window_energy(samples, 0.5, 1.5, SECONDS)
 
 
-def test_an_empty_window_is_an_error() -> None:
+@pytest.mark.parametrize("end_s", [1.0, 0.5, float("nan")])
+def test_an_empty_window_is_an_error(end_s: float) -> None:
     with pytest.raises(MeasurementError, match="is empty"):
-        window_energy([power(0, 10), power(2, 10)], 1.0, 1.0)
+        window_energy([power(0, 10), power(2, 10)], 1.0, end_s, SECONDS)
 
 
-def test_rails_stay_apart() -> None:
-    samples = [power(0, 1, "GPU"), power(0, 5, "CPU"), power(2, 1, "GPU"), power(2, 5, "CPU")]
-    # 1 W and 5 W for 2 s
-    assert [(r.rail, r.energy_j) for r in window_energy(samples, 0, 2)] == [
-        ("GPU", 2.0),
-        ("CPU", 10.0),
+def test_a_sample_without_a_number_makes_the_energy_unknown() -> None:
+    rail = only_rail([power(0, 5), power(1, None), power(2, 7)], 0.0, 2.0)
+    assert rail.energy_j is None
+    assert rail.unknown["energy_j"] == "the meter stopped answering at 1.000 s: no answer"
+    # A window after the silence is known again: 7 W to 8 W over 1 s.
+    later = [power(0, 5), power(1, None), power(2, 7), power(3, 8)]
+    assert only_rail(later, 2.0, 3.0).energy_j == pytest.approx(7.5)
+
+
+def test_too_few_changes_say_which_length_would_do() -> None:
+    # 50 samples in 0.5 s, every seventh differs: at 0.07, 0.14, … 0.49 s, so 7 changes.
+    # 20 changes take 0.5 s * 20 / 7 = 1.43 s, rounded up to 1.5 s.
+    samples = [power(i / 100, 5.0 + (i // 7) % 2) for i in range(51)]
+    rail = only_rail(samples, 0.0, 0.5, FAST, n_changed_min=20)
+    assert rail.energy_j is None
+    assert rail.n_changed == 7
+    assert rail.unknown["energy_j"] == (
+        "not measurable: 7 changed values of 20 in 0.5 s; a window of 1.5 s would do"
+    )
+    # 7 of 7 is enough.
+    assert only_rail(samples, 0.0, 0.5, FAST, n_changed_min=7).energy_j is not None
+
+
+def test_a_sensor_that_never_changes_invents_no_length() -> None:
+    samples = [power(i / 100, 5.0) for i in range(101)]
+    rail = only_rail(samples, 0.0, 1.0, FAST, n_changed_min=20)
+    assert rail.energy_j is None
+    assert "all 101 readings in 1 s are the same" in rail.unknown["energy_j"]
+    assert "no length would do" in rail.unknown["energy_j"]
+    assert "no reading changed" in rail.unknown["step_w"]
+    # With 3 readings nothing can be said of the sensor, but that 20 take 20 * 0.01 s.
+    short = only_rail(samples, 0.0, 0.02, FAST, n_changed_min=20).unknown["energy_j"]
+    assert short.startswith("not measurable: 3 readings in 0.02 s")
+    assert short.endswith("it takes 0.2 s at least")
+
+
+def test_a_constant_rail_of_a_chip_that_lives_is_constant() -> None:
+    # CV is off at 0 W; SYS5V, on the same chip, changes with every reading.
+    samples = [
+        sample
+        for i in range(101)
+        for sample in (power(i / 100, 0.0, "CV"), power(i / 100, 2.0 + i % 2, "SYS5V"))
     ]
+    one_chip = RailFacts(period_s=0.01, sensors={"CV": "1-0041", "SYS5V": "1-0041"})
+    cv, sys5v = window_energy(samples, 0.0, 1.0, one_chip).rails
+    assert (cv.energy_j, cv.n_changed) == (0.0, 0)
+    # 2 W and 3 W in turns, linear in between: 2.5 W for 1 s
+    assert sys5v.energy_j == pytest.approx(2.5)
+    assert sys5v.n_changed == 100
+    two_chips = RailFacts(period_s=0.01, sensors={"CV": "1-0041", "SYS5V": "1-0040"})
+    assert window_energy(samples, 0.0, 1.0, two_chips).rails[0].energy_j is None
 
 
-@given(
-    powers=st.lists(st.floats(0, 100), min_size=3, max_size=20),
-    cut=st.floats(0.01, 0.99),
-)
-def test_windows_add_up(powers: list[float], cut: float) -> None:
-    samples = [power(float(i), p) for i, p in enumerate(powers)]
+def test_changes_of_two_rails_in_one_reading_are_one_change() -> None:
+    # Both rails change in the same 3 readings, a millisecond apart; A once more.
+    values = [(1, 1), (2, 2), (1, 1), (2, 2), (3, 2)]
+    samples = [
+        sample
+        for i, (a, b) in enumerate(values)
+        for sample in (power(i / 100, a, "A"), power(i / 100 + 0.001, b, "B"))
+    ]
+    samples += [power(0.05, 3, "A"), power(0.051, 2, "B")]
+    facts = RailFacts(period_s=0.01, sensors={"A": "chip", "B": "chip"})
+    window = window_energy(samples, 0.001, 0.05, facts, n_changed_min=5)
+    assert "4 changed values of 5" in window.rails[1].unknown["energy_j"]
+
+
+def test_gaps_are_counted_and_long_ones_forbid_the_energy() -> None:
+    # Period 0.01 s: pauses of 0.04 s (a gap) and 0.03 s (none).
+    times_s = [0.0, 0.01, 0.05, 0.08, *(i / 100 for i in range(9, 101))]
+    samples = [power(time_s, 5 + i % 2) for i, time_s in enumerate(times_s)]
+    rail = only_rail(samples, 0.0, 1.0, FAST)
+    assert (rail.n_gaps, rail.energy_j) == (1, pytest.approx(5.5, rel=0.01))
+    # 0.3 s without a reading in a window of 1 s: more than a tenth of it.
+    holed = [sample for sample in samples if not 0.4 < sample.monotonic_s < 0.695]
+    rail = only_rail(holed, 0.0, 1.0, FAST)
+    assert rail.n_gaps == 2
+    assert rail.unknown["energy_j"] == "not measurable: no reading for 0.34 s of 1 s"
+    # A counter goes on while nobody looks.
+    assert only_rail([energy(0, 0), energy(1, 5)], 0, 1, FAST).energy_j == 5
+
+
+def test_rails_stay_apart_and_the_total_is_by_rule() -> None:
+    samples = [power(0, 1, "GPU"), power(0, 5, "CPU"), power(2, 1, "GPU"), power(2, 5, "CPU")]
+    total = Total(("GPU", "CPU"), "GPU + CPU", "module")
+    facts = RailFacts(period_s=1.0, total=total)
+    # 1 W and 5 W for 2 s
+    window = window_energy(samples, 0, 2, facts, n_changed_min=0)
+    assert [(r.rail, r.energy_j) for r in window.rails] == [("GPU", 2.0), ("CPU", 10.0)]
+    assert window.total_j == 12.0
+    assert window_energy(samples, 0, 2, SECONDS).total_j is None
+
+
+def test_a_total_with_a_rail_that_is_not_measurable_names_it() -> None:
+    samples = [power(0, 1, "GPU"), power(0, 5, "CPU"), power(2, 2, "GPU"), power(2, 5, "CPU")]
+    facts = RailFacts(period_s=1.0, total=Total(("GPU", "CPU"), "GPU + CPU", "module"))
+    window = window_energy(samples, 0, 2, facts, n_changed_min=1)
+    assert window.total_j is None
+    assert window.unknown["total_j"].startswith("CPU: not measurable")
+
+
+def test_swapped_labels_make_no_total() -> None:
+    # What a carrier of another maker prints: POM_5V_GPU above POM_5V_IN.
+    rails = {"POM_5V_IN": 3.227, "POM_5V_GPU": 8.949, "POM_5V_CPU": 3.148}
+    samples = [power(t, w, rail) for t in (0, 1) for rail, w in rails.items()]
+    total = Total(("POM_5V_IN",), "POM_5V_IN", "module", ("POM_5V_GPU", "POM_5V_CPU"))
+    facts = RailFacts(period_s=1.0, total=total)
+    window = window_energy(samples, 0, 1, facts, n_changed_min=0)
+    assert window.total_j is None
+    # 8.949 + 3.148 = 12.097
+    assert window.unknown["total_j"] == (
+        "labels seem swapped: POM_5V_IN is 3.227 W, but its parts POM_5V_GPU + POM_5V_CPU "
+        "are 12.097 W"
+    )
+    assert all(rail.energy_j is not None for rail in window.rails)
+
+
+def test_a_reading_that_jumps_makes_the_energy_unknown() -> None:
+    values = [5.0, 5.1, 812.0, 5.2, 5.0, 5.1]
+    rail = only_rail([power(i / 10, w) for i, w in enumerate(values)], 0.05, 0.45)
+    assert rail.energy_j is None
+    assert rail.unknown["energy_j"] == (
+        "the sensor jumped to 812.000 W at 0.200 s, between 5.100 W and 5.200 W"
+    )
+
+
+def test_a_load_that_stays_is_no_jump() -> None:
+    # 0.4 W idle, then 12 W for good: thirty times as much, but it stays.
+    values = [0.4, 0.4, 12.0, 12.1, 12.0, 12.1, 12.0, 12.1]
+    assert only_rail([power(i, w) for i, w in enumerate(values)], 0, 7).energy_j is not None
+    # A small rail that blinks from 0.04 W to 0.4 W is a display.
+    values = [0.04, 0.4, 0.04, 0.04]
+    assert only_rail([power(i, w) for i, w in enumerate(values)], 0, 3).energy_j is not None
+
+
+def test_below_zero_by_a_step_is_the_sensor_further_is_a_fault() -> None:
+    thor = [power(0, 0.393, "VDD_GPU"), power(1, -0.393, "VDD_GPU"), power(2, 0.0, "VDD_GPU")]
+    facts = RailFacts(period_s=1.0, steps_w={"VDD_GPU": 0.393})
+    # (0.393 - 0.393) / 2 * 1 s + (-0.393 + 0) / 2 * 1 s
+    assert only_rail(thor, 0, 2, facts).energy_j == pytest.approx(-0.1965)
+    below = [power(0, 5), power(1, -7), power(2, 5)]
+    why = only_rail(below, 0, 2, RailFacts(period_s=1.0, steps_w={"VDD_IN": 0.04}))
+    assert "read -7.000 W at 1.000 s, which this rail cannot be" in why.unknown["energy_j"]
+    # A whole board cannot even be one step below zero.
+    board = RailFacts(period_s=1.0, steps_w={"VIN": 0.1}, total=Total(("VIN",), "VIN", "board"))
+    assert only_rail([power(0, 9, "VIN"), power(1, -0.1, "VIN")], 0, 1, board).energy_j is None
+
+
+def test_a_counter_that_goes_back_is_a_fault() -> None:
+    why = only_rail([energy(0, 5), energy(1, 3), energy(2, 4)], 0, 2).unknown["energy_j"]
+    assert why == "the energy counter went back at 1.000 s"
+
+
+def test_the_step_is_the_meters_or_the_smallest_change_seen() -> None:
+    samples = [power(0, 5.0), power(1, 5.08), power(2, 5.04), power(3, 5.08)]
+    assert only_rail(samples, 0, 3).step_w == pytest.approx(0.04)
+    assert only_rail(samples, 0, 3, RailFacts(period_s=1.0, steps_w={"VDD_IN": 0.02})).step_w == (
+        0.02
+    )
+
+
+def test_samples_out_of_order_are_an_error() -> None:
+    with pytest.raises(MeasurementError, match="not in the order of time"):
+        only_rail([power(0, 1), power(0.6, 1), power(0.4, 1), power(0.5, 1), power(1, 1)], 0, 1)
+
+
+powers_w = st.lists(st.floats(10, 90), min_size=3, max_size=20)
+
+
+def at_seconds(values: list[float]) -> list[PowerSample]:
+    return [power(float(i), value) for i, value in enumerate(values)]
+
+
+def joules(samples: list[PowerSample], start_s: float, end_s: float) -> float:
+    value = only_rail(samples, start_s, end_s).energy_j
+    assert value is not None
+    return value
+
+
+@given(powers=powers_w, cut=st.floats(0.01, 0.99))
+def test_energy_adds_up_over_windows_that_adjoin(powers: list[float], cut: float) -> None:
+    samples = at_seconds(powers)
     end_s = len(powers) - 1.0
     middle_s = cut * end_s
-    whole = window_energy(samples, 0, end_s)[0].energy_j
-    first = window_energy(samples, 0, middle_s)[0].energy_j
-    second = window_energy(samples, middle_s, end_s)[0].energy_j
-    assert first + second == pytest.approx(whole, rel=1e-9, abs=1e-6)
+    whole = joules(samples, 0, end_s)
+    parts = joules(samples, 0, middle_s) + joules(samples, middle_s, end_s)
+    assert parts == pytest.approx(whole, rel=1e-9, abs=1e-6)
     assert min(powers) * end_s - 1e-6 <= whole <= max(powers) * end_s + 1e-6
 
 
-def test_several_windows_add_up() -> None:
-    # 10 W for 1 s and 20 W for 0.5 s: 10 J + 10 J in 1.5 s; the pause does not count.
-    samples = [power(0, 10), power(1, 10), power(2, 20), power(3, 20)]
-    (rail,) = windows_energy(samples, [(0.0, 1.0), (2.0, 2.5)])
-    assert (rail.energy_j, rail.window_s) == (20.0, 1.5)
-    with pytest.raises(MeasurementError, match="no window"):
-        windows_energy(samples, [])
+@given(powers=powers_w, factor=st.floats(0.1, 10), offset=st.floats(0, 50))
+def test_energy_is_linear_in_power(powers: list[float], factor: float, offset: float) -> None:
+    end_s = len(powers) - 1.25
+    scaled = at_seconds([factor * value + offset for value in powers])
+    # E(a P + b) = a E(P) + b t over t = end - 0.5
+    expected = factor * joules(at_seconds(powers), 0.5, end_s) + offset * (end_s - 0.5)
+    assert joules(scaled, 0.5, end_s) == pytest.approx(expected, rel=1e-9)
 
 
-def write_zone(root: Path, zone: str, name: str, energy_uj: int | None) -> Path:
-    folder = root / "sys/class/powercap" / zone
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "name").write_text(f"{name}\n")
-    (folder / "max_energy_range_uj").write_text("1000000\n")
-    if energy_uj is not None:
-        (folder / "energy_uj").write_text(f"{energy_uj}\n")
-    return folder / "energy_uj"
+@given(powers=powers_w, where=st.floats(0.001, 0.999), segment=st.integers(0, 1))
+def test_more_samples_on_the_line_change_nothing(
+    powers: list[float], where: float, segment: int
+) -> None:
+    samples = at_seconds(powers)
+    between = powers[segment] + (powers[segment + 1] - powers[segment]) * where
+    more = sorted(
+        [*samples, power(segment + where, between)], key=lambda sample: sample.monotonic_s
+    )
+    end_s = len(powers) - 1.0
+    assert joules(more, 0.3, end_s) == pytest.approx(joules(samples, 0.3, end_s), rel=1e-9)
 
 
-def test_rapl_counts_on_across_the_wrap(tmp_path: Path) -> None:
-    counter = write_zone(tmp_path, "intel-rapl:0", "package-0", 400_000)
-    write_zone(tmp_path, "intel-rapl:0:0", "core", 999)  # inside the package: not read
-    write_zone(tmp_path, "intel-rapl:0:2", "dram", 10)
-    write_zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1)  # the same counter again
-    write_zone(tmp_path, "intel-rapl:1", "psys", 1)  # contains the package
-    meter, _ = open_rapl(tmp_path, clock=map(float, count()).__next__)
-    assert meter is not None
-    assert meter.rails == ("package-0", "dram-0")
-    readings = []
-    for counter_uj in (400_000, 900_000, 100_000):
-        counter.write_text(str(counter_uj))
-        readings.append(meter.read()[0].energy_j)
-    # 0, then 500,000 µJ, then up to 1,000,000 and on to 100,000: 200,000 µJ more
-    assert readings == pytest.approx([0.0, 0.5, 0.7])
+@given(
+    value=st.floats(0, 500),
+    start_s=st.floats(0, 40),
+    length_s=st.floats(0.001, 50),
+)
+def test_constant_power_is_power_times_time(value: float, start_s: float, length_s: float) -> None:
+    samples = at_seconds([value] * 100)
+    assert joules(samples, start_s, start_s + length_s) == pytest.approx(value * length_s)
 
 
-def test_rapl_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
-    meters = find_meters(tmp_path)
-    assert meters.found == ()
-    assert "powercap does not exist" in meters.missing["RAPL"]
-    (tmp_path / "sys/class/powercap").mkdir(parents=True)
-    assert "no package or dram zone" in find_meters(tmp_path).missing["RAPL"]
+class CountingList(list[PowerSample]):
+    """Says how many of its elements were looked at one by one."""
+
+    n_looks = 0
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        self.n_looks += 1 if isinstance(index, int) else len(range(*index.indices(len(self))))
+        return super().__getitem__(index)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        self.n_looks += len(self)
+        return super().__iter__()
 
 
-def test_rapl_that_cannot_be_read_names_the_file(tmp_path: Path) -> None:
-    write_zone(tmp_path, "intel-rapl:0", "package-0", None)
-    meter, reason = open_rapl(tmp_path)
-    assert meter is None
-    assert "intel-rapl:0/energy_uj: no such file" in reason
-    assert "sudo chmod a+r" in reason
+def test_a_window_of_a_long_list_is_found_without_reading_it_all() -> None:
+    samples = CountingList(power(i / 100, 5.0 + i % 3) for i in range(100_000))
+    rail = only_rail(samples, 700.0, 700.5, FAST, n_changed_min=20)
+    # 50 samples inside, two beside them, 64 for the rails' names, and two bisections of
+    # 17 looks.
+    assert samples.n_looks < 200
+    assert rail.n_samples == 51
 
 
-def test_rapl_that_stops_answering_is_an_error(tmp_path: Path) -> None:
-    counter = write_zone(tmp_path, "intel-rapl:0", "package-0", 5)
-    meter, _ = open_rapl(tmp_path)
-    assert meter is not None
-    meter.read()
-    counter.unlink()
-    with pytest.raises(DeviceError, match="stopped answering"):
-        meter.read()
+def window_of(rail: RailEnergy) -> EnergyWindow:
+    return EnergyWindow(
+        start_s=0,
+        window_s=1,
+        repetitions=0,
+        rails=(rail,),
+        total_j=None,
+        unknown={"total_j": "not asked"},
+    )
 
 
-def test_the_sampler_keeps_every_reading() -> None:
-    recorded = [(power(float(i), 10.0 + i),) for i in range(200)]
-    with Sampler((ReplayMeter(recorded),), period_s=0.001) as sampler:
-        while len(sampler.samples) < 5:
-            pass
-    samples = sampler.samples
-    assert 6 <= len(samples) <= 200  # one before, at least four in between, one after
-    assert list(samples) == [reading[0] for reading in recorded[: len(samples)]]
-
-
-def test_a_failing_meter_never_becomes_an_energy() -> None:
-    with Sampler((ReplayMeter([(power(0.0, 1.0),)]),), period_s=0.001) as sampler:
-        pass
-    with pytest.raises(DeviceError, match="no more readings"):
-        _ = sampler.samples
-
-
-def test_without_meters_nothing_is_sampled() -> None:
-    with Sampler(()) as sampler:
-        pass
-    assert sampler.samples == ()
+def test_windows_are_records_that_can_be_written() -> None:
+    rail = only_rail([power(0, 5), power(1, 6)], 0, 1)
+    assert window_of(rail).rails[0].energy_j == 5.5

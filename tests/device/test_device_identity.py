@@ -62,6 +62,8 @@ def test_a_laptop_is_described_by_what_the_system_says(laptop: Path) -> None:
     assert machine.machine_hash is not None
     assert "0123456789abcdef" not in machine.machine_hash
     assert machine.accelerators == ()
+    assert (machine.board, machine.cuda, machine.driver) == (None, None, None)
+    assert not machine.is_simulated
 
 
 def test_caches_are_counted_by_instance(laptop: Path) -> None:
@@ -130,7 +132,7 @@ def test_an_empty_system_leaves_everything_unknown(tmp_path: Path) -> None:
     machine = identify(tmp_path, allowed_cpus=(0, 1))
     assert machine.cpus == (0, 1)
     assert machine.caches == ()
-    assert machine.unknown.keys() == {"memory_bytes", "machine_hash"}
+    assert set(machine.unknown) == {"memory_bytes", "machine_hash", "board", "cuda", "driver"}
 
 
 @pytest.mark.parametrize("size", ["0K", "", "K", "-4K", "4", "fourK"])

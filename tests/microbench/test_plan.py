@@ -188,7 +188,7 @@ def test_a_plan_with_a_trial_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_profile() -> None:
-    with pytest.raises(UsageError, match="unknown profile 'slow'; use quick or full"):
+    with pytest.raises(UsageError, match="unknown profile 'slow'; use brief or quick or full"):
         make_plan(machine(), core_count_mode(1), "slow")
 
 

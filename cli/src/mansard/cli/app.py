@@ -9,6 +9,7 @@ import typer
 from mansard.cli.bench import bench
 from mansard.cli.doctor import doctor
 from mansard.cli.export import export
+from mansard.cli.modes import modes
 from mansard.cli.report import report
 from mansard.cli.score import score
 from mansard.cli.zoo import zoo_app
@@ -46,4 +47,5 @@ app.command()(score)
 app.command()(report)
 app.command()(export)
 app.command()(doctor)
+app.command()(modes)
 app.add_typer(zoo_app, name="zoo")

@@ -33,9 +33,9 @@ def demo(
 
     networks = make_folder(folder / "networks")
     models = tuple(zoo.write(name, networks) for name in _NETWORKS)
-    root = folder / "board"
+    root = folder / board
     if not root.exists():
-        create_board(board, root)
+        create_board(board, folder)
     note(f"A simulated {board} in {root}; look around with: mansard doctor --board {root}")
     with running(root):
         run_bench(

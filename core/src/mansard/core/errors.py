@@ -65,5 +65,9 @@ class DeviceError(MansardError):
     """A clock, meter or power mode of this machine does not answer."""
 
 
+class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not what failed
+    """A power mode that holds only after the board is started anew."""
+
+
 class MeasurementError(MansardError):
     """A measurement could not be made at all."""

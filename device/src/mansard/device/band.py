@@ -62,7 +62,10 @@ def band_values(key: str, band: Band, choices: Choices) -> tuple[float, ...]:
 def snap(hz: float, band: Band, table: Table) -> float:
     """The available frequency in ``band`` that is nearest to ``hz``; raises UsageError."""
     if table.is_continuous:
-        return min(max(hz, table.available_hz[0], band.low), table.available_hz[-1], band.high)
+        whole_hz = round(hz / 1e6) * 1e6  # so that the name, in MHz, tells modes apart
+        return min(
+            max(whole_hz, table.available_hz[0], band.low), table.available_hz[-1], band.high
+        )
     inside = [value for value in table.available_hz if band.holds(value)]
     if not inside:
         raise UsageError("no available frequency is in this range", fix=table.offer(hz))

@@ -7,10 +7,13 @@ of any group above ours holds too. Version 1 keeps the quota in ``cpu.cfs_quota_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from mansard.device.system import read_int, read_text
+
+_CPU_MAX = re.compile(r"([0-9]{1,15}) ([0-9]{1,15})")
 
 
 def cpu_quota(root: Path) -> float | None:
@@ -23,7 +26,7 @@ def cpu_quota(root: Path) -> float | None:
 def memory_limit_bytes(root: Path) -> int | None:
     """Bytes of memory that our groups allow; None where there is no limit."""
     limits = [read_int(group / "memory.max") for group in _groups(root)]
-    return min((limit for limit in limits if limit), default=None)
+    return min((limit for limit in limits if limit and limit > 0), default=None)
 
 
 def _groups(root: Path) -> Iterator[Path]:
@@ -40,10 +43,10 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _parse_cpu_max(text: str | None) -> float | None:
-    quota, _, period = (text or "").partition(" ")
-    if not quota.isdigit() or not period.isdigit() or not int(period):
+    match = _CPU_MAX.fullmatch(text or "")
+    if match is None or not int(match[2]):
         return None  # "max 100000", or no such file
-    return int(quota) / int(period)
+    return int(match[1]) / int(match[2])
 
 
 def _version_1_quota(folder: Path) -> float | None:

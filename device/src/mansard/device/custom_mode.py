@@ -99,7 +99,8 @@ def _capped(
         hz = caps[0]
     else:
         # A cluster that comes on takes the clock of the fastest that is on already.
-        hz = point.cpu_hz if point.cpu_hz is not None else present.cpu_hz
+        fastest = max((old.max_hz for old in present.clusters if old.max_hz), default=None)
+        hz = point.cpu_hz if point.cpu_hz is not None else fastest
         if hz is not None and cluster.table.available_hz:
             hz = cluster.table.floor(hz)
     return CpuCluster(cpus=cpus, max_hz=hz, unknown={} if hz else {"max_hz": _UNCAPPED})

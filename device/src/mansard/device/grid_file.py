@@ -29,6 +29,7 @@ from mansard.device.mode_text import KEYS, setting_key
 
 _MOST_BYTES = 1 << 20
 _EXCLUDE = "exclude"
+_LOCATION = re.compile(r" \(at (?:line ([0-9]+), column [0-9]+|end of document)\)")
 
 
 def read_grid(path: Path, choices: Choices) -> Grid:
@@ -67,15 +68,23 @@ def _parse_toml(text: str, path: Path) -> dict[str, Any]:
             continue
         try:
             content: dict[str, Any] = toml.loads(text)
-        except (ValueError, RecursionError) as error:  # its own error says line and column
+        except (ValueError, RecursionError) as error:
             raise InputError(
-                f"is not TOML: {error}", where=str(path), fix="mend this line"
+                f"is not TOML: {_LOCATION.sub('', str(error))}",
+                where=f"{path}:{_line_of(str(error), text)}",
+                fix="mend this line",
             ) from error
         return content
     raise UsageError(
         "grid files need Python 3.11 or the package tomli",
         fix="pip install tomli, or write the modes with ';' between them",
     )
+
+
+def _line_of(message: str, text: str) -> str:
+    """The line that the TOML reader complains of: it names it, or means the last one."""
+    location = _LOCATION.search(message)
+    return location[1] if location and location[1] else str(max(1, len(text.splitlines())))
 
 
 def _exclusion(

@@ -10,11 +10,23 @@ from typing import Literal
 
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.records import MachineIdentity
+from mansard.core.text import printable
 from mansard.device.cgroup import cpu_quota, memory_limit_bytes
+from mansard.device.jetson import TREE, find_module, is_jetson, read_board, read_model
+from mansard.device.nvidia import read_cards, read_cuda, read_driver
 from mansard.device.system import SYSTEM_ROOT, read_text, usable_cpus
-from mansard.device.topology import data_caches, physical_cores
+from mansard.device.topology import data_caches, online_cpus, physical_cores, present_cpus
 
-_JETSON = re.compile(r"jetson|tegra|orin|xavier", re.IGNORECASE)
+SIMULATED_MARK = "etc/mansard-simulated"
+_SHOWN_CHARACTERS = 200  # of names that a file gives; no real one is longer
+_READ_CHARACTERS = 1 << 20  # of files of which a line is wanted
+_REASONS = {
+    "memory_bytes": "/proc/meminfo has no MemTotal line",
+    "machine_hash": "neither a serial number nor /etc/machine-id can be read",
+    "board": "the device tree is not that of a Jetson",
+    "cuda": "no CUDA toolkit in /usr/local/cuda",
+    "driver": "NVIDIA's kernel driver is not loaded, or does not tell its version",
+}
 
 
 def identify(
@@ -22,30 +34,56 @@ def identify(
 ) -> MachineIdentity:
     """The machine under ``root``; ``cpus`` holds one logical CPU per physical core.
 
-    ``allowed_cpus`` defaults to the CPUs this process may run on. A container's quota of
-    CPU time limits their number, and its memory limit the memory.
+    ``allowed_cpus`` defaults to the CPUs this process may run on. On a Jetson, cores that
+    the power mode switches off count as well, unless we are kept from some that are on:
+    the identity does not hang on the mode. On a simulated board our own machine's CPUs
+    limit the board's. A container's quota of CPU time limits their number, and its
+    memory limit the memory.
     """
-    cpus = _within_quota(physical_cores(root, allowed_cpus or usable_cpus()), cpu_quota(root))
-    memory_bytes = _memory_bytes(root)
-    machine_hash = _machine_hash(root)
-    unknown = {}
-    if memory_bytes is None:
-        unknown["memory_bytes"] = "/proc/meminfo has no MemTotal line"
-    if machine_hash is None:
-        unknown["machine_hash"] = "neither a serial number nor /etc/machine-id can be read"
+    jetson = is_jetson(root)
+    allowed = allowed_cpus or _allowed_cpus(root, jetson)
+    cpus = _within_quota(physical_cores(root, allowed), cpu_quota(root))
+    machine_hash, memory_bytes = _machine_hash(root), _memory_bytes(root)
+    board = read_board(root) if jetson else None
+    cuda, driver = read_cuda(root), read_driver(root)
+    known = (memory_bytes, machine_hash, board, cuda, driver)  # in the order of the reasons
     return MachineIdentity(
-        kind=_kind(root),
+        kind=_kind(jetson),
         name=_name(root),
+        is_simulated=is_simulated(root),
         architecture=platform.machine(),
         cpus=cpus,
-        caches=data_caches(root, cpus),
+        caches=data_caches(root, cpus, find_module(root) if jetson else None),
         memory_bytes=memory_bytes,
         operating_system=_operating_system(root),
-        kernel_release=read_text(root / "proc/sys/kernel/osrelease") or platform.release(),
+        kernel_release=_kernel_release(root),
         machine_hash=machine_hash,
-        accelerators=_accelerators(root),
-        unknown=unknown,
+        accelerators=read_cards(root),
+        board=board,
+        cuda=cuda,
+        driver=driver,
+        unknown={
+            field: why
+            for (field, why), value in zip(_REASONS.items(), known, strict=True)
+            if value is None
+        },
     )
+
+
+def is_simulated(root: Path) -> bool:
+    """Whether ``root`` is a made-up board: everything measured on it is simulated."""
+    return (root / SIMULATED_MARK).exists()
+
+
+def _allowed_cpus(root: Path, jetson: bool) -> tuple[int, ...]:
+    usable = usable_cpus()
+    present, online = set(present_cpus(root)), set(online_cpus(root))
+    if root != SYSTEM_ROOT:
+        # A made-up board: its CPUs, as far as this machine has them for us.
+        return tuple(cpu for cpu in usable if cpu in present) or usable
+    if jetson and online and online <= set(usable):
+        return tuple(sorted(present | online))
+    return usable
 
 
 def _within_quota(cpus: tuple[int, ...], quota: float | None) -> tuple[int, ...]:
@@ -53,28 +91,25 @@ def _within_quota(cpus: tuple[int, ...], quota: float | None) -> tuple[int, ...]
     return cpus if quota is None else cpus[: max(1, int(quota))]
 
 
-def _board(root: Path) -> str | None:
-    return read_text(root / "proc/device-tree/model")
-
-
-def _kind(root: Path) -> Literal["cpu", "jetson"]:
+def _kind(jetson: bool) -> Literal["cpu", "jetson"]:
     # Until the CUDA kernels arrive, a machine with an NVIDIA card is measured as a CPU.
-    board = _board(root)
-    return "jetson" if board and _JETSON.search(board) else "cpu"
+    return "jetson" if jetson else "cpu"
 
 
 def _name(root: Path) -> str:
-    board = _board(root)
-    if board:
-        return board
+    model = read_model(root)
+    if model:
+        return model
     fields = _cpuinfo(root)
     name = fields.get("model name") or fields.get("Hardware")
-    return re.sub(r"\s+", " ", name) if name else f"{platform.machine()} processor"
+    if not name:
+        return f"{platform.machine()} processor"
+    return printable(re.sub(r"\s+", " ", name), _SHOWN_CHARACTERS)
 
 
 def _cpuinfo(root: Path) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for line in (read_text(root / "proc/cpuinfo") or "").splitlines():
+    for line in _head(root / "proc/cpuinfo").splitlines():
         key, separator, value = line.partition(":")
         if separator:
             fields.setdefault(key.strip(), value.strip())
@@ -82,7 +117,7 @@ def _cpuinfo(root: Path) -> dict[str, str]:
 
 
 def _memory_bytes(root: Path) -> int | None:
-    match = re.search(r"^MemTotal:\s*(\d+) kB$", read_text(root / "proc/meminfo") or "", re.M)
+    match = re.search(r"^MemTotal:[ \t]*([0-9]{1,15}) kB$", _head(root / "proc/meminfo"), re.M)
     if match is None:
         return None
     total_bytes = int(match[1]) * 1024
@@ -90,13 +125,18 @@ def _memory_bytes(root: Path) -> int | None:
 
 
 def _operating_system(root: Path) -> str:
-    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', read_text(root / "etc/os-release") or "", re.M)
-    return match[1] if match else platform.system()
+    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', _head(root / "etc/os-release"), re.M)
+    return printable(match[1], _SHOWN_CHARACTERS) if match else platform.system()
+
+
+def _kernel_release(root: Path) -> str:
+    release = read_text(root / "proc/sys/kernel/osrelease") or platform.release()
+    return printable(release, _SHOWN_CHARACTERS)
 
 
 def _machine_hash(root: Path) -> str | None:
     # Jetson boards carry a serial number; two boards flashed from one image share a machine id.
-    serial = read_text(root / "proc/device-tree/serial-number")
+    serial = read_text(root / TREE / "serial-number")
     identifier = serial or read_text(root / "etc/machine-id")
     if not identifier:
         return None
@@ -105,10 +145,5 @@ def _machine_hash(root: Path) -> str | None:
     return hashlib.sha256(salted).hexdigest()[:ID_CHARACTERS]
 
 
-def _accelerators(root: Path) -> tuple[str, ...]:
-    folder = root / "proc/driver/nvidia/gpus"
-    cards = []
-    for information in sorted(folder.glob("*/information")):
-        match = re.search(r"^Model:\s*(.+)$", read_text(information) or "", re.M)
-        cards.append(match[1] if match else "NVIDIA GPU of unknown model")
-    return tuple(cards)
+def _head(path: Path) -> str:
+    return (read_text(path) or "")[:_READ_CHARACTERS]

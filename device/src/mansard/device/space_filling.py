@@ -1,9 +1,10 @@
 """A few modes that stand for many: spread evenly over the space of their settings.
 
-Greedy farthest-point choice (Gonzalez, "Clustering to minimize the maximum intercluster
-distance", Theoretical Computer Science 38, 1985): each point taken is the one farthest
-from all taken before. The smallest distance between two of them is at least half of the
-best possible one.
+Greedy choice by the maximum-projection criterion (Joseph, Gul and Ba, "Maximum projection
+designs for computer experiments", Biometrika 102, 2015): each point taken adds the least
+to the sum over pairs of 1/Π_k (squared distance in setting k). So points are not only far
+from each other, as in a maximin choice, which would take corners alone: each single clock
+also gets many values, without which its curve of voltage could not be fitted.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ def spread(points: Sequence[Sequence[float]], n: int, seed: int) -> tuple[int, .
     scaled = normalise(points)[order]
     speed = scaled.sum(axis=1).round(9)
     taken = [int(speed.argmax()), int(speed.argmin())][:n]
-    distance = np.full(len(points), np.inf)
+    crowding = np.zeros(len(points))
     for index in taken:
-        distance = np.minimum(distance, _distance(scaled, index))
+        crowding += _crowding(scaled, index, n)
     while len(taken) < n:
-        taken.append(int(distance.argmax()))
-        distance = np.minimum(distance, _distance(scaled, taken[-1]))
+        crowding[taken] = np.inf
+        # Rounded, so that ties are ties on every machine.
+        taken.append(int(np.log(crowding).round(9).argmin()))
+        crowding += _crowding(scaled, taken[-1], n)
     return tuple(sorted(order[index] for index in taken))
 
 
@@ -49,10 +52,18 @@ def normalise(points: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 
     logs = np.log(np.asarray(points, dtype=np.float64))
     low, high = logs.min(axis=0), logs.max(axis=0)
-    return (logs - low) / np.where(high > low, high - low, 1.0)
+    scaled: NDArray[np.float64] = (logs - low) / np.where(high > low, high - low, 1.0)
+    return scaled
 
 
-def _distance(scaled: NDArray[np.float64], index: int) -> NDArray[np.float64]:
-    """Squared distances to one point. Rounded, so that ties are the same on every machine."""
-    squared: NDArray[np.float64] = ((scaled - scaled[index]) ** 2).sum(axis=1).round(9)
-    return squared
+def _crowding(scaled: NDArray[np.float64], index: int, n: int) -> NDArray[np.float64]:
+    """What each point adds to the criterion beside the one at ``index``.
+
+    The tables are short, so equal values cannot be avoided: they count as a squared
+    distance of 1/n², that of neighbours if all ``n`` points had values of their own.
+    """
+    import numpy as np
+
+    squared = (scaled - scaled[index]) ** 2 + 1 / n**2
+    crowding: NDArray[np.float64] = 1 / np.prod(squared, axis=1)
+    return crowding

@@ -17,6 +17,8 @@ import msgspec
 from mansard.core.errors import DeviceError, InputError
 
 SYSTEM_ROOT = Path("/")
+_MAX_BYTES = 16 << 20  # no file of /proc, /sys or /etc is longer; a junk one is cut
+_MAX_DIGITS = 19  # of a 64-bit integer, its sign included
 _TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
 
 
@@ -113,7 +115,8 @@ def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: floa
 def read_text(path: Path) -> str | None:
     """The stripped content of a small system file, or None where it cannot be read."""
     try:
-        return path.read_bytes().decode("utf-8", "replace").strip("\0\n\t ")
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES).decode("utf-8", "replace").strip("\0\n\t ")
     except OSError:
         return None
 
@@ -122,7 +125,7 @@ def read_int(path: Path) -> int | None:
     """The integer that a system file holds, or None where it holds none."""
     text = read_text(path)
     try:
-        return int(text) if text is not None else None
+        return int(text) if text is not None and len(text) <= _MAX_DIGITS else None
     except ValueError:
         return None
 
@@ -130,7 +133,8 @@ def read_int(path: Path) -> int | None:
 def why_unreadable(path: Path) -> str:
     """The system's reason for not letting us read ``path``, in words."""
     try:
-        path.read_bytes()
+        with path.open("rb") as file:
+            file.read(1)
     except OSError as error:
         return f"{path}: {(error.strerror or str(error)).lower()}"
     return f"{path}: holds nothing that can be used"

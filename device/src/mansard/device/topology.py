@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
+from mansard.core.hardware import Module
 from mansard.core.records import Cache
 from mansard.device.system import parse_cpu_list, read_int, read_text
 
+_CPUS = "sys/devices/system/cpu"
+_MAX_LIST_CHARACTERS = 1 << 16
+_TOO_LARGE = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPUs at most
+# Cache levels that a cluster's cores share, by kind of core; other levels are private.
+# Sources: Arm's technical reference manuals of Cortex-A57 and A78AE (L3 of a DynamIQ
+# cluster), NVIDIA's data sheets of TX2 and Xavier.
+_CLUSTER_LEVELS = MappingProxyType(
+    {"Cortex-A57": (2,), "Denver 2": (2,), "Carmel": (2,), "Cortex-A78AE": (3,)}
+)
+# Levels that all cores share. Sources: the same for Xavier; Thor's from memory.
+_COMMON_LEVELS = MappingProxyType({"Carmel": (3,), "Neoverse-V3AE": (3,)})
+_Sharers = Callable[[int, int], tuple[int, ...]]  # of a CPU, at a level
+
+_SIZE = re.compile(r"([0-9]{1,9})([KMG])")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -33,24 +52,40 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
     return _cpu_list(text) or (cpu,)
 
 
-def data_caches(root: Path, cpus: tuple[int, ...]) -> tuple[Cache, ...]:
+def present_cpus(root: Path) -> tuple[int, ...]:
+    """Logical CPUs that the machine has, whether or not they are on; empty if not told."""
+    return _cpu_list(read_text(root / _CPUS / "present"))
+
+
+def online_cpus(root: Path) -> tuple[int, ...]:
+    """Logical CPUs that are on; empty where the kernel does not say."""
+    return _cpu_list(read_text(root / _CPUS / "online"))
+
+
+def data_caches(
+    root: Path, cpus: tuple[int, ...], module: Module | None = None
+) -> tuple[Cache, ...]:
     """The data and unified caches of ``cpus``, nearest first; empty where none is described.
 
-    Sizes are those of the first CPU's instance; ``n_instances`` counts the
-    distinct instances over all of ``cpus``. On a machine with unlike clusters
-    (big and little cores) this describes the first CPU's cluster.
+    Sizes are those of the first CPU that the kernel describes; ``n_instances`` counts the
+    distinct instances over all of ``cpus``. On a machine with unlike clusters (big and
+    little cores) this describes that CPU's cluster. The kernel describes only cores that
+    are on, so for a known ``module`` who shares what comes from its clusters: the answer
+    must not hang on the power mode.
     """
-    if not cpus:
-        return ()
-    caches = [
-        cache
-        for index in sorted((_cpu_folder(root, cpus[0]) / "cache").glob("index[0-9]*"))
-        if (cache := _read_cache(root, index.name, index, cpus)) is not None
-    ]
-    return tuple(sorted(caches, key=lambda cache: cache.level))
+    for cpu in cpus:
+        indices = sorted((_cpu_folder(root, cpu) / "cache").glob("index[0-9]*"))
+        caches = [
+            cache
+            for folder in indices
+            if (cache := _read_cache(folder, cpu, cpus, _sharing(root, folder.name, module)))
+        ]
+        if caches:
+            return tuple(sorted(caches, key=lambda cache: cache.level))
+    return ()
 
 
-def _read_cache(root: Path, name: str, folder: Path, cpus: tuple[int, ...]) -> Cache | None:
+def _read_cache(folder: Path, first: int, cpus: tuple[int, ...], sharers: _Sharers) -> Cache | None:
     level = read_int(folder / "level")
     size_bytes = _parse_size(read_text(folder / "size"))
     if level is None or size_bytes is None or read_text(folder / "type") == "Instruction":
@@ -60,30 +95,48 @@ def _read_cache(root: Path, name: str, folder: Path, cpus: tuple[int, ...]) -> C
         level=level,
         size_bytes=size_bytes,
         line_bytes=line_bytes,
-        shared_cpus=_sharers(root, name, cpus[0]),
-        n_instances=len({_sharers(root, name, cpu) for cpu in cpus}),
+        shared_cpus=sharers(first, level),
+        n_instances=len({sharers(cpu, level) for cpu in cpus}),
         unknown={} if line_bytes else {"line_bytes": f"{folder}/coherency_line_size has none"},
     )
 
 
-def _sharers(root: Path, index: str, cpu: int) -> tuple[int, ...]:
-    text = read_text(_cpu_folder(root, cpu) / "cache" / index / "shared_cpu_list")
-    return _cpu_list(text) or (cpu,)
+def _sharing(root: Path, index: str, module: Module | None) -> _Sharers:
+    if module is not None:
+        return partial(_module_sharers, module)
+
+    def by_kernel(cpu: int, _level: int) -> tuple[int, ...]:
+        text = read_text(_cpu_folder(root, cpu) / "cache" / index / "shared_cpu_list")
+        return _cpu_list(text) or (cpu,)
+
+    return by_kernel
+
+
+def _module_sharers(module: Module, cpu: int, level: int) -> tuple[int, ...]:
+    for cluster in module.cpu_clusters:
+        if cpu in cluster.cpus:
+            if level in _CLUSTER_LEVELS.get(cluster.core, ()):
+                return cluster.cpus
+            if level in _COMMON_LEVELS.get(cluster.core, ()):
+                return tuple(sorted(cpu for other in module.cpu_clusters for cpu in other.cpus))
+    return (cpu,)
 
 
 def _cpu_list(text: str | None) -> tuple[int, ...]:
+    # A range is written out, and "0-99999999999" has no end: no CPU has that many digits.
+    if not text or len(text) > _MAX_LIST_CHARACTERS or _TOO_LARGE.search(text):
+        return ()
     try:
-        return parse_cpu_list(text or "")
+        return parse_cpu_list(text)
     except ValueError:
         return ()
 
 
 def _parse_size(text: str | None) -> int | None:
     # The kernel writes "32K"; a few virtual machines report "0K", which is no size.
-    if not text or text[-1] not in _UNITS or not text[:-1].isdigit():
-        return None
-    return int(text[:-1]) * _UNITS[text[-1]] or None
+    match = _SIZE.fullmatch(text or "")
+    return (int(match[1]) * _UNITS[match[2]] or None) if match else None
 
 
 def _cpu_folder(root: Path, cpu: int) -> Path:
-    return root / "sys/devices/system/cpu" / f"cpu{cpu}"
+    return root / _CPUS / f"cpu{cpu}"

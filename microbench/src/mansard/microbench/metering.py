@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mansard.core.errors import DeviceError, MeasurementError
+from mansard.core.errors import MeasurementError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.sampler import Sampler
+from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.microbench.protocol import Protocol
 from mansard.microbench.raw_samples import SampleSource
 
@@ -55,26 +55,24 @@ class Metering:
             with sampler:
                 runner = _Runner(source, repetitions, self._protocol.sample_s, should_stop)
                 _settle(runner, sampler, self._protocol)
-                windows = []
+                windows: list[EnergyWindow] = []
                 while len(windows) < self._protocol.n_energy_windows and not should_stop():
                     windows.append(_take_window(runner, sampler, self._protocol))
             for sample in sampler.samples:
                 self._keep(sample)
-        except (DeviceError, MeasurementError) as error:
+        except MeasurementError as error:
             return Metered(None, str(error))
         if not windows:
             return Metered(None, "stopped before its first window")
         return Metered(tuple(windows), None)
 
     def idle(self) -> EnergyWindow:
-        """A window in which nothing of ours runs; raises DeviceError or MeasurementError."""
+        """A window in which nothing of ours runs; raises MeasurementError."""
         with Sampler(self._meters) as sampler:
-            start_s = time.monotonic()
-            time.sleep(self._protocol.idle_s)
-            end_s = time.monotonic()
+            window = idle_window(sampler, self._protocol.idle_s)
         for sample in sampler.samples:
             self._keep(sample)
-        return sampler.window(start_s, end_s, n_changed_min=1, repetitions=0)
+        return window
 
 
 class _Runner:

@@ -113,7 +113,7 @@ def _measure_idle(
         return manifest
     try:
         manifest = with_idle(manifest, metering.idle())
-    except (DeviceError, MeasurementError) as error:
+    except MeasurementError as error:
         manifest = without_idle(manifest, str(error))
     write_document(folder / "manifest.json", manifest)
     return manifest

@@ -4,6 +4,7 @@ What the system reports at run time (SMs that are on, clocks, cache sizes) wins 
 """
 
 from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes
+from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering
 from mansard.core.hardware.module import CoreCluster, Module
 from mansard.core.hardware.peaks import (
@@ -22,6 +23,7 @@ __all__ = [
     "Module",
     "active_sms",
     "cache_bytes",
+    "jetpack_of",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
     "peak_flop_per_s",

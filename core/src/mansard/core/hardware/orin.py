@@ -49,8 +49,7 @@ def _clusters(max_hz: float, *sizes: int) -> tuple[CoreCluster, ...]:
 AGX_ORIN_64 = Module(
     name="Jetson AGX Orin 64GB",
     family="agx-orin",
-    # The first developer kit's module, 0000, has 32 GB but the GPU and cores of the 64 GB one.
-    part_numbers=("p3701-0005", "p3701-0000"),
+    part_numbers=("p3701-0005",),
     soc="tegra234",
     sm=87,
     n_sms=16,
@@ -64,6 +63,11 @@ AGX_ORIN_64 = Module(
     cpu_clusters=_clusters(2201.6e6, 4, 4, 4),
     metering=metering.AGX_ORIN,
     sources={**_SOURCES, "super_gpu_hz": _ABSENT, "super_memory_hz": _ABSENT, "gpu_hz": RECORDED},
+)
+# The first developer kit's: 32 GB of memory, but the GPU and the cores of the 64GB module.
+# Early releases call the 64GB kit so too, in all but "chosen/ids".
+AGX_ORIN_KIT = replace(
+    AGX_ORIN_64, name="Jetson AGX Orin developer kit", part_numbers=("p3701-0000",)
 )
 AGX_ORIN_INDUSTRIAL = replace(
     AGX_ORIN_64,
@@ -153,6 +157,7 @@ ORIN_NANO_4 = replace(
 
 MODULES = (
     AGX_ORIN_64,
+    AGX_ORIN_KIT,
     AGX_ORIN_INDUSTRIAL,
     AGX_ORIN_32,
     ORIN_NX_16,

@@ -1,95 +1,229 @@
 """Energy of a window from raw samples: pure functions, no clock and no hardware.
 
-A meter either reads power, whose trapezoid over time is energy, or counts
-energy, whose difference it is. In both cases the ends of the window are
-interpolated between the samples around them, and samples that do not cover the
-window are an error: half a window never passes for a whole one.
+A meter either reads power, whose trapezoid over time is energy, or counts energy, whose
+difference it is. In both cases the ends of the window are interpolated between the
+samples around them. Samples that do not cover the window are an error: half a window
+never passes for a whole one. A rail whose readings say too little, or cannot be true, has
+no energy but a reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import ceil
 
-from mansard.core.errors import MeasurementError
-from mansard.core.records import PowerSample, RailEnergy
+import msgspec
+
+from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
+from mansard.device.meters.faults import find_fault
+from mansard.device.meters.meter import RailFacts
+from mansard.device.meters.series import around
+from mansard.device.meters.totals import total_power
+
+N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
+GAP_PERIODS = 3  # a longer pause between two samples is a gap
+_PAUSE_SHARE = 0.1  # of a window may lie in gaps; beyond, a trapezoid would be invention
+
+
+class _Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What the samples of one rail say about the window, whether or not it is believed."""
+
+    energy_j: float
+    n_samples: int
+    changed_s: tuple[float, ...]  # when a sample differed from the one before
+    gaps_s: tuple[float, ...]
+    is_counter: bool
+    step_w: float | None
+    why_no_step: str
+    fault: str | None
 
 
 def window_energy(
-    samples: Sequence[PowerSample], start_s: float, end_s: float
-) -> tuple[RailEnergy, ...]:
-    """Energy of each rail between two monotonic times, in the rails' first order.
+    samples: Sequence[PowerSample],
+    start_s: float,
+    end_s: float,
+    facts: RailFacts,
+    *,
+    repetitions: int = 0,
+    n_changed_min: int = N_CHANGED_MIN,
+) -> EnergyWindow:
+    """Energy of each rail and of the total between two monotonic times.
 
-    Raises MeasurementError if the samples of a rail do not reach from ``start_s``
-    to ``end_s`` or the window is empty.
+    ``samples`` stand in the order of time. A sensor that changed less often than
+    ``n_changed_min`` is not measurable in this window; rails of one chip are renewed
+    together, so that a rail which stays at one value while its neighbours change is constant
+    to within a step. Raises MeasurementError if samples do not cover the window.
     """
-    if not end_s > start_s:
-        raise MeasurementError(f"the energy window from {start_s} s to {end_s} s is empty")
-    rails = dict.fromkeys(sample.rail for sample in samples)
-    return tuple(
-        _rail_energy([sample for sample in samples if sample.rail == rail], start_s, end_s)
-        for rail in rails
+    window_s = end_s - start_s
+    readings = {
+        rail: _read_rail(rail, found, start_s, end_s, facts)
+        for rail, found in around(samples, start_s, end_s).items()
+    }
+    changes = _sensor_changes(readings, facts)
+    why = {
+        rail: reading.fault
+        or _paused(reading, window_s)
+        or _too_few(reading, changes[rail], n_changed_min, window_s, facts.period_s)
+        for rail, reading in readings.items()
+    }
+    rails = tuple(_rail_energy(rail, reading, why[rail]) for rail, reading in readings.items())
+    total_j, reason = _total(rails, readings, window_s, facts)
+    return EnergyWindow(
+        start_s=start_s,
+        window_s=window_s,
+        repetitions=repetitions,
+        rails=rails,
+        total_j=total_j,
+        unknown={} if total_j is not None else {"total_j": reason},
     )
 
 
-def windows_energy(
-    samples: Sequence[PowerSample], windows_s: Sequence[tuple[float, float]]
-) -> tuple[RailEnergy, ...]:
-    """Energy of each rail over several windows together: joules and lengths add up.
-
-    Raises MeasurementError as ``window_energy`` does, or where there is no window.
-    """
-    if not windows_s:
-        raise MeasurementError("there is no window to take the energy of")
-    rows = zip(*(window_energy(samples, *window) for window in windows_s), strict=True)
-    return tuple(
-        RailEnergy(
-            rail=parts[0].rail,
-            energy_j=sum(part.energy_j for part in parts),
-            window_s=sum(part.window_s for part in parts),
-            n_samples=sum(part.n_samples for part in parts),
-        )
-        for parts in rows
+def _read_rail(
+    rail: str, samples: list[PowerSample], start_s: float, end_s: float, facts: RailFacts
+) -> _Reading:
+    counted = all(sample.energy_j is not None for sample in samples)
+    points = [
+        (sample.monotonic_s, (sample.energy_j if counted else sample.power_w) or 0.0)
+        for sample in samples
+    ]
+    changes = [
+        (after_s, abs(after - before))
+        for (_, before), (after_s, after) in pairwise(points)
+        if after != before and start_s < after_s <= end_s
+    ]
+    gap_s = GAP_PERIODS * facts.period_s
+    pauses = [
+        min(after_s, end_s) - max(before_s, start_s)
+        for (before_s, _), (after_s, _) in pairwise(points)
+        if after_s - before_s > gap_s * (1 + 1e-9)
+    ]
+    step_w, why_no_step = _step(facts.steps_w.get(rail), counted, changes)
+    is_total = facts.total is not None and facts.total.rails == (rail,)
+    return _Reading(
+        energy_j=_difference(points, start_s, end_s)
+        if counted
+        else _trapezoid(points, start_s, end_s),
+        n_samples=sum(start_s <= time_s <= end_s for time_s, _ in points),
+        changed_s=tuple(time_s for time_s, _ in changes),
+        gaps_s=tuple(pause_s for pause_s in pauses if pause_s > 0),
+        is_counter=counted,
+        step_w=step_w,
+        why_no_step=why_no_step,
+        fault=find_fault(samples, step_w, is_total=is_total),
     )
 
 
-def _rail_energy(samples: list[PowerSample], start_s: float, end_s: float) -> RailEnergy:
-    ordered = sorted(samples, key=lambda sample: sample.monotonic_s)
-    counted = [(s.monotonic_s, s.energy_j) for s in ordered if s.energy_j is not None]
-    powers = [(s.monotonic_s, s.power_w) for s in ordered if s.power_w is not None]
-    times_s = [time_s for time_s, _ in counted or powers]
-    if not times_s or times_s[0] > start_s or times_s[-1] < end_s:
-        reach = f"from {times_s[0]:.3f} s to {times_s[-1]:.3f} s " if times_s else ""
-        raise MeasurementError(
-            f"the readings {reach}do not cover the window from {start_s:.3f} s to {end_s:.3f} s",
-            where=f"rail {ordered[0].rail}",
-        )
+def _step(
+    known_w: float | None, counted: bool, changes: list[tuple[float, float]]
+) -> tuple[float | None, str]:
+    """The step the meter knows, else the smallest change seen."""
     if counted:
-        energy_j = _value_at(counted, end_s) - _value_at(counted, start_s)
-    else:
-        energy_j = _trapezoid(powers, start_s, end_s)
-    inside = [sample for sample in ordered if start_s <= sample.monotonic_s <= end_s]
-    return RailEnergy(
-        rail=ordered[0].rail,
-        energy_j=energy_j,
-        window_s=end_s - start_s,
-        n_samples=len(inside),
+        return None, "the meter counts energy, which has no step of power"
+    if known_w is None and not changes:
+        return None, "the meter does not say, and no reading changed"
+    return known_w if known_w is not None else min(change for _, change in changes), ""
+
+
+def _sensor_changes(readings: dict[str, _Reading], facts: RailFacts) -> dict[str, int]:
+    """For each rail how many of its chip's readings brought a change on any of its rails."""
+    chips: dict[str, list[_Reading]] = {}
+    for rail, reading in readings.items():
+        chips.setdefault(facts.sensors.get(rail, rail), []).append(reading)
+    # The rails of a chip are read within a fraction of the period: changes closer than half
+    # a period belong to one reading.
+    counts = {}
+    for chip, rails in chips.items():
+        times_s = sorted(time_s for reading in rails for time_s in reading.changed_s)
+        apart = sum(b - a > facts.period_s / 2 for a, b in pairwise(times_s))
+        most = max(len(reading.changed_s) for reading in rails)
+        counts[chip] = max(most, apart + 1 if times_s else 0)
+    return {rail: counts[facts.sensors.get(rail, rail)] for rail in readings}
+
+
+def _paused(reading: _Reading, window_s: float) -> str | None:
+    paused_s = sum(reading.gaps_s)
+    if reading.is_counter or paused_s <= _PAUSE_SHARE * window_s:
+        return None  # a counter goes on while nobody looks
+    return f"not measurable: no reading for {paused_s:.3g} s of {window_s:.3g} s"
+
+
+def _too_few(
+    reading: _Reading, n_changed: int, n_changed_min: int, window_s: float, period_s: float
+) -> str | None:
+    if n_changed >= n_changed_min:
+        return None
+    if n_changed:
+        seen = f"{n_changed} changed values of {n_changed_min} in {window_s:.3g} s"
+        enough_s = window_s * n_changed_min / n_changed
+        return f"not measurable: {seen}; a window of {_round_up(enough_s):g} s would do"
+    if reading.n_samples < n_changed_min:
+        seen = f"{reading.n_samples} readings in {window_s:.3g} s"
+        return (
+            f"not measurable: {seen}, and no change among them; it takes "
+            f"{_round_up(n_changed_min * period_s):g} s at least"
+        )
+    return (
+        f"not measurable: all {reading.n_samples} readings in {window_s:.3g} s are the same; the "
+        "sensor is stuck, or its steps are too coarse for this load, and no length would do"
     )
 
 
-def _value_at(points: list[tuple[float, float]], time_s: float) -> float:
-    """Linear interpolation in points ordered by time that reach around ``time_s``."""
-    for (before_s, before), (after_s, after) in pairwise(points):
-        if before_s <= time_s <= after_s:
-            if after_s == before_s:
-                return after
-            return before + (after - before) * (time_s - before_s) / (after_s - before_s)
-    return points[0][1]  # a single sample, at the very time asked for
+def _round_up(seconds_s: float) -> float:
+    # Not more than 0.1 s too much; the tiny amount takes back what binary fractions add.
+    return ceil(seconds_s * 10 - 1e-9) / 10
+
+
+def _rail_energy(rail: str, reading: _Reading, why: str | None) -> RailEnergy:
+    unknown = {"energy_j": why} if why else {}
+    if reading.step_w is None:
+        unknown["step_w"] = reading.why_no_step
+    return RailEnergy(
+        rail=rail,
+        energy_j=None if why else reading.energy_j,
+        n_samples=reading.n_samples,
+        n_changed=len(reading.changed_s),
+        n_gaps=len(reading.gaps_s),
+        step_w=reading.step_w,
+        unknown=unknown,
+    )
+
+
+def _total(
+    rails: tuple[RailEnergy, ...],
+    readings: dict[str, _Reading],
+    window_s: float,
+    facts: RailFacts,
+) -> tuple[float | None, str]:
+    if facts.total is None:
+        return None, facts.why_no_total
+    powers_w = {
+        rail: reading.energy_j / window_s for rail, reading in readings.items() if not reading.fault
+    }
+    # A part need not be measurable to show that labels are swapped; what is added must be.
+    for rail in rails:
+        if rail.energy_j is None and rail.rail in facts.total.rails:
+            powers_w.pop(rail.rail, None)
+    steps_w = {rail: reading.step_w or 0.0 for rail, reading in readings.items()}
+    why = {rail.rail: rail.unknown.get("energy_j", "") for rail in rails}
+    total = total_power(powers_w, facts.total, steps_w, why)
+    return (None if total.power_w is None else total.power_w * window_s), total.reason
+
+
+def _difference(points: list[tuple[float, float]], start_s: float, end_s: float) -> float:
+    return _between(points[-2], points[-1], end_s) - _between(points[0], points[1], start_s)
+
+
+def _between(before: tuple[float, float], after: tuple[float, float], time_s: float) -> float:
+    (before_s, first), (after_s, second) = before, after
+    if after_s == before_s:
+        return second
+    return first + (second - first) * (time_s - before_s) / (after_s - before_s)
 
 
 def _trapezoid(points: list[tuple[float, float]], start_s: float, end_s: float) -> float:
-    inside = [point for point in points if start_s < point[0] < end_s]
-    first = (start_s, _value_at(points, start_s))
-    last = (end_s, _value_at(points, end_s))
-    curve = [first, *inside, last]
+    """The area under ``points``, of which only the first and the last lie outside."""
+    first = (start_s, _between(points[0], points[1], start_s))
+    last = (end_s, _between(points[-2], points[-1], end_s))
+    curve = [first, *points[1:-1], last]
     return sum((b_s - a_s) * (a + b) / 2 for (a_s, a), (b_s, b) in pairwise(curve))

@@ -1,4 +1,4 @@
-"""What every meter is, and which meters this machine has."""
+"""What every meter is, and what a machine's meters are together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from mansard.core.records import PowerSample
+from mansard.core.records import MachineIdentity, PowerSample
+from mansard.device.meters.totals import Total
 from mansard.device.system import SYSTEM_ROOT
 
 
@@ -24,24 +25,73 @@ class Meter(Protocol):
 
     @property
     def total_rule(self) -> str | None:
-        """Which rails are added to the total; None if this meter has no total."""
+        """Which rails are added to the total, in words; None if that is the board's matter."""
+
+    @property
+    def boundary(self) -> str | None:
+        """What that total covers; None if that is the board's matter."""
+
+    @property
+    def period_s(self) -> float:
+        """How often it is worth reading: about the pace of the sensor."""
 
     def read(self) -> tuple[PowerSample, ...]:
-        """One sample per rail, stamped on the monotonic clock; raises DeviceError."""
+        """One sample per rail, stamped on the monotonic clock; raises DeviceError.
+
+        A rail that alone does not answer gives a sample without a number, with the reason.
+        """
+
+    def step_w(self, rail: str) -> float | None:
+        """The smallest change of power that ``rail`` can show; None where it is not known."""
+
+    def step_note(self, rail: str) -> str:
+        """Where that step comes from, or why it is not known."""
+
+    def sensor(self, rail: str) -> str:
+        """The chip that reads ``rail``: rails of one chip are renewed together."""
+
+
+class RailFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the rails beside their samples: all that their energy needs."""
+
+    period_s: float  # of the sampling
+    total: Total | None = None
+    why_no_total: str = "which of these rails make the total is not known"
+    steps_w: dict[str, float] = {}  # of the rails whose step the meter knows
+    sensors: dict[str, str] = {}  # rail -> the chip that reads it
 
 
 class Meters(msgspec.Struct, frozen=True):
-    """The meters that can be read, and why the others cannot."""
+    """The meters that can be read, why the others cannot, and how the total is formed."""
 
     found: tuple[Meter, ...]
-    missing: dict[str, str]
+    missing: dict[str, str]  # meter -> what is missing and what to do about it
+    total: Total | None = None
+    why_no_total: str = "there is no meter"
+
+    @property
+    def period_s(self) -> float:
+        """A period that suits all of them: that of the slowest."""
+        return max((meter.period_s for meter in self.found), default=0.1)
+
+    def facts(self, period_s: float) -> RailFacts:
+        """What the energy of a window needs to know, for samples taken every ``period_s``."""
+        pairs = [(meter, rail) for meter in self.found for rail in meter.rails]
+        steps_w = {rail: meter.step_w(rail) for meter, rail in pairs}
+        return RailFacts(
+            period_s=period_s,
+            total=self.total,
+            why_no_total=self.why_no_total,
+            steps_w={rail: step_w for rail, step_w in steps_w.items() if step_w is not None},
+            sensors={rail: f"{meter.name} {meter.sensor(rail)}" for meter, rail in pairs},
+        )
 
 
-def find_meters(root: Path = SYSTEM_ROOT) -> Meters:
-    """Every meter this version knows, tried once on this machine."""
-    from mansard.device.meters.rapl import open_rapl
+NO_METERS = Meters((), {})
 
-    rapl, reason = open_rapl(root)
-    if rapl is None:
-        return Meters((), {"RAPL": reason})
-    return Meters((rapl,), {})
+
+def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None) -> Meters:
+    """Every meter of the machine, each tried once; see ``finding.py``."""
+    from mansard.device.meters.finding import find
+
+    return find(root, machine)

@@ -1,11 +1,23 @@
-"""A meter that replays recorded readings: the stand-in for absent hardware."""
+"""Meters that replay recorded readings: the stand-in for absent hardware.
+
+A recording is a sequence of readings, as a sampler kept them, or a CSV file with the columns
+``monotonic_s`` and one per rail: ``VDD_IN_w`` in watts, ``package-0_j`` in joules counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import csv
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
+from pathlib import Path
 
-from mansard.core.errors import DeviceError
+from mansard.core.errors import DeviceError, InputError
 from mansard.core.records import PowerSample
+from mansard.device.meters.rails import READS_POWER
+
+_COUNTS_ENERGY = {"power_w": "the recording counts energy"}
 
 
 class ReplayMeter:
@@ -13,10 +25,12 @@ class ReplayMeter:
 
     name = "replay"
     total_rule = "sum of all replayed rails"
+    boundary = "what was recorded"
 
-    def __init__(self, readings: Iterable[tuple[PowerSample, ...]]) -> None:
+    def __init__(self, readings: Iterable[tuple[PowerSample, ...]], period_s: float = 0.1) -> None:
         recorded = tuple(readings)
         self.rails = tuple(sample.rail for sample in recorded[0]) if recorded else ()
+        self.period_s = period_s
         self._readings: Iterator[tuple[PowerSample, ...]] = iter(recorded)
 
     def read(self) -> tuple[PowerSample, ...]:
@@ -26,3 +40,94 @@ class ReplayMeter:
             raise DeviceError(
                 "the recording has no more readings", fix="record a longer log"
             ) from None
+
+    def step_w(self, rail: str) -> float | None:  # noqa: ARG002
+        return None
+
+    def step_note(self, rail: str) -> str:  # noqa: ARG002
+        return "a recording does not say: the smallest change seen stands for the step"
+
+    def sensor(self, rail: str) -> str:
+        return rail
+
+
+class TraceMeter(ReplayMeter):
+    """Plays traces of power at the clock's own pace: each rail's is known at any time.
+
+    ``traces`` holds (seconds since the start, watts) for each rail, in the order of time;
+    between two points power is linear, after the last one the trace has ended.
+    """
+
+    name = "trace"
+
+    def __init__(
+        self,
+        traces: dict[str, Sequence[tuple[float, float]]],
+        period_s: float = 0.01,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__((), period_s)
+        self.rails = tuple(traces)
+        self._traces = traces
+        self._clock = clock
+        self.start_s = clock()
+
+    def read(self) -> tuple[PowerSample, ...]:
+        return tuple(self._read_trace(rail, trace) for rail, trace in self._traces.items())
+
+    def _read_trace(self, rail: str, trace: Sequence[tuple[float, float]]) -> PowerSample:
+        now_s = self._clock()
+        after = bisect_right(trace, now_s - self.start_s, key=lambda point: point[0])
+        if not 0 < after < len(trace):
+            raise DeviceError("the trace has ended, or not begun", where=f"rail {rail}")
+        (a_s, a_w), (b_s, b_w) = trace[after - 1], trace[after]
+        power_w = a_w + (b_w - a_w) * (now_s - self.start_s - a_s) / (b_s - a_s)
+        return PowerSample(
+            rail=rail, monotonic_s=now_s, power_w=power_w, energy_j=None, unknown=READS_POWER
+        )
+
+
+def replay_csv(path: Path) -> ReplayMeter:
+    """The recording in a CSV file; raises InputError that names the line."""
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.reader(lines))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot be read as CSV: {error}", where=str(path)) from error
+    if not rows or rows[0][:1] != ["monotonic_s"] or len(rows[0]) < 2:
+        raise InputError(
+            "has no column monotonic_s first and a rail after it",
+            where=str(path),
+            fix="name the columns monotonic_s,VDD_IN_w,…; _w is watts, _j joules counted",
+        )
+    columns = [_column(path, name) for name in rows[0][1:]]
+    readings = [_reading(path, number, row, columns) for number, row in enumerate(rows[1:], 2)]
+    return ReplayMeter(readings)
+
+
+def _column(path: Path, name: str) -> tuple[str, str]:
+    rail, _, unit = name.rpartition("_")
+    if not rail or unit not in {"w", "j"}:
+        raise InputError(f"column {name!r} does not end in _w or _j", where=str(path))
+    return rail, unit
+
+
+def _reading(
+    path: Path, number: int, row: list[str], columns: list[tuple[str, str]]
+) -> tuple[PowerSample, ...]:
+    try:
+        time_s, *values = (float(text) for text in row)
+    except ValueError:
+        time_s, values = 0.0, []
+    if len(values) != len(columns) or not all(isfinite(value) for value in (time_s, *values)):
+        raise InputError(f"line {number} is not {len(columns) + 1} numbers", where=str(path))
+    return tuple(
+        PowerSample(
+            rail=rail,
+            monotonic_s=time_s,
+            power_w=value if unit == "w" else None,
+            energy_j=value if unit == "j" else None,
+            unknown=READS_POWER if unit == "w" else _COUNTS_ENERGY,
+        )
+        for (rail, unit), value in zip(columns, values, strict=True)
+    )

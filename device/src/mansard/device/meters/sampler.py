@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
+from math import ceil
 from types import TracebackType
 
 from mansard.core.errors import DeviceError
-from mansard.core.records import PowerSample
-from mansard.device.meters.meter import Meter
+from mansard.core.records import EnergyWindow, PowerSample
+from mansard.device.meters.energy import GAP_PERIODS, N_CHANGED_MIN, window_energy
+from mansard.device.meters.meter import Meter, Meters
 
-# Ten readings a second: as fast as a Jetson's sensors change (about 100 ms), and so
-# rare that they can disturb at most 10 of the 500 samples of 2 ms in a second: 2 %.
-PERIOD_S = 0.1
+CPU_SHARE = 0.02  # of one core: what sampling may cost
+_WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
+_N_TRIED = 3  # readings whose cost decides the period
 
 
 class Sampler:
     """Samples ``meters`` while its ``with`` block runs, one reading first and one last.
 
-    A meter that fails stops the sampling; ``samples`` raises its DeviceError, so
-    that an energy is never computed from what came before.
+    The period is the meters' own unless ``period_s`` says otherwise, and longer where
+    readings at that pace would cost more than ``CPU_SHARE``. Ticks lie on a fixed schedule:
+    a late reading does not move those after it. A meter that stops answering gives samples
+    without a number, and goes on being asked.
     """
 
-    def __init__(self, meters: tuple[Meter, ...], period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self,
+        meters: Meters,
+        period_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._meters = meters
-        self._period_s = period_s
+        self._chosen_s = period_s
+        self._clock = clock
         self._samples: list[PowerSample] = []
-        self._error: DeviceError | None = None
         self._reading = threading.Lock()  # a meter that counts on must not be read by two at once
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="power sampler", daemon=True)
+        self._last_s: float | None = None
+        self._last_values: tuple[float | None, ...] = ()
+        self.period_s = period_s or meters.period_s
+        self.n_readings = 0
+        self.n_gaps = 0  # pauses between two readings of more than three periods
+        self.n_repeated = 0  # readings in which no rail changed
 
     def __enter__(self) -> Sampler:
-        if self._meters:
+        if self._meters.found:
             self.read()
+            if self._chosen_s is None:
+                self.period_s = self._affordable_s()
             self._thread.start()
         return self
 
@@ -49,20 +68,101 @@ class Sampler:
 
     def read(self) -> None:
         """Take one reading now, beside those of the thread."""
-        try:
-            with self._reading:
-                for meter in self._meters:
-                    self._samples.extend(meter.read())
-        except DeviceError as error:
-            self._error = error
+        with self._reading:
+            taken: list[PowerSample] = []
+            for meter in self._meters.found:
+                taken.extend(self._read_meter(meter))
+            self._samples.extend(taken)
+            self._count(taken)
 
     @property
     def samples(self) -> tuple[PowerSample, ...]:
-        """All samples so far; raises DeviceError if a meter failed."""
-        if self._error is not None:
-            raise self._error
+        """All samples so far, in the order of time."""
         return tuple(self._samples)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._period_s) and self._error is None:
+    def window(
+        self,
+        start_s: float,
+        end_s: float,
+        *,
+        n_changed_min: int = N_CHANGED_MIN,
+        repetitions: int = 0,
+    ) -> EnergyWindow:
+        """The energy between two times; raises MeasurementError if no samples cover them."""
+        return window_energy(
+            self._samples,
+            start_s,
+            end_s,
+            self._meters.facts(self.period_s),
+            repetitions=repetitions,
+            n_changed_min=n_changed_min,
+        )
+
+    def _read_meter(self, meter: Meter) -> tuple[PowerSample, ...]:
+        try:
+            return meter.read()
+        except DeviceError as error:
+            now_s, why = self._clock(), str(error)
+            return tuple(_silent(rail, now_s, why) for rail in meter.rails)
+
+    def _count(self, taken: list[PowerSample]) -> None:
+        if not taken:
+            return
+        now_s = taken[0].monotonic_s
+        values = tuple(
+            sample.power_w if sample.energy_j is None else sample.energy_j for sample in taken
+        )
+        self.n_readings += 1
+        if self._last_s is not None:
+            self.n_gaps += now_s - self._last_s > GAP_PERIODS * self.period_s
+            self.n_repeated += values == self._last_values
+        self._last_s, self._last_values = now_s, values
+
+    def _affordable_s(self) -> float:
+        cpu_s, wall_s = time.thread_time(), time.perf_counter()
+        for _ in range(_N_TRIED):
             self.read()
+        cpu_s, wall_s = time.thread_time() - cpu_s, time.perf_counter() - wall_s
+        return affordable_period_s(self.period_s, cpu_s / _N_TRIED, wall_s / _N_TRIED)
+
+    def _run(self) -> None:
+        start_s, tick = self._clock(), 0
+        while True:
+            now_s = self._clock()
+            tick = next_tick(now_s - start_s, self.period_s, tick)
+            if self._stop.wait(max(0.0, start_s + tick * self.period_s - now_s)):
+                return
+            self.read()
+
+
+def next_tick(elapsed_s: float, period_s: float, tick: int) -> int:
+    """The tick after ``tick`` that is still ahead; those missed are left out, not made up for."""
+    return max(tick + 1, ceil(elapsed_s / period_s))
+
+
+def affordable_period_s(wanted_s: float, reading_cpu_s: float, reading_wall_s: float) -> float:
+    """The shortest period from ``wanted_s`` up at which readings cost no more than they may."""
+    return max(wanted_s, reading_cpu_s / CPU_SHARE, reading_wall_s / _WALL_SHARE)
+
+
+def idle_window(sampler: Sampler, seconds: float, *, n_changed_min: int = 1) -> EnergyWindow:
+    """The energy of ``seconds`` in which nothing of ours runs, for the brackets of a trial.
+
+    An idle board may sit on one step of its sensor: one change shows that the sensor lives.
+    """
+    sampler.read()
+    start_s = time.monotonic()
+    time.sleep(seconds)
+    end_s = time.monotonic()
+    sampler.read()
+    return sampler.window(start_s, end_s, n_changed_min=n_changed_min)
+
+
+def _silent(rail: str, now_s: float, why: str) -> PowerSample:
+    return PowerSample(
+        rail=rail,
+        monotonic_s=now_s,
+        power_w=None,
+        energy_j=None,
+        unknown={"power_w": why, "energy_j": why},
+    )

@@ -24,7 +24,7 @@ _DLA_NAME = re.compile(r"NAFLL_DLA|DLA[0-9]?_CORE|DLA[0-9]?")
 class Cap(msgspec.Struct, frozen=True):
     """A clock's cap in hertz, or the reason why there is none."""
 
-    hz: int | None
+    hz: float | None
     why: str
 
 
@@ -44,7 +44,24 @@ def read_cap(table: Table, param: Param) -> Cap:
         return Cap(None, f"the configuration sets it to {text!r}, which is no clock")
     if value == 0 or value in _MAXIMA:
         return Cap(None, UNCAPPED)
-    return Cap(value * 1000 if first_cpu(param) is not None else value, "")
+    return Cap(float(value * 1000 if is_cpu(param) else value), "")
+
+
+def is_cpu(param: Param) -> bool:
+    """Whether it is the clock of CPUs: its values are in kHz."""
+    return param.kind == "CLOCK" and (first_cpu(param) is not None or param.name[:4] == "CPU_")
+
+
+def undeclared(config: Config) -> tuple[Param, ...]:
+    """Clocks that modes set though nothing declares them, as in a dump without its head."""
+    known = {param.name for param in config.params}
+    names = dict.fromkeys(
+        setting.param
+        for table in config.modes
+        for setting in table.settings
+        if setting.argument == "MAX_FREQ" and setting.param not in known
+    )
+    return tuple(Param("CLOCK", name, {}) for name in names)
 
 
 def first_cpu(param: Param) -> int | None:
@@ -58,33 +75,35 @@ def first_cpu(param: Param) -> int | None:
     return None
 
 
-def gpu_param(config: Config) -> Param | None:
-    """The clock of the GPU."""
-    return _clock(config, "GPU", _GPU_PATH)
+class ClockParams(msgspec.Struct, frozen=True):
+    """Which parameters are the clocks of what."""
+
+    cpus: tuple[Param, ...]
+    gpu: Param | None
+    emc: Param | None
+    dla: tuple[Param, ...]  # the cores' clocks, whatever the release calls them
 
 
-def emc_param(config: Config) -> Param | None:
-    """The clock of the memory controller."""
-    return _clock(config, "EMC", _EMC_PATH)
-
-
-def dla_params(config: Config) -> tuple[Param, ...]:
-    """The core clocks of the deep-learning accelerators, whatever the release calls them."""
-    return tuple(
-        param
-        for param in config.params
-        if param.kind == "CLOCK" and _DLA_NAME.fullmatch(param.name)
+def clock_params(config: Config) -> ClockParams:
+    """The clocks of a configuration, by name and where that says nothing by path."""
+    clocks = [param for param in config.params if param.kind == "CLOCK"]
+    clocks += undeclared(config)
+    return ClockParams(
+        cpus=tuple(param for param in clocks if is_cpu(param)),
+        gpu=_clock(clocks, "GPU", _GPU_PATH),
+        emc=_clock(clocks, "EMC", _EMC_PATH),
+        dla=tuple(param for param in clocks if _DLA_NAME.fullmatch(param.name)),
     )
 
 
-def _clock(config: Config, name: str, path: re.Pattern[str]) -> Param | None:
-    named = config.param(name)
-    if named is not None and named.kind == "CLOCK":
-        return named
-    for param in config.params:
-        if param.kind == "CLOCK" and any(path.search(one) for one in param.arguments.values()):
+def _clock(clocks: Iterable[Param], name: str, path: re.Pattern[str]) -> Param | None:
+    by_path = None
+    for param in clocks:
+        if param.name == name:
             return param
-    return None
+        if by_path is None and any(path.search(one) for one in param.arguments.values()):
+            by_path = param
+    return by_path
 
 
 def lowest(caps: Iterable[Cap], without: str) -> Cap:

@@ -24,7 +24,7 @@ from mansard.device.nvpmodel.sections import Line, assemble
 
 __all__ = ["Config", "Param", "Setting", "Table", "parse_config", "text_lines"]
 
-_MAX_CHARACTERS = 1 << 20  # fifty times the longest file that NVIDIA ships
+_MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HEADER = re.compile(r"<\s*(\w+)([^<>]*)>?")
 

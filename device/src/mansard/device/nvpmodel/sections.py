@@ -11,7 +11,9 @@ from mansard.core.errors import InputError
 from mansard.core.text import printable
 from mansard.device.nvpmodel.config import Config, Param, Setting, Table
 
-_MAX_SECTIONS = 1000
+# NVIDIA's longest file has 34 parameters and 9 modes.
+_MAX_PARAMS = 256
+_MAX_MODES = 128
 _MAX_IGNORED = 200
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 # A mode's name goes into tables, command lines and records.
@@ -75,9 +77,9 @@ class _Builder:
         if known is not None and known.kind != kind:
             self.ignore(line, f"{name} is of type {known.kind} above")
             return
-        if len(self.params) >= _MAX_SECTIONS:
-            raise InputError(f"defines more than {_MAX_SECTIONS} parameters", where=self.where)
-        # A parameter that is defined twice has the arguments of both, the later ones first.
+        if known is None and len(self.params) >= _MAX_PARAMS:
+            raise InputError(f"defines more than {_MAX_PARAMS} parameters", where=self.where)
+        # A parameter that is defined twice has the arguments of both; of one argument the later.
         self._open = self.params.setdefault(name, Param(kind, name, {}))
 
     def _open_mode(self, line: Line, number: str, name: str) -> None:
@@ -93,8 +95,8 @@ class _Builder:
                     where=self.where,
                     fix="which of them would be set cannot be known: take one out",
                 )
-        if len(self.modes) >= _MAX_SECTIONS:
-            raise InputError(f"defines more than {_MAX_SECTIONS} modes", where=self.where)
+        if len(self.modes) >= _MAX_MODES:
+            raise InputError(f"defines more than {_MAX_MODES} modes", where=self.where)
         self.modes.append(mode)
         self._open = mode
 

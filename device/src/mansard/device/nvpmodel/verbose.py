@@ -16,7 +16,7 @@ from mansard.device.nvpmodel.sections import Line, assemble
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG):?\s+(\S+=.*)")
 # What the tool says about its own work, before and after the dump.
-_CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|Current mode:|\W*$")
+_CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|\W*$|#")
 
 
 def parse_verbose(text: str, where: str) -> Config:

@@ -1,0 +1,125 @@
+"""Single steps on a machine: each is announced, done whole, and goes nowhere but to settings."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import DeviceError
+from mansard.device.clocks.settings import read_setting
+from mansard.device.nvpmodel.tool import Outcome, set_mode
+from mansard.device.system import SYSTEM_ROOT, below, find_tool, write_text
+
+_TOOLS = ("nvpmodel", "jetson_clocks")
+_POLL_S = 0.05
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that is done to the machine, or would be.
+
+    kinds: ``write`` a setting, ``nvpmodel`` or ``jetson_clocks`` to be called, ``card`` a limit
+    of a graphics card, ``journal`` written or removed.
+    """
+
+    kind: str
+    target: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        if self.kind == "write":
+            return f"{self.value} > {self.target} ({self.why})"
+        words = " ".join(filter(None, (self.target, self.value)))
+        return f"{words} ({self.why})"
+
+
+OnStep = Callable[[Step], None]
+Shield = Callable[[], AbstractContextManager[None]]
+
+
+def quietly(step: Step) -> None:
+    """Announce nothing."""
+
+
+class Actor:
+    """Does steps on the machine under ``root``, and says each beforehand."""
+
+    def __init__(
+        self, root: Path, on_step: OnStep = quietly, shield: Shield = contextlib.nullcontext
+    ) -> None:
+        self.root = root
+        self._on_step = on_step
+        self._shield = shield
+
+    def announce(self, step: Step) -> None:
+        """Say what comes next."""
+        self._on_step(step)
+
+    def write(self, path: str, text: str, why: str) -> None:
+        """Write a setting; raises DeviceError."""
+        with self._shield():
+            self._on_step(Step("write", path, text.strip(), why))
+            write_text(real_path(self.root, path), text)
+
+    def set_nvpmodel(self, number: int, name: str, why: str) -> Outcome:
+        """Have nvpmodel set a mode; raises DeviceError."""
+        with self._shield():
+            self._on_step(nvpmodel_step(self.root, number, name, why))
+            return set_mode(self.root, number)
+
+
+def nvpmodel_step(root: Path, number: int, name: str, why: str) -> Step:
+    """The call of nvpmodel that sets a mode."""
+    tool = find_tool(root, "nvpmodel")
+    board_path = f"/{tool.relative_to(root)}" if tool is not None else "nvpmodel"
+    return Step("nvpmodel", board_path, f"-m {number}", f"{why}: mode {name}")
+
+
+def real_path(root: Path, path: str) -> Path:
+    """Where a setting really lies; raises DeviceError if that is outside the board's /sys."""
+    real = Path(os.path.realpath(below(root, path)))
+    if not real.is_relative_to(Path(os.path.realpath(root)) / "sys"):
+        raise DeviceError("leads out of /sys and is not written", where=path)
+    return real
+
+
+def reads_as(root: Path, path: str, value: str) -> bool:
+    """Whether a setting now holds ``value``, numbers compared as such."""
+    found = (read_setting(root, path) or "").strip()
+    if found == value:
+        return True
+    return found.isdecimal() and value.isdecimal() and int(found) == int(value)
+
+
+def wait_for_tools(root: Path, timeout_s: float = 60) -> None:
+    """Wait until no tool that a killed run started works on any more; raises DeviceError."""
+    deadline_s = time.monotonic() + timeout_s
+    while (running := _running_tool(root)) is not None:
+        if time.monotonic() > deadline_s:
+            raise DeviceError(
+                f"process {running} is still setting the machine",
+                where=str(root),
+                fix="wait for it, or end it, and run 'mansard restore'",
+            )
+        time.sleep(_POLL_S)
+
+
+def _running_tool(root: Path) -> int | None:
+    tools = {os.fsencode(tool) for name in _TOOLS if (tool := find_tool(root, name)) is not None}
+    if not tools:
+        return None
+    for folder in (SYSTEM_ROOT / "proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")[:3]
+        except OSError:  # it has ended
+            continue
+        # The tool itself or, where it is a script, its interpreter with the tool's path.
+        if tools & set(words) and int(folder.name) != os.getpid():
+            return int(folder.name)
+    return None

@@ -1,0 +1,125 @@
+"""Which modes a sweep visits: ``MODE=…`` of a board, a graphics card or a plain machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.choices import Choices
+from mansard.device.cpu_modes import CpuModes
+from mansard.device.custom_mode import custom_mode, resolve
+from mansard.device.grid import exact_point, grid_points
+from mansard.device.grid_file import read_grid
+from mansard.device.mode_text import is_settings, parse_settings, split_names
+from mansard.device.space_filling import spread
+
+SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
+
+
+class Modes(Protocol):
+    """What one kind of machine can be asked for."""
+
+    def present(self) -> PowerMode:
+        """The mode that an empty ``MODE`` means."""
+        ...
+
+    def available(self) -> tuple[PowerMode, ...]:
+        """The modes that ``all`` means."""
+        ...
+
+    def named(self, name: str) -> PowerMode:
+        """The mode of a name; raises UsageError that lists the real ones."""
+        ...
+
+    def choices(self) -> Choices:
+        """What custom modes are made of; raises UsageError or DeviceError."""
+        ...
+
+
+def available_modes(root: Path, machine: MachineIdentity) -> tuple[PowerMode, ...]:
+    """The modes that ``all`` means on ``machine``; raises InputError or DeviceError."""
+    return _modes_of(root, machine).available()
+
+
+def choose_modes(
+    text: str | None,
+    root: Path,
+    machine: MachineIdentity,
+    *,
+    pick: int | None = None,
+    seed: int = SEED,
+) -> tuple[PowerMode, ...]:
+    """The modes that ``MODE=text`` asks for on ``machine``, none of them twice.
+
+    Names keep their order; the modes of a grid file come in a random order that ``seed``
+    repeats. ``pick`` keeps that many of them, spread evenly. Raises UsageError, InputError
+    (the file), StorageError or DeviceError.
+    """
+    if pick is not None and pick < 1:
+        raise UsageError(f"cannot pick {pick} modes", fix="pick 1 or more")
+    text = (text or "").strip()
+    modes = _modes_of(root, machine)
+    if text.lower().endswith(".toml"):
+        return _grid_modes(Path(text), modes.choices(), pick, seed)
+    chosen = _distinct(_listed(text, modes))
+    if pick is None or pick >= len(chosen):
+        return chosen
+    kept = spread(_coordinates(chosen), pick, seed)
+    return tuple(chosen[index] for index in kept)
+
+
+def _modes_of(root: Path, machine: MachineIdentity) -> Modes:
+    if machine.kind == "jetson":
+        from mansard.device.jetson_modes import JetsonModes
+
+        return JetsonModes(root, machine)
+    if machine.kind == "gpu":
+        from mansard.device.card_modes import CardModes
+
+        return CardModes(root, machine)
+    return CpuModes(root, machine)
+
+
+def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
+    if not text:
+        return (modes.present(),)
+    if text.lower() == "all":
+        return modes.available()
+    if is_settings(text):
+        wanted = parse_settings(text)
+        choices = modes.choices()
+        return tuple(custom_mode(resolve(one, choices), choices) for one in wanted)
+    return tuple(modes.named(name) for name in split_names(text))
+
+
+def _grid_modes(path: Path, choices: Choices, pick: int | None, seed: int) -> tuple[PowerMode, ...]:
+    grid = read_grid(path, choices)
+    keys = tuple(grid.axes)
+    points = grid_points(grid, choices)
+    kept = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
+    random.Random(seed).shuffle(kept)  # noqa: S311 - an order, not a secret
+    modes = (custom_mode(exact_point(points[index], keys), choices) for index in kept)
+    return _distinct(modes)
+
+
+def _distinct(modes: Iterable[PowerMode]) -> tuple[PowerMode, ...]:
+    """Each mode once: what tells modes apart are their name and their settings."""
+    return tuple({(mode.name, *_settings(mode)): mode for mode in modes}.values())
+
+
+def _settings(mode: PowerMode) -> tuple[float | None, ...]:
+    clocks = (mode.gpu_hz, mode.memory_hz, mode.cpu_hz, mode.dla_hz)
+    return (mode.n_cpus, *clocks, mode.n_sms, mode.power_limit_w)
+
+
+def _coordinates(modes: tuple[PowerMode, ...]) -> list[tuple[float, ...]]:
+    """The modes as points; a clock without a cap counts as the highest that is known."""
+    columns = []
+    for values in zip(*map(_settings, modes), strict=True):
+        highest = max((value for value in values if value), default=1.0)
+        columns.append([value or highest for value in values])
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,1 @@
+"""The clocks of a machine: found, locked and read back through sysfs."""

@@ -1,0 +1,149 @@
+"""The writes that bring a machine to a power mode, in an order the kernel accepts.
+
+Cores are switched on first and off last. A clock is raised by its maximum first and lowered by
+its minimum first, for the kernel refuses or clamps a minimum above the maximum.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.frequency import format_frequency
+from mansard.core.records import PowerMode
+from mansard.device.clocks.cpu import online_path
+from mansard.device.clocks.domain import Domain
+from mansard.device.clocks.emc import Emc
+from mansard.device.clocks.nodes import Clocks
+from mansard.device.clocks.targets import cpu_target, emc_target, gpu_target, match
+from mansard.device.system import below, read_int
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One setting: the board's absolute path, what is written to it, and why."""
+
+    path: str
+    value: str
+    why: str
+
+
+def lock_steps(
+    root: Path, mode: PowerMode, clocks: Clocks, *, is_set: bool = False
+) -> tuple[Write, ...]:
+    """The writes that bring the machine to ``mode``; raises UsageError.
+
+    What nvpmodel itself does is not among them: for its modes these are the locks that follow.
+    """
+    on, off = core_steps(mode, clocks)
+    return (*on, *clock_steps(root, mode, clocks, is_set=is_set), *off)
+
+
+def core_steps(mode: PowerMode, clocks: Clocks) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
+    """The cores to switch on, and those to switch off; raises UsageError.
+
+    nvpmodel switches cores itself. Those it will switch on are on before, for only then can
+    their clocks be read and kept.
+    """
+    if mode.kind not in {"clocks", "nvpmodel"}:
+        return (), ()
+    wanted = _wanted_cpus(mode, clocks)
+    on = tuple(
+        Write(online_path(cpu), "1", f"core {cpu} on")
+        for cpu, is_on in clocks.online.items()
+        if cpu in wanted and not is_on
+    )
+    if mode.kind == "nvpmodel":
+        return on, ()
+    off = tuple(
+        Write(online_path(cpu), "0", f"core {cpu} off")
+        for cpu, is_on in reversed(clocks.online.items())
+        if cpu not in wanted and is_on
+    )
+    return on, off
+
+
+def _wanted_cpus(mode: PowerMode, clocks: Clocks) -> frozenset[int]:
+    there = frozenset(clocks.online)
+    named = frozenset(cpu for cluster in mode.clusters for cpu in cluster.cpus)
+    if not named:
+        on = [cpu for cpu, is_on in clocks.online.items() if is_on]
+        if len(on) == mode.n_cpus or not there:
+            return frozenset(on)
+        named = frozenset(sorted(there)[: mode.n_cpus])
+    if not named or named - there or len(named) < mode.n_cpus:
+        raise UsageError(
+            f"{mode.name}: asks for {mode.n_cpus} cores, {len(there)} are there",
+            fix=f"ask for 1 to {len(there)} cores",
+        )
+    return named
+
+
+def clock_steps(
+    root: Path, mode: PowerMode, clocks: Clocks, *, is_set: bool = False
+) -> tuple[Write, ...]:
+    """The writes to the clocks alone; raises UsageError. See ``lock_steps``."""
+    if mode.kind not in {"nvpmodel", "clocks", "cores"}:
+        return ()
+    writes: list[Write] = []
+    for cluster in clocks.cpu:
+        hz = cpu_target(root, mode, cluster, is_set=is_set)
+        if hz is not None:
+            hold = _cap_only if mode.kind == "cores" else _hold
+            writes += hold(root, cluster, hz)
+    if mode.kind == "cores":
+        return tuple(writes)
+    gpu_hz = gpu_target(root, mode, clocks.gpu, is_set=is_set)
+    if gpu_hz is not None and clocks.gpu is not None:
+        writes += _hold(root, clocks.gpu, gpu_hz)
+    emc_hz = emc_target(root, mode, clocks.emc, is_set=is_set)
+    if emc_hz is not None and clocks.emc is not None:
+        writes += _hold_emc(root, clocks.emc, emc_hz)
+    if mode.kind == "clocks" and mode.dla_hz is not None:
+        for dla in clocks.dla:
+            writes += _cap_only(root, dla, match(root, dla, mode.dla_hz))
+    return tuple(writes)
+
+
+def _hold(root: Path, domain: Domain, hz: float) -> list[Write]:
+    """Minimum and maximum to the same frequency."""
+    name = f"{domain.name} held at {format_frequency(hz)}"
+    value = str(round(hz / domain.unit_hz))
+    maximum = Write(domain.max_path or "", value, f"{name}: maximum")
+    if domain.min_path is None:
+        return [maximum]
+    minimum = Write(domain.min_path, value, f"{name}: minimum")
+    ceiling_hz = domain.read_hz(root, domain.max_path)
+    is_raised = ceiling_hz is None or hz >= ceiling_hz
+    return [maximum, minimum] if is_raised else [minimum, maximum]
+
+
+def _cap_only(root: Path, domain: Domain, hz: float) -> list[Write]:
+    """The maximum alone; a minimum that lies above it is lowered first."""
+    value = str(round(hz / domain.unit_hz))
+    writes = [Write(domain.max_path or "", value, f"{domain.name} up to {format_frequency(hz)}")]
+    floor_hz = domain.read_hz(root, domain.min_path)
+    if domain.min_path is not None and floor_hz is not None and floor_hz > hz:
+        writes.insert(0, Write(domain.min_path, value, f"{domain.name}: its minimum is above"))
+    return writes
+
+
+def _hold_emc(root: Path, emc: Emc, hz: float) -> list[Write]:
+    writes: list[Write] = []
+    value, name = str(round(hz)), f"emc held at {format_frequency(hz)}"
+    cap_hz, has_pair = emc.cap_hz(root), emc.domain.max_path is not None
+    is_held = emc.lock is not None or has_pair
+    if emc.cap_path is not None and ((cap_hz is not None and cap_hz < hz) or not is_held):
+        writes.append(Write(emc.cap_path, value, f"emc up to {format_frequency(hz)}: cap"))
+    if emc.lock is not None:
+        # The switch goes first: as long as it is as it was found, the rate was not touched.
+        first, *others = emc.lock.switches
+        writes.append(Write(first, "1", f"{name}: lock"))
+        writes += [
+            Write(path, "1", f"{name}: on") for path in others if read_int(below(root, path)) == 0
+        ]
+        writes.append(Write(emc.lock.rate, value, f"{name}: rate"))
+    elif has_pair:
+        writes += _hold(root, emc.domain, hz)
+    return writes

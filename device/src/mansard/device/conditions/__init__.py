@@ -1,0 +1,7 @@
+"""What a machine does while a trial runs, and whether that disturbed the trial."""
+
+from mansard.device.conditions.disturbances import disturbances
+from mansard.device.conditions.sources import Sources, find_sources
+from mansard.device.conditions.watch import Watch
+
+__all__ = ["Sources", "Watch", "disturbances", "find_sources"]

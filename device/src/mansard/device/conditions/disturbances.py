@@ -1,0 +1,105 @@
+"""Whether what the machine did disturbed a trial: rules and limits, in one place.
+
+Limits: 1 % of clock drift where the mode locks the clock, and any over-current event, are the
+protocol's (docs/energy.md); 75 % of the cap where it does not lock is nvbench's rule. Half a
+degree a second moves the temperature by one degree, a sensor's own resolution, within an energy
+window of 2 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mansard.core.records import Conditions, PowerMode, Spread
+
+MOST_DRIFT = 0.01
+LOWEST_SHARE = 0.75
+MOST_SLOPE_C_PER_S = 0.5
+# Modes in which Mansard holds every clock that they name at its cap.
+_LOCKING = frozenset({"nvpmodel", "clocks", "card"})
+# They hold buffers as long as a screen or camera is there; that alone disturbs nothing.
+_RESIDENTS = (
+    *("Xorg", "Xwayland", "gnome-", "gsd-", "mutter", "compiz", "unity", "kwin", "weston"),
+    *("openbox", "lxpanel", "lxqt-", "xdg-", "ibus-", "nautilus", "nvargus-daemon"),
+)
+
+
+def disturbances(
+    conditions: Conditions,
+    mode: PowerMode,
+    *,
+    lowest_share: float = LOWEST_SHARE,
+    uses_gpu: bool = False,
+) -> tuple[str, ...]:
+    """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
+
+    ``uses_gpu``: whether the kernel ran on the GPU, whose clock and neighbours then count on a
+    plain machine as well. What is unknown disturbs nothing.
+    """
+    return (
+        *_clocks(conditions, mode, lowest_share, uses_gpu),
+        *_events(conditions),
+        *_temperature(conditions, mode),
+        *_processes(conditions, mode, uses_gpu),
+    )
+
+
+def _clocks(
+    conditions: Conditions, mode: PowerMode, lowest_share: float, uses_gpu: bool
+) -> Iterator[str]:
+    is_locked = mode.kind in _LOCKING
+    cpu_caps = [cluster.max_hz for cluster in mode.clusters if cluster.max_hz is not None]
+    # The slowest CPU in use may belong to any cluster.
+    cpu_hz = min(cpu_caps, default=mode.cpu_hz)
+    for name, found, cap_hz, is_used in (
+        ("CPU", conditions.cpu_clock_hz, cpu_hz, True),
+        ("GPU", conditions.gpu_clock_hz, mode.gpu_hz, uses_gpu),
+        ("memory", conditions.memory_clock_hz, mode.memory_hz, True),
+    ):
+        if found is None or cap_hz is None:
+            continue  # a clock that the mode leaves to the governor may change
+        if is_locked:
+            yield from _drift(name, found, cap_hz)
+        elif is_used and name != "memory" and found.high < lowest_share * cap_hz:
+            yield (
+                f"the {name} clock stayed at {_mhz(found.high)} or below, under "
+                f"{100 * lowest_share:g} % of its cap of {_mhz(cap_hz)}"
+            )
+
+
+def _drift(name: str, found: Spread, cap_hz: float) -> Iterator[str]:
+    if found.low >= (1 - MOST_DRIFT) * max(cap_hz, found.high):
+        return
+    if found.high >= (1 - MOST_DRIFT) * cap_hz:
+        yield f"the {name} clock fell to {_mhz(found.low)} from {_mhz(found.high)}"
+    else:
+        yield f"the {name} clock was at {_mhz(found.low)} instead of {_mhz(cap_hz)}"
+
+
+def _events(conditions: Conditions) -> Iterator[str]:
+    n_throttles, n_overcurrents = conditions.n_throttle_events, conditions.n_overcurrent_events
+    if n_throttles:
+        yield "throttled once" if n_throttles == 1 else f"throttled {n_throttles} times"
+    if n_overcurrents == 1:
+        yield "over-current event"
+    elif n_overcurrents:
+        yield f"{n_overcurrents} over-current events"
+
+
+def _temperature(conditions: Conditions, mode: PowerMode) -> Iterator[str]:
+    slope = conditions.temperature_slope_c_per_s
+    # Where the governor moves the clock with the load, the temperature follows it.
+    if slope is not None and abs(slope) > MOST_SLOPE_C_PER_S and mode.kind in _LOCKING:
+        yield f"temperature {'rose' if slope > 0 else 'fell'} by {abs(slope):.1f} °C/s"
+
+
+def _processes(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator[str]:
+    if mode.kind == "cores" and not uses_gpu:
+        return  # a card of its own shares neither memory nor power with the CPU's kernels
+    for name in conditions.gpu_processes or ():
+        if not name.startswith(_RESIDENTS):
+            yield f"another process on the GPU: {name}"
+
+
+def _mhz(hz: float) -> str:
+    return f"{hz / 1e6:.5g} MHz"

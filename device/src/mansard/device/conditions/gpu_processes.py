@@ -1,0 +1,115 @@
+"""Which other processes use the GPU: from nvmap on a Jetson, from NVML where it answers.
+
+Sources: debugfs ``nvmap/iovmm/clients`` of L4T's kernel, lines of client, process, pid and size
+with a ``total`` at the end, readable by root alone; NVML API reference,
+nvmlDeviceGetComputeRunningProcesses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mansard.core.text import printable
+from mansard.device.system import SYSTEM_ROOT, below, read_text, why_unreadable
+
+CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
+_SIZE = re.compile(r"[0-9]{1,20}[KMG]?")
+_PID = re.compile(r"[0-9]{1,10}")
+_LONGEST_NAME = 64
+_MOST_ANCESTORS = 64  # of a process; a chain that is longer goes in a circle
+_MOST_CHARACTERS = 1 << 20
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Other processes as ``name (pid)``; None where they cannot be seen, with the reason."""
+
+    names: tuple[str, ...] | None
+    why_not: str
+
+
+class GpuProcesses:
+    """Looks for processes on the GPU; NVML is opened once, at the first look."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._nvml: Any | None = None
+        self._why_no_nvml: str | None = None  # not tried yet
+
+    def find(self) -> Found:
+        """Every process on the GPU that is neither this one nor started by it."""
+        clients = below(self._root, CLIENTS)
+        text = read_text(clients)
+        if text is not None:
+            return self._others(parse_clients(text[:_MOST_CHARACTERS]))
+        found = self._ask_nvml()
+        if isinstance(found, str):
+            return Found(None, f"{why_unreadable(clients)}; {found}")
+        return self._others(found)
+
+    def _others(self, processes: dict[int, str]) -> Found:
+        names = [
+            f"{name} ({pid})" for pid, name in sorted(processes.items()) if self._is_other(pid)
+        ]
+        return Found(tuple(names), "")
+
+    def _is_other(self, pid: int) -> bool:
+        for _ in range(_MOST_ANCESTORS):
+            if pid == os.getpid():
+                return False
+            status = read_text(below(self._root, f"/proc/{pid}/status")) or ""
+            parent = re.search(r"^PPid:\s*([0-9]{1,10})$", status, re.MULTILINE)
+            if parent is None or int(parent[1]) in {0, pid}:
+                return True
+            pid = int(parent[1])
+        return True
+
+    def _ask_nvml(self) -> dict[int, str] | str:
+        """Name of each process by its id, or why NVML does not tell."""
+        if self._why_no_nvml is None:
+            self._why_no_nvml = self._open_nvml()
+        if self._nvml is None:
+            return self._why_no_nvml
+        nvml = self._nvml
+        try:
+            found: dict[int, str] = {}
+            for at in range(nvml.nvmlDeviceGetCount()):
+                card = nvml.nvmlDeviceGetHandleByIndex(at)
+                for process in nvml.nvmlDeviceGetComputeRunningProcesses(card):
+                    found[process.pid] = self._name(process.pid)
+        except nvml.NVMLError as error:
+            return f"NVML: {str(error).lower()}"
+        return found
+
+    def _open_nvml(self) -> str:
+        if self._root != SYSTEM_ROOT:
+            return "NVML knows this computer's cards only, not those of a folder"
+        try:
+            nvml = importlib.import_module("pynvml")
+        except ImportError:
+            return "NVML's Python package nvidia-ml-py is not installed"
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            return f"NVML: {str(error).lower()}"
+        self._nvml = nvml
+        return ""
+
+    def _name(self, pid: int) -> str:
+        name = read_text(below(self._root, f"/proc/{pid}/comm"))
+        return printable(name, _LONGEST_NAME) if name else "unknown"
+
+
+def parse_clients(text: str) -> dict[int, str]:
+    """Name of each process by its id, from nvmap's table; other lines are passed over."""
+    found: dict[int, str] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 3 and _PID.fullmatch(words[-2]) and _SIZE.fullmatch(words[-1]):
+            found[int(words[-2])] = printable(" ".join(words[1:-2]), _LONGEST_NAME)
+    return found

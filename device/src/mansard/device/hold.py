@@ -1,0 +1,213 @@
+"""Holding a machine: set to one mode after another, and put back however the work ends.
+
+The order: lock, restore what an earlier run left, observe, write the journal to disk, and only
+then touch anything; at the end restore, read everything back, and forget the journal. What
+cannot be put back stays in the journal for ``mansard restore``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from mansard.core.errors import DeviceError, RebootRequired, UsageError
+from mansard.core.records import PowerMode
+from mansard.device.acting import Actor, OnStep, Step, nvpmodel_step, quietly
+from mansard.device.board_lock import board_lock
+from mansard.device.clocks.nodes import find_clocks
+from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
+from mansard.device.clocks.verify import check_caps, check_writes
+from mansard.device.interrupts import Interrupts
+from mansard.device.journal import Journal, extend, observe
+from mansard.device.journal_store import (
+    clean_up,
+    find_journal,
+    read_journal,
+    remove_journal,
+    write_journal,
+)
+from mansard.device.nvpmodel.modes import BoardMode, read_modes
+from mansard.device.restoring import Restored, bring_back
+from mansard.device.system import SYSTEM_ROOT, below
+
+SETTLE_S = 0.3  # after which a setting that something writes back has changed
+
+
+def hold_machine(
+    root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly, settle_s: float = SETTLE_S
+) -> Hold:
+    """A machine to hold in a ``with`` block; entering and leaving raise any MansardError.
+
+    ``on_step`` is called before every single write and tool call.
+    """
+    return Hold(root, on_step, settle_s)
+
+
+def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
+    """Put back what a run that was cut off left; None if there is nothing to do.
+
+    Raises DeviceError while a sweep is alive, or where something could not be put back.
+    """
+    if find_journal(root) is None:
+        clean_up(root)
+        return None
+    with board_lock(root):
+        return _restore_pending(Actor(root, on_step))
+
+
+def planned_steps(root: Path, mode: PowerMode) -> tuple[Step, ...]:
+    """What setting ``mode`` would do now; nothing is touched. Raises UsageError."""
+    writes = lock_steps(root, mode, find_clocks(root))
+    steps = [Step("write", write.path, write.value, write.why) for write in writes]
+    if mode.kind == "nvpmodel":
+        found = _find_mode(root, mode)
+        steps.insert(0, nvpmodel_step(root, found.id, mode.name, "set"))
+    return tuple(steps)
+
+
+def _restore_pending(actor: Actor) -> Restored | None:
+    restored = None
+    while (path := find_journal(actor.root)) is not None:
+        restored = bring_back(actor, read_journal(path))
+        actor.announce(Step("journal", str(path), "", "removed, the machine is as it was"))
+        remove_journal(path)
+    clean_up(actor.root)
+    return restored
+
+
+class Hold:
+    """A machine that is held: made by ``hold_machine``, used in a ``with`` block."""
+
+    def __init__(self, root: Path, on_step: OnStep, settle_s: float) -> None:
+        self._root = root
+        self._settle_s = settle_s
+        self._interrupts = Interrupts(Hold.__exit__.__code__)
+        self._actor = Actor(root, on_step, self._interrupts.shield)
+        self._stack = contextlib.ExitStack()
+        self._journal: Journal | None = None
+        self._path: Path | None = None
+        self.restored: Restored | None = None  # what an earlier run had left
+
+    def __enter__(self) -> Hold:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(board_lock(self._root))
+            self._interrupts.install()
+            stack.callback(self._interrupts.remove)
+            self.restored = _restore_pending(self._actor)
+            self._write_journal(observe(self._root))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            # The journal on disk, not the one in memory: that is the one that counts.
+            _restore_pending(Actor(self._root, self._actor.announce))
+        finally:
+            is_interrupted = self._interrupts.remove()
+            self._stack.close()
+        if is_interrupted and error is None:
+            raise KeyboardInterrupt
+
+    def steps(self, mode: PowerMode) -> tuple[Step, ...]:
+        """What ``set`` would do now."""
+        return planned_steps(self._root, mode)
+
+    def set(self, mode: PowerMode) -> PowerMode:
+        """Bring the machine to ``mode`` and return what it is in, read back.
+
+        Raises UsageError for what the machine does not have, RebootRequired, and DeviceError
+        for what cannot be written or does not stay.
+        """
+        clocks = find_clocks(self._root)
+        _check_permissions(self._root, lock_steps(self._root, mode, clocks))
+        on, off = core_steps(mode, clocks)
+        self._write(on)
+        self._look_again()
+        is_set = mode.kind == "nvpmodel"
+        if is_set:
+            self._set_nvpmodel(mode)
+        clocks = find_clocks(self._root)
+        writes = (*on, *clock_steps(self._root, mode, clocks, is_set=is_set), *off)
+        self._write(writes[len(on) :])
+        check_writes(self._root, writes, clocks, "the kernel made something else of it")
+        time.sleep(self._settle_s)
+        check_writes(self._root, writes, clocks, "it was set, and something has set it back")
+        found = read_mode(self._root, mode)
+        if is_set:
+            check_caps(mode, found, clocks)
+        return found
+
+    def _write(self, writes: tuple[Write, ...]) -> None:
+        for write in writes:
+            self._require_journalled(write.path)
+            self._actor.write(write.path, write.value + "\n", write.why)
+
+    def _require_journalled(self, path: str) -> None:
+        """Nothing is touched that could not be put back."""
+        journal = self._journal
+        real = os.path.realpath(below(self._root, path))
+        known = journal.files if journal is not None else ()
+        if all(os.path.realpath(below(self._root, file.path)) != real for file in known):
+            raise DeviceError(
+                "is not written, for what it holds now cannot be read and kept", where=path
+            )
+
+    def _look_again(self) -> None:
+        """Keep what has come to light: the clocks of cores that were off."""
+        if self._journal is not None:
+            journal = extend(self._root, self._journal)
+            if journal is not self._journal:
+                self._write_journal(journal)
+
+    def _write_journal(self, journal: Journal) -> None:
+        why = f"{len(journal.files)} settings as they were found"
+        self._actor.announce(Step("journal", "journal", "", why))
+        with self._interrupts.shield():
+            self._path = write_journal(self._root, journal)
+            self._journal = journal
+
+    def _set_nvpmodel(self, mode: PowerMode) -> None:
+        found = _find_mode(self._root, mode)
+        outcome = self._actor.set_nvpmodel(found.id, mode.name, "set")
+        if outcome.kind == "reboot":
+            raise RebootRequired(
+                f"power mode {mode.name} needs a reboot: {outcome.text}",
+                fix=f"to measure it run 'sudo nvpmodel -m {found.id}' by hand, reboot, and bench "
+                "with MODE=present",
+            )
+        if outcome.kind != "set":
+            raise DeviceError(
+                f"nvpmodel does not set power mode {mode.name}: {outcome.text}",
+                fix="run as root (sudo), on the board itself rather than in a container",
+            )
+
+
+def _find_mode(root: Path, mode: PowerMode) -> BoardMode:
+    modes = read_modes(root)
+    found = modes.find(mode.name)
+    if found is None or found.mode != mode:
+        names = ", ".join(one.mode.name for one in modes.modes)
+        what = "has no power mode" if found is None else "means something else by power mode"
+        raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
+    return found
+
+
+def _check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
+    """Raises DeviceError before anything is touched, if one of the files cannot be written."""
+    for write in writes:
+        path = below(root, write.path)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise DeviceError(
+                "cannot be written: permission denied",
+                where=write.path,
+                fix="run as root (sudo), on the board itself rather than in a container",
+            )

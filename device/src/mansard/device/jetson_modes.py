@@ -1,0 +1,129 @@
+"""The modes of a Jetson: those of its nvpmodel, and any combination of its clocks and cores."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import DeviceError, InputError, UsageError
+from mansard.core.power_mode import parse_custom_name
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.choices import Choices, Cluster, Table, merge
+from mansard.device.clocks.domain import Domain
+from mansard.device.clocks.nodes import Clocks, find_clocks
+from mansard.device.clocks.readback import read_mode
+from mansard.device.custom_mode import custom_mode, resolve
+from mansard.device.jetson import find_module
+from mansard.device.nvpmodel.modes import BoardModes, read_modes
+from mansard.device.nvpmodel.tool import query
+
+_PREFIX = "MODE_"  # of the names in NVIDIA's configurations; nvpmodel -q leaves it out
+_NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
+
+
+class JetsonModes:
+    """What a Jetson can be asked for."""
+
+    def __init__(self, root: Path, machine: MachineIdentity) -> None:
+        self._root = root
+        self._cpus = machine.cpus
+
+    @cached_property
+    def _board(self) -> BoardModes:
+        return read_modes(self._root)
+
+    def present(self) -> PowerMode:
+        """The mode that the board is in, read back from its clocks.
+
+        How much of the GPU is gated is known by the mode that nvpmodel says it is in.
+        """
+        mode = read_mode(self._root)
+        try:
+            found = self._board.find(query(self._root).name)
+        except (DeviceError, InputError):
+            return mode  # a board without nvpmodel, or a container without the tool
+        if mode.n_sms is not None or found is None or found.mode.n_sms is None:
+            return mode
+        unknown = {name: why for name, why in mode.unknown.items() if name != "n_sms"}
+        return msgspec.structs.replace(mode, n_sms=found.mode.n_sms, unknown=unknown)
+
+    def available(self) -> tuple[PowerMode, ...]:
+        """Every mode of nvpmodel, in the order of its configuration."""
+        return tuple(one.mode for one in self._board.modes)
+
+    def named(self, name: str) -> PowerMode:
+        """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
+        plain = name[len(_PREFIX) :] if name.upper().startswith(_PREFIX) else name
+        found = self._board.find(plain)
+        if found is not None:
+            return found.mode
+        settings = parse_custom_name(name)
+        if settings is None:
+            names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
+            raise UsageError(
+                f"unknown power mode {name!r}",
+                fix=f"this board has {names}, or 'all' for every one",
+            )
+        choices = self.choices()
+        return custom_mode(resolve(settings, choices), choices)
+
+    def choices(self) -> Choices:
+        """Cores and clocks as the kernel lists them, from the present mode on."""
+        clocks = find_clocks(self._root)
+        clusters = self._clusters(clocks)
+        emc = clocks.emc
+        top_hz = emc.top_hz(self._root) if emc is not None else None
+        return Choices(
+            present=self.present(),
+            cpus=self._cpus,
+            clusters=clusters,
+            cpu=merge(tuple(cluster.table for cluster in clusters)),
+            gpu=_table(clocks.gpu),
+            emc=self._listed(emc.domain if emc else None, "memory_hz", top_hz),
+            dla=self._listed(clocks.dla[0] if clocks.dla else None, "dla_hz", None),
+        )
+
+    def _clusters(self, clocks: Clocks) -> tuple[Cluster, ...]:
+        """All clusters; one that is wholly off shows no table and is taken to be like the first."""
+        found = [Cluster(_ours(one.cpus, self._cpus), _table(one)) for one in clocks.cpu]
+        seen = {cpu for cluster in found for cpu in cluster.cpus}
+        module = find_module(self._root)
+        groups = [cluster.cpus for cluster in module.cpu_clusters] if module else []
+        like = found[0].table if found else Table(why_not=_NO_TABLE)
+        for group in (*groups, self._cpus):
+            off = tuple(cpu for cpu in _ours(group, self._cpus) if cpu not in seen)
+            if off:
+                found.append(Cluster(off, like))
+                seen.update(off)
+        kept = [cluster for cluster in found if cluster.cpus]
+        return tuple(sorted(kept, key=lambda cluster: cluster.cpus))
+
+    def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> Table:
+        """A clock's table; where the kernel has none, what the board's own modes set it to."""
+        table = _table(domain)
+        if domain is None or table.available_hz:
+            return table
+        known = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
+        steps = tuple(sorted(hz for hz in known if hz))
+        return Table(steps) if steps else table
+
+    def _modes_or_none(self) -> tuple[PowerMode, ...]:
+        try:
+            return self.available()
+        except (DeviceError, InputError):
+            return ()  # the clocks can be set without nvpmodel
+
+
+def _ours(cpus: tuple[int, ...], ours: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(cpu for cpu in cpus if cpu in ours)
+
+
+def _table(domain: Domain | None) -> Table:
+    # Whether it may be written is not asked here: a dry run needs no permission.
+    if domain is None:
+        return Table(why_not="this board shows no such clock")
+    if not domain.available_hz:
+        return Table(why_not=_NO_TABLE)
+    return Table(domain.available_hz, domain.is_continuous)

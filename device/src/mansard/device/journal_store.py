@@ -1,0 +1,137 @@
+"""Where the journal lies, and how it gets there whole: on disk before anything is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from mansard.core.documents import read_document, write_document
+from mansard.core.errors import MansardError, StorageError
+from mansard.core.files import make_folder, storage_error
+from mansard.device.journal import Journal
+from mansard.device.system import SYSTEM_ROOT
+
+_NAME = "journal.json"
+_FOLDER = "var/lib/mansard"
+_BY_HAND = (
+    "set the machine right by hand (nvpmodel -m, or a reboot sets all clocks anew), "
+    "then remove this file"
+)
+
+
+def journal_folders(root: Path) -> tuple[Path, ...]:
+    """The folders that may hold a journal, the machine's own first.
+
+    Who may not write there keeps the journal among the user's own state, by machine.
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # as the XDG base directory specification has it
+        state = Path("~/.local/state").expanduser()
+    user = state / "mansard"
+    if root.resolve() != SYSTEM_ROOT:
+        user /= hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]
+    return (root / _FOLDER, user)
+
+
+def find_journal(root: Path) -> Path | None:
+    """The journal of a run that has not been brought to its end; None if all is well."""
+    for folder in journal_folders(root):
+        path = folder / _NAME
+        if os.path.lexists(path):
+            return path
+    return None
+
+
+def read_journal(path: Path) -> Journal:
+    """The journal in ``path``; raises MansardError in one clear line, never a guess."""
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in {0, os.geteuid()}:
+        raise StorageError(
+            f"is no journal of yours: it belongs to user {status.st_uid}",
+            where=str(path),
+            fix="run 'mansard restore' as that user, or remove it if it is nobody's",
+        )
+    try:
+        return read_document(path, Journal)
+    except MansardError as error:
+        raise StorageError(
+            f"this journal cannot be used, nothing was restored: {error.what}",
+            where=str(path),
+            fix=_BY_HAND,
+        ) from error
+
+
+def write_journal(root: Path, journal: Journal) -> Path:
+    """Put the journal on disk, file and folder synced; raises StorageError, then nothing is left.
+
+    An old journal of this run is replaced in one step.
+    """
+    folder = _writable_folder(root)
+    path = folder / _NAME
+    try:
+        write_document(path, journal)
+        _sync(folder)
+        _sync(folder.parent)
+    except MansardError as error:
+        _remove_folder(folder)
+        raise StorageError(
+            f"nothing was set, for the journal could not be written: {error.what.lower()}",
+            where=str(path),
+            fix=error.fix,
+        ) from error
+    return path
+
+
+def _writable_folder(root: Path) -> Path:
+    """The first folder that can be written; raises StorageError of the last."""
+    *others, last = journal_folders(root)
+    for folder in others:
+        with contextlib.suppress(StorageError):
+            if os.access(make_folder(folder), os.W_OK | os.X_OK):
+                return folder
+    return make_folder(last)
+
+
+def remove_journal(path: Path) -> None:
+    """Forget a journal whose machine is as it was; also what a killed writer left beside it."""
+    folder = path.parent
+    try:
+        for torn in folder.glob(f".{_NAME}.*"):
+            torn.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        _sync(folder)
+    except OSError as error:
+        raise storage_error(error, path) from error
+    _remove_folder(folder)
+
+
+def clean_up(root: Path) -> None:
+    """Remove what a writer that was killed left, where no journal was finished."""
+    for folder in journal_folders(root):
+        with contextlib.suppress(OSError):
+            for torn in folder.glob(f".{_NAME}.*"):
+                torn.unlink(missing_ok=True)
+            _remove_folder(folder)
+
+
+def _remove_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it holds something else
+        folder.rmdir()
+
+
+def _sync(folder: Path) -> None:
+    """Make a rename in ``folder`` survive a power cut."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise storage_error(error, folder) from error

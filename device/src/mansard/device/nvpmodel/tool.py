@@ -1,0 +1,140 @@
+"""The board's own nvpmodel: which mode it is in, and setting another one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mansard.core.errors import DeviceError, MansardError
+from mansard.core.text import printable
+from mansard.device.nvpmodel.modes import BoardModes, read_modes
+from mansard.device.nvpmodel.sections import mode_name
+from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, read_text, run_tool
+
+STATUS_PATH = "/var/lib/nvpmodel/status"
+_TIMEOUT_S = 60.0
+_NAME = re.compile(r"NV Power Mode\s*:\s*(\S+)")
+_ID = re.compile(r"[0-9]{1,6}")
+_STATUS = re.compile(r"\bpmode:\s*([0-9]{1,6})\b")
+_COMPLAINT = re.compile(r"NVPM (?:ERROR|WARN)\b")
+_REBOOT = re.compile(r"reboot required|want to reboot now", re.IGNORECASE)
+# "Golden image context is already created": the GPU has run since the board was started, so
+# its units can only be gated by starting it anew. Then the tool asks, and waits for an answer
+# on its standard input. Anything but YES or yes means no.
+_NO = "no\n"
+
+
+class Query(msgspec.Struct, frozen=True):
+    """The mode that nvpmodel says the board is in; what it complained about beside that."""
+
+    name: str  # without NVIDIA's MODE_
+    id: int | None
+    complaints: tuple[str, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of the wish to set a mode.
+
+    ``set``: the tool says that the board is in it now. ``reboot``: the board would have to be
+    started anew, which was declined. ``refused``: it is not in the mode for another reason.
+    """
+
+    kind: Literal["set", "reboot", "refused"]
+    text: str  # the tool's own words
+
+
+def parse_query(output: str) -> Query | None:
+    """The answer of ``nvpmodel -q``; None where it names no mode.
+
+    Lines of complaint may stand before, between and after name and number.
+    """
+    lines = [line.strip() for line in output.splitlines()]
+    complaints = tuple(printable(line, 200) for line in lines if _COMPLAINT.match(line))
+    for place, line in enumerate(lines):
+        match = _NAME.match(line)
+        if match is not None:
+            numbers = (int(later) for later in lines[place + 1 :] if _ID.fullmatch(later))
+            return Query(mode_name(match[1]), next(numbers, None), complaints)
+    return None
+
+
+def parse_status(text: str) -> int | None:
+    """The mode's number in nvpmodel's own notes: ``pmode:0002``, or ``pmode:0002 fmode:quiet``."""
+    match = _STATUS.search(text)
+    return int(match[1]) if match else None
+
+
+def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _TIMEOUT_S) -> Query:
+    """The mode the board is in; raises DeviceError where nothing tells.
+
+    Asks the tool. Where it may not be run or does not answer, its notes in /var/lib are read;
+    they tell a number, which the configuration gives its name.
+    """
+    tool = find_tool(root, "nvpmodel")
+    answer: Query | None = None
+    reason = "has no nvpmodel that may be run"
+    if tool is not None:
+        try:
+            done = run_tool([tool, "-q"], answer=_NO, timeout_s=timeout_s)
+            answer = parse_query(done.output)
+            reason = f"nvpmodel -q names no mode: {_words(done)}"
+        except DeviceError as error:
+            reason = f"nvpmodel -q {error.what}"
+    return answer or _query_notes(root, reason)
+
+
+def _query_notes(root: Path, reason: str) -> Query:
+    number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
+    found = _known(root).by_id(number) if number is not None else None
+    if found is None:
+        raise DeviceError(
+            f"the present power mode cannot be found out: {reason}",
+            where=str(root),
+            fix="run 'sudo nvpmodel -q' by hand to see what is wrong",
+        )
+    return Query(found.mode.name, found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
+
+
+def _known(root: Path) -> BoardModes:
+    try:
+        return read_modes(root)
+    except MansardError as error:
+        raise DeviceError(
+            f"its power modes are not known: {error.what}", where=error.where, fix=error.fix
+        ) from error
+
+
+def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> Outcome:
+    """Ask nvpmodel for the mode of that number, never for a reboot; raises DeviceError.
+
+    A tool that has not ended after ``timeout_s`` is killed; the mode is then not known. What
+    it did is not taken from its words: it is asked afterwards which mode the board is in.
+    """
+    tool = find_tool(root, "nvpmodel")
+    if tool is None:
+        raise DeviceError(
+            "has no nvpmodel that may be run",
+            where=str(root),
+            fix="run on the board itself, with its package nvidia-l4t-nvpmodel",
+        )
+    done = run_tool([tool, "-m", str(number)], answer=_NO, timeout_s=timeout_s)
+    words = _words(done)
+    now = query(root, timeout_s=timeout_s)
+    if _is_mode(root, now, number):
+        return Outcome("set", words)
+    return Outcome("reboot" if _REBOOT.search(done.output) else "refused", words)
+
+
+def _is_mode(root: Path, now: Query, number: int) -> bool:
+    if now.id is not None:
+        return now.id == number
+    found = _known(root).find(now.name)
+    return found is not None and found.id == number
+
+
+def _words(done: Finished) -> str:
+    lines = " | ".join(line.strip() for line in done.output.splitlines() if line.strip())
+    return printable(lines, 600) or f"nothing, exit code {done.exit_code}"

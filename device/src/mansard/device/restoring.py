@@ -1,0 +1,191 @@
+"""Bringing a machine back to what its journal says, and proving it by reading all of it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import DeviceError, MansardError
+from mansard.device.acting import Actor, wait_for_tools
+from mansard.device.clocks.cpu import CPU_FOLDER, online_path
+from mansard.device.clocks.emc import LOCKS
+from mansard.device.clocks.nodes import find_clocks
+from mansard.device.clocks.settings import is_setting, known_settings, read_setting
+from mansard.device.journal import FileFound, Journal, ModeFound, read_boot_id
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.tool import query
+from mansard.device.restore_order import in_order
+
+_MAX_PASSES = 3  # a setting can be refused until another one is back
+_MAX_LISTED = 8
+_BACK = "as it was found"
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What a restore did. ``changes``: one line for everything that had to be set."""
+
+    started_utc: str  # of the run that had not put the machine back
+    pid: int
+    is_after_reboot: bool  # the kernel's settings are new; only nvpmodel's mode was looked at
+    changes: tuple[str, ...]
+
+
+def bring_back(actor: Actor, journal: Journal) -> Restored:
+    """Restore everything and verify it; raises DeviceError that lists what is not as it was."""
+    root = actor.root
+    wait_for_tools(root)
+    changes: list[str] = []
+    boot_id = read_boot_id(root)
+    is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
+    left = _restore_mode(actor, journal.nvpmodel, changes, is_forced=False)
+    if not is_after_reboot:
+        ours, foreign = _sort_out(root, journal.files)
+        _restore_files(actor, journal, ours, changes)
+        wrong = _wrong(root, journal, ours)
+        if wrong and journal.nvpmodel is not None:
+            # A tool that was killed half way can leave what it alone is able to set.
+            left = _restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
+            _restore_files(actor, journal, ours, changes)
+            wrong = _wrong(root, journal, ours)
+        left += [_difference(root, file) for file in wrong]
+        left += [f"{file.path} is no setting of this machine" for file in foreign]
+    if left:
+        raise _not_restored(root, left)
+    return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))
+
+
+def _not_restored(root: Path, left: list[str]) -> DeviceError:
+    more = f" and {len(left) - _MAX_LISTED} more" if len(left) > _MAX_LISTED else ""
+    return DeviceError(
+        f"not everything is as it was found: {'; '.join(left[:_MAX_LISTED])}{more}",
+        where=str(root),
+        fix="end what may be setting it (nvfancontrol, jtop, another tool) and run "
+        "'mansard restore' as root; its journal is kept",
+    )
+
+
+def _difference(root: Path, file: FileFound) -> str:
+    found = read_setting(root, file.path)
+    said = "unreadable" if found is None else repr(found.strip())
+    return f"{file.path} wanted {file.content.strip()!r}, found {said}"
+
+
+def _restore_mode(
+    actor: Actor, mode: ModeFound | None, changes: list[str], *, is_forced: bool
+) -> list[str]:
+    """Set the mode that was found where the board is in another; what is wrong afterwards."""
+    if mode is None:
+        return []
+    try:
+        present = query(actor.root).name
+        if present.casefold() == mode.name.casefold() and not is_forced:
+            return []
+        number = _number_of(actor.root, mode)
+        outcome = actor.set_nvpmodel(number, mode.name, _BACK)
+    except MansardError as error:
+        return [f"power mode {mode.name}: {error}"]
+    if outcome.kind != "set":
+        return [f"power mode {mode.name}: nvpmodel says {outcome.text}"]
+    changes.append(f"power mode {present} → {mode.name}")
+    return []
+
+
+def _number_of(root: Path, mode: ModeFound) -> int:
+    """The number that nvpmodel has for the mode today; raises MansardError."""
+    modes = read_modes(root)
+    same = modes.by_id(mode.id) if mode.id is not None else None
+    if same is None or same.mode.name.casefold() != mode.name.casefold():
+        same = modes.find(mode.name)
+    if same is None:
+        raise DeviceError(f"{modes.where} has no mode of that name any more")
+    return same.id
+
+
+def _sort_out(
+    root: Path, files: Iterable[FileFound]
+) -> tuple[tuple[FileFound, ...], tuple[FileFound, ...]]:
+    """The entries that are settings of this machine, and those that are not.
+
+    A journal can be tampered with: nothing is written but what a sweep would write itself.
+    """
+    known = known_settings(root, find_clocks(root))
+    entries = tuple(files)
+    ours = tuple(file for file in entries if is_setting(file.path, known) and _is_plain(file))
+    return ours, tuple(file for file in entries if file not in ours)
+
+
+def _is_plain(file: FileFound) -> bool:
+    return file.content.isascii() and all(
+        character.isprintable() or character in "\n\t" for character in file.content
+    )
+
+
+def _restore_files(
+    actor: Actor, journal: Journal, files: tuple[FileFound, ...], changes: list[str]
+) -> None:
+    _wake_cores(actor, journal, files)
+    for _ in range(_MAX_PASSES):
+        wrong = _wrong(actor.root, journal, files)
+        if not wrong:
+            return
+        for file in in_order(actor.root, wrong):
+            line = _difference(actor.root, file)
+            try:
+                actor.write(file.path, file.content, _BACK)
+            except MansardError:  # the next pass, or the comparison at the end, sees it
+                continue
+            if line not in changes:
+                changes.append(line)
+
+
+def _wake_cores(actor: Actor, journal: Journal, files: tuple[FileFound, ...]) -> None:
+    """Switch on cores that were off, where settings of theirs can only be put back when on."""
+    for file in files:
+        cpu = _cpu_of(file.path)
+        switch = online_path(cpu) if cpu is not None else file.path
+        if switch == file.path or read_setting(actor.root, file.path) == file.content:
+            continue
+        if (journal.content(switch) or "").strip() == "0" and _reads(actor.root, switch) == "0":
+            try:
+                actor.write(switch, "1\n", "its clock is put back")
+            except MansardError:
+                continue
+
+
+def _wrong(root: Path, journal: Journal, files: tuple[FileFound, ...]) -> list[FileFound]:
+    """The settings that are not as they were found."""
+    wrong = []
+    for file in files:
+        found = read_setting(root, file.path)
+        if found == file.content or _is_free_rate(root, journal, file.path):
+            continue
+        if found is None and _is_of_core_that_was_off(journal, file.path):
+            continue
+        wrong.append(file)
+    return wrong
+
+
+def _is_free_rate(root: Path, journal: Journal, path: str) -> bool:
+    """Whether it is the memory's rate while nothing holds it: then the system moves it."""
+    for lock in LOCKS:
+        if path == lock.rate:
+            switch = lock.switches[0]
+            was = (journal.content(switch) or "").strip()
+            return was == "0" and _reads(root, switch) == "0"
+    return False
+
+
+def _is_of_core_that_was_off(journal: Journal, path: str) -> bool:
+    cpu = _cpu_of(path)
+    return cpu is not None and (journal.content(online_path(cpu)) or "").strip() == "0"
+
+
+def _cpu_of(path: str) -> int | None:
+    number = path.removeprefix(f"{CPU_FOLDER}/cpu").partition("/")[0]
+    return int(number) if path.startswith(f"{CPU_FOLDER}/cpu") and number.isdecimal() else None
+
+
+def _reads(root: Path, path: str) -> str:
+    return (read_setting(root, path) or "").strip()

@@ -1,0 +1,18 @@
+"""Simulated Jetson boards, for tests and for ``mansard demo``; see docs/simulator.md."""
+
+from __future__ import annotations
+
+from mansard.device.simulator.create import create_board, is_simulated
+from mansard.device.simulator.faults import set_fault, set_load
+from mansard.device.simulator.running import running
+from mansard.device.simulator.snapshot import READINGS, snapshot
+
+__all__ = [
+    "READINGS",
+    "create_board",
+    "is_simulated",
+    "running",
+    "set_fault",
+    "set_load",
+    "snapshot",
+]

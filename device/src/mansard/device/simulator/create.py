@@ -1,0 +1,135 @@
+"""Makes a simulated board: a folder that holds all that Mansard reads and writes on a real one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.device.simulator.boards import BY_NAME
+from mansard.device.simulator.figures import Figures
+from mansard.device.simulator.tools.board import INFO
+from mansard.device.simulator.tree import Tree, write_tree
+from mansard.device.simulator.tree_clocks import add_clocks
+from mansard.device.simulator.tree_cpu import add_cpus
+from mansard.device.simulator.tree_sensors import add_sensors
+from mansard.device.simulator.tree_system import add_system
+
+LIBRARY = "usr/lib/mansard-simulator"
+STATE = "run/mansard-simulator"
+_PACKAGE = "mansard/device/simulator/tools"
+_TOOLS = {
+    "nvpmodel": "usr/sbin/nvpmodel",
+    "jetson_clocks": "usr/bin/jetson_clocks",
+    "tegrastats": "usr/bin/tegrastats",
+}
+# The kernel takes 127 characters of a first line; older ones cut the rest off in silence.
+_SHEBANG_LIMIT = 120
+_STUB = """\
+# Simulated by Mansard: reads and writes the tree it stands in, and no hardware.
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "{library}"))
+
+from mansard.device.simulator.tools.{module} import main
+
+sys.exit(main(__file__, sys.argv[1:]))
+"""
+
+
+def create_board(name: str, folder: Path) -> Path:
+    """A new simulated board in ``folder``/``name``; returns its root, in its default mode.
+
+    Raises UsageError for a board there is no table of, StorageError where the folder exists
+    or cannot be written.
+    """
+    board = BY_NAME.get(name)
+    if board is None:
+        raise UsageError(
+            f"there is no simulated board {name!r}", fix=f"choose one of: {', '.join(BY_NAME)}"
+        )
+    root = Path(folder) / name
+    try:
+        root.mkdir(parents=True)
+        write_tree(board_tree(board), root)
+        _install_tools(board, root)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make a simulated board: {(error.strerror or str(error)).lower()}",
+            where=str(root),
+            fix="give a folder that is empty and can be written",
+        ) from error
+    _boot(board, root)
+    return root
+
+
+def board_tree(board: Figures) -> Tree:
+    """Everything but the tools, with all cores on and no clock capped."""
+    tree = Tree({}, {})
+    add_system(tree, board)
+    add_cpus(tree, board)
+    add_clocks(tree, board)
+    add_sensors(tree, board)
+    tree.put(f"/{STATE}", {"faults.json": "{}"})
+    return tree
+
+
+def is_simulated(root: Path) -> bool:
+    """Whether the board under ``root`` is one of ours."""
+    return (root / "etc/mansard-simulated").exists()
+
+
+def _install_tools(board: Figures, root: Path) -> None:
+    package = root / LIBRARY / _PACKAGE
+    package.mkdir(parents=True)
+    for source in (resources.files("mansard.device.simulator") / "tools").iterdir():
+        if source.name.endswith(".py"):
+            (package / source.name).write_bytes(source.read_bytes())
+    info = {
+        "name": board.name,
+        "family": board.family,
+        "soc": board.compatible[-1].partition(",")[2],
+        "cap_max": _highest_caps(board),
+    }
+    (root / INFO).write_text(json.dumps(info, indent=1) + "\n")
+    library = LIBRARY.removeprefix("usr/")
+    for tool, place in _TOOLS.items():
+        path = root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stub = _STUB.format(library=library, module=tool)
+        path.write_text(_first_lines(sys.executable) + stub)
+        path.chmod(0o755)
+
+
+def _first_lines(python: str) -> str:
+    # Isolated, without site packages (it starts twice as fast) and without writing bytecode,
+    # which would change the tree.
+    if " " not in python and len(python) < _SHEBANG_LIMIT:
+        return f"#!{python} -ISB\n"
+    return f"#!/bin/sh\n''':'\nexec '{python}' -ISB \"$0\" \"$@\"\n'''\n"
+
+
+def _highest_caps(board: Figures) -> dict[str, int]:
+    caps = {clock.cap: clock.max_hz for clock in board.clocks}
+    if board.emc_cap:
+        caps[board.emc_cap] = board.emc_hz[-1]
+    return caps
+
+
+def _boot(board: Figures, root: Path) -> None:
+    """Apply the default mode with the board's own tool, as a real one does when it starts."""
+    command = [root / _TOOLS["nvpmodel"], "-m", str(board.default)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DeviceError(
+            f"its tools cannot run: {error}",
+            where=str(root),
+            fix="give a folder on a file system that lets programs run",
+        ) from error
+    if done.returncode or done.stderr:
+        raise DeviceError(f"nvpmodel: {done.stderr or done.stdout}", where=str(root))

@@ -1,0 +1,1 @@
+"""The stand-ins for the board's tools: copied into a tree, where they run by themselves."""

@@ -1,0 +1,133 @@
+"""Minimum, mean and maximum of every number of a log, over any number of lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from mansard.core.records import Record
+from mansard.device.tegrastats.sample import Shape, TegrastatsSample
+
+_BATCH = 512  # lines whose numbers are held before they are added up
+_MOST_FIELDS = 4096  # of one log; more come from junk alone, and are left out
+
+_Number = float | None
+Key = tuple[str, str, str]  # of what, which quantity, unit
+
+
+class FieldSummary(Record, frozen=True, kw_only=True):
+    """One number of the lines; ``n_lines`` have it (a core that is off has no load)."""
+
+    field: str
+    quantity: str
+    unit: str
+    n_lines: int
+    minimum: float
+    mean: float
+    maximum: float
+
+
+class _Running(msgspec.Struct):
+    n_lines: int = 0
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
+    sum: float = 0.0
+
+
+class Columns:
+    """Adds up samples; constant memory."""
+
+    def __init__(self) -> None:
+        self._running: dict[Key, _Running] = {}
+        self._form: tuple[object, ...] = ()
+        self._shape: Shape | None = None
+        self._keys: list[Key] = []
+        self._rows: list[list[_Number]] = []
+
+    def add(self, sample: TegrastatsSample) -> None:
+        """Take in one sample."""
+        form = (len(sample.cpus), *[len(each.clocks_hz) for each in sample.engines])
+        # A stream's samples share their shape: to compare it by identity is enough, and fast.
+        if sample.shape is not self._shape or form != self._form:
+            self._flush()
+            self._shape, self._form, self._keys = sample.shape, form, keys_of(sample)
+        self._rows.append(numbers_of(sample))
+        if len(self._rows) >= _BATCH:
+            self._flush()
+
+    def summaries(self) -> tuple[FieldSummary, ...]:
+        """Every number so far, in the order of the first lines that had it."""
+        self._flush()
+        return tuple(
+            FieldSummary(
+                field=name,
+                quantity=quantity,
+                unit=unit,
+                n_lines=one.n_lines,
+                minimum=one.minimum,
+                mean=min(max(one.sum / one.n_lines, one.minimum), one.maximum),
+                maximum=one.maximum,
+            )
+            for (name, quantity, unit), one in self._running.items()
+        )
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        for key, column in zip(self._keys, zip(*rows, strict=True)) if rows else ():
+            present = [number for number in column if number is not None]
+            if not present:
+                continue
+            running = self._running.get(key)
+            if running is None:
+                if len(self._running) >= _MOST_FIELDS:
+                    continue
+                running = self._running[key] = _Running()
+            running.n_lines += len(present)
+            running.minimum = min(running.minimum, *present)
+            running.maximum = max(running.maximum, *present)
+            running.sum += sum(present)
+
+
+def numbers_of(sample: TegrastatsSample) -> list[_Number]:
+    """Every number of a sample but those that summarise others (averages, maxima)."""
+    numbers: list[_Number] = [
+        usage.used_bytes if usage is not None else None
+        for usage in (sample.ram, sample.swap, sample.iram)
+    ]
+    for cpu in sample.cpus:
+        numbers += (cpu.load_percent, cpu.clock_hz)
+    for engine in sample.engines:
+        numbers.append(engine.load_percent)
+        numbers += engine.clocks_hz
+    numbers += (sample.mts_foreground_percent, sample.mts_background_percent)
+    numbers += [temperature.celsius for temperature in sample.temperatures]
+    numbers += sample.powers_w
+    return numbers
+
+
+def keys_of(sample: TegrastatsSample) -> list[Key]:
+    """The keys of ``numbers_of``; a name that comes twice (NC) gets its number behind it."""
+    keys: list[Key] = [(name, "used", "B") for name in ("RAM", "SWAP", "IRAM")]
+    for number in range(len(sample.cpus)):
+        keys += ((f"CPU{number}", "load", "%"), (f"CPU{number}", "clock", "Hz"))
+    for engine in sample.engines:
+        keys.append((engine.name, "load", "%"))
+        n_clocks = len(engine.clocks_hz)
+        clocks = ["clock"] if n_clocks < 2 else [f"clock {k}" for k in range(n_clocks)]
+        keys += [(engine.name, clock, "Hz") for clock in clocks[:n_clocks]]
+    keys += (("MTS foreground", "load", "%"), ("MTS background", "load", "%"))
+    keys += [(each.name, "temperature", "°C") for each in sample.temperatures]
+    keys += [(name, "power", "W") for name in sample.rail_names]
+    return _numbered(keys)
+
+
+def _numbered(keys: Sequence[Key]) -> list[Key]:
+    seen: Counter[Key] = Counter()
+    numbered = []
+    for key in keys:
+        seen[key] += 1
+        name, *rest = key
+        numbered.append(key if seen[key] == 1 else (f"{name} ({seen[key]})", rest[0], rest[1]))
+    return numbered

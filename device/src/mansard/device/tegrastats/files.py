@@ -1,0 +1,78 @@
+"""Logs as they lie on disk: gzip'd or plain, any line ends, cut off at the end."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from mansard.core.errors import InputError
+from mansard.core.files import storage_error
+
+_CHUNK_BYTES = 1 << 18
+_LONGEST_LINE = 1 << 16  # characters; a real line has under 2000
+_GZIP = b"\x1f\x8b"
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class _Bytes(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a log, without their ends, in constant memory.
+
+    Bytes that are no text become replacement characters; a line over 64 KiB is cut there. If
+    the log was cut off within its last line, that line's last token may be half a number: it
+    is set apart as ``…token``, which fits no field. Raises StorageError, or InputError for a
+    broken gzip file.
+    """
+    try:
+        with path.open("rb") as raw:
+            is_zipped = raw.peek(2)[:2] == _GZIP  # a pipe cannot be read twice, but looked into
+            stream: _Bytes = gzip.GzipFile(fileobj=raw) if is_zipped else raw
+            yield from _lines(stream)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            f"is a broken gzip file: {error}",
+            where=str(path),
+            fix="zcat FILE > whole.log saves what can be read",
+        ) from error
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def _lines(stream: _Bytes) -> Iterator[str]:
+    head = stream.read(_CHUNK_BYTES)
+    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+    decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
+    rest = ""
+    n_lines = 0
+    while head:
+        lines = (rest + decode(head)).split("\n")
+        rest = lines.pop()[:_LONGEST_LINE]
+        n_lines += len(lines)
+        yield from lines
+        head = stream.read(_CHUNK_BYTES)
+    rest += decode(b"", True)
+    if rest:
+        yield _doubted(rest) if n_lines else rest
+
+
+def _doubted(line: str) -> str:
+    """A last line without its end, with its last token set apart if it may have been cut.
+
+    A token that ends with its unit or bracket is whole; one that ends with a digit may have
+    had more of them. A log of one line alone is one that somebody copied, and is believed.
+    """
+    if not line[-1].isdecimal():
+        return line
+    before, space, last = line.rpartition(" ")
+    return f"{before}{space}…{last}"

@@ -1,0 +1,141 @@
+"""One line of tegrastats in SI units: W, Hz, bytes, °C; shares of time in percent, as printed.
+
+tegrastats prints MB and kB of 1024: an Orin Nano's 7620MB are the 7.4 GiB that ``free`` shows.
+Clocks are printed in MHz; a bare number behind an engine is its clock ("NVENC clock in MHz":
+NVIDIA, Jetson Linux Developer Guide, "tegrastats Utility", Reported Statistics).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+OFFLINE = "offline: the sensor's domain is off (printed as -256C)"
+NOT_PRINTED = "this release prints no maximum"
+
+Shape = tuple[tuple[str, str, str], ...]  # kind, name as written, detail of the spelling
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Memory in use, of all there is; ``unit`` is the spelling, MB or kB."""
+
+    used_bytes: int
+    total_bytes: int
+    unit: str
+
+
+class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
+    """The largest free block (lfb) and how many of it there are; IRAM prints no count."""
+
+    n_blocks: int | None
+    block_bytes: int
+    unit: str
+
+
+class Amount(msgspec.Struct, frozen=True, gc=False):
+    """Memory of one kind: what of SWAP is cached."""
+
+    size_bytes: int
+    unit: str
+
+
+class Cpu(msgspec.Struct, frozen=True, gc=False):
+    """One core. ``elided``: whoever copied the line wrote "..." for this and further cores."""
+
+    state: Literal["on", "off", "elided"]
+    load_percent: float | None
+    clock_hz: int | None
+
+
+class Engine(msgspec.Struct, frozen=True, gc=False):
+    """A memory controller, GPU, DLA, codec or other engine, under its name in the line.
+
+    ``clocks_hz`` has one clock for each graphics cluster (GPC) where the line has a list.
+    """
+
+    name: str
+    is_on: bool
+    load_percent: float | None
+    clocks_hz: tuple[int, ...]
+    spelling: Literal["", "@", "@["]  # before the clocks: 716, @716 or @[716,716]
+
+    @property
+    def clock_hz(self) -> int | None:
+        """The fastest of the clocks; None where the line has none."""
+        return max(self.clocks_hz, default=None)
+
+
+class Temperature(msgspec.Struct, frozen=True, gc=False):
+    """One sensor; ``unknown`` has the reason of each None."""
+
+    name: str
+    celsius: float | None
+    maximum_celsius: float | None
+    unknown: dict[str, str]
+
+
+class Rail(msgspec.Struct, frozen=True, gc=False):
+    """Power of one rail now, averaged since tegrastats began, and its maximum (from r39).
+
+    None: the line has no such number. Thor prints negative power for a GPU that is idle.
+    """
+
+    name: str
+    power_w: float
+    average_w: float | None
+    maximum_w: float | None
+
+
+class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
+    """All of one line. A field that the line does not have is None or empty.
+
+    ``prefix`` is what stands before the first field, as written: a date, a script's
+    ``epoch---``, or nothing; ``times.time_of`` reads it. ``unparsed`` has every token that
+    is no field this version knows. ``shape`` is the order and spelling of the line.
+    """
+
+    prefix: str
+    shape: Shape
+    ram: Usage | None
+    ram_free: FreeBlocks | None
+    swap: Usage | None
+    swap_cached: Amount | None
+    iram: Usage | None
+    iram_free: FreeBlocks | None
+    mts_foreground_percent: float | None  # of the time the TX2's Denver cores translate code
+    mts_background_percent: float | None
+    cpus: tuple[Cpu, ...]
+    shared_clock_hz: int | None  # of the spelling [0%,5%,off]@2601; also in each core that is on
+    engines: tuple[Engine, ...]
+    temperatures: tuple[Temperature, ...]
+    # Columns and not rows: rails change with every line, and rows would have to be made anew.
+    rail_names: tuple[str, ...]
+    powers_w: tuple[float, ...]
+    averages_w: tuple[float | None, ...]
+    maximums_w: tuple[float | None, ...]
+    unparsed: tuple[str, ...]
+
+    @property
+    def rails(self) -> tuple[Rail, ...]:
+        """The rails in the line's order."""
+        columns = (self.rail_names, self.powers_w, self.averages_w, self.maximums_w)
+        return tuple(map(Rail, *columns))
+
+    def engine(self, *names: str) -> Engine | None:
+        """The first engine of one of these names."""
+        return next((each for each in self.engines if each.name in names), None)
+
+    @property
+    def emc(self) -> Engine | None:
+        """The external memory controller."""
+        return self.engine("EMC_FREQ", "EMC")
+
+    @property
+    def gpu(self) -> Engine | None:
+        """The GPU; where the line has two (GR3D2), the first."""
+        return self.engine("GR3D_FREQ", "GR3D")
+
+    def rail(self, name: str) -> Rail | None:
+        """The first rail with this label."""
+        return next((each for each in self.rails if each.name == name), None)

@@ -1,0 +1,51 @@
+"""When a line was written, from what stands before its first field."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+import msgspec
+
+_DAY_S = 86_400
+# tegrastats writes month-day-year from r34 on (NVIDIA, Jetson Linux Developer Guide); scripts
+# put year-month-day, or seconds since 1970 with or without fraction, in front of older lines.
+_CLOCK = r"[T ,_-]?\s*(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?"
+_MONTH_FIRST = re.compile(rf"(?<!\d)(\d{{1,2}})[-/](\d{{1,2}})[-/](\d{{4}}){_CLOCK}", re.ASCII)
+_YEAR_FIRST = re.compile(rf"(?<!\d)(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}", re.ASCII)
+_EPOCH = re.compile(r"(?<![\d.])(\d{10})(\d{3}|\d{6}|\d{9})?(?:[.,](\d{1,9}))?(?![\d.])", re.ASCII)
+
+
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    """A time on the log's own clock and how finely it is written; for differences only."""
+
+    time_s: float
+    resolution_s: float
+
+
+def time_of(prefix: str) -> Moment | None:
+    """The time in ``prefix``; None where there is none that we can read."""
+    found = _MONTH_FIRST.search(prefix)
+    if found:
+        month, day, year, *clock = found.groups()
+        return _moment(year, month, day, *clock)
+    found = _YEAR_FIRST.search(prefix)
+    if found:
+        return _moment(*found.groups())
+    found = _EPOCH.search(prefix)
+    if found is None:
+        return None
+    seconds, more, fraction = found.groups()
+    digits = (more or "") + (fraction or "")
+    return Moment(float(f"{seconds}.{digits or 0}"), 10.0 ** -len(digits))
+
+
+def _moment(*groups: str | None) -> Moment | None:
+    year, month, day, hour, minute, second = (int(group or 0) for group in groups[:6])
+    fraction = groups[6] or ""
+    try:
+        day_number = date(year, month, day).toordinal()
+    except ValueError:
+        return None
+    whole_s = day_number * _DAY_S + hour * 3600 + minute * 60 + second
+    return Moment(whole_s + (float(f"0.{fraction}") if fraction else 0.0), 10.0 ** -len(fraction))

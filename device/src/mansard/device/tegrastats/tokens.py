@@ -1,0 +1,164 @@
+"""What one token of a line means: tables that parse a token once and remember it.
+
+Tokens repeat a lot from line to line, so a look-up replaces the parsing. A table forgets
+all when it is full: memory stays constant however long the log is. A token that does not
+have the table's form raises UnfitError, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mansard.device.tegrastats.sample import (
+    NOT_PRINTED,
+    OFFLINE,
+    Amount,
+    Cpu,
+    Engine,
+    FreeBlocks,
+    Temperature,
+    Usage,
+)
+
+Value = TypeVar("Value")
+
+_MOST_REMEMBERED = 32768  # tokens of one table
+_LONGEST_REMEMBERED = 100  # characters
+_MHZ = 1_000_000
+_OFFLINE_CELSIUS = -256.0  # printed for a sensor whose domain is off (CV and GPU of AGX Orin)
+_BYTES = {"B": 1, "kB": 1 << 10, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+# So many digits at most: more is junk, and a float would no longer hold it exactly.
+_PERCENT = r"\d{1,4}(?:\.\d{1,6})?"
+_CLOCK = r"\d{1,6}"
+_CELSIUS = r"-?\d{1,4}(?:\.\d{1,6})?"
+_UNIT = r"[kKMG]?B"
+_NAME = r"[A-Za-z][A-Za-z0-9_.+-]{0,63}"
+
+_USAGE = re.compile(rf"(\d{{1,9}})/(\d{{1,9}})({_UNIT})", re.ASCII)
+_FREE = re.compile(rf"(?:(\d{{1,9}})x)?(\d{{1,9}})({_UNIT})\)", re.ASCII)
+_AMOUNT = re.compile(rf"(\d{{1,9}})({_UNIT})\)", re.ASCII)
+_CPU = re.compile(rf"({_PERCENT})%(?:@({_CLOCK}))?", re.ASCII)
+_CPU_OFF = re.compile(rf"off(?:@{_CLOCK})?", re.ASCII)
+_CPU_ELIDED = re.compile(rf"(?:\.\.\.|…)(?:@{_CLOCK})?", re.ASCII)
+_ENGINE = re.compile(
+    rf"(?:({_PERCENT})%)?(?:(@?)({_CLOCK})|(@\[)({_CLOCK}(?:,{_CLOCK}){{0,63}})\])?", re.ASCII
+)
+_TEMPERATURE = re.compile(rf"({_NAME})@({_CELSIUS})C(?:/({_CELSIUS})C)?", re.ASCII)
+_PLAIN_PERCENT = re.compile(rf"({_PERCENT})%", re.ASCII)
+
+
+class UnfitError(ValueError):
+    """A token that does not have the form it is asked to have; it never leaves this package."""
+
+
+class Table(dict[str, Value]):
+    """Token → what it means; parsed when it is first seen."""
+
+    __slots__ = ("_parse",)
+
+    def __init__(self, parse: Callable[[str], Value]) -> None:
+        super().__init__()
+        self._parse = parse
+
+    def __missing__(self, token: str) -> Value:
+        value = self._parse(token)
+        if len(self) >= _MOST_REMEMBERED:
+            self.clear()
+        if len(token) <= _LONGEST_REMEMBERED:
+            self[token] = value
+        return value
+
+
+def matched(pattern: re.Pattern[str], token: str) -> tuple[Any, ...]:
+    """The groups of ``pattern``, which must match all of ``token``; raises UnfitError."""
+    found = pattern.fullmatch(token)
+    if found is None:
+        raise UnfitError(token)
+    return found.groups()
+
+
+def parse_usage(token: str) -> Usage:
+    """``1903/15692MB``."""
+    used, total, unit = matched(_USAGE, token)
+    return Usage(int(used) * _BYTES[unit], int(total) * _BYTES[unit], unit)
+
+
+def parse_free(token: str) -> FreeBlocks:
+    """``3251x4MB)`` behind ``(lfb``; IRAM has ``252kB)``."""
+    count, size, unit = matched(_FREE, token)
+    return FreeBlocks(int(count) if count else None, int(size) * _BYTES[unit], unit)
+
+
+def parse_amount(token: str) -> Amount:
+    """``295MB)`` behind ``(cached``."""
+    size, unit = matched(_AMOUNT, token)
+    return Amount(int(size) * _BYTES[unit], unit)
+
+
+def parse_cpu(token: str) -> Cpu:
+    """``35%@729``, ``0%``, ``off``, or ``...`` of a shortened copy."""
+    if _CPU_ELIDED.fullmatch(token):
+        return Cpu("elided", None, None)
+    if _CPU_OFF.fullmatch(token):
+        return Cpu("off", None, None)
+    percent, clock = matched(_CPU, token)
+    return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
+
+
+def parse_engine(name: str, token: str) -> Engine:
+    """``off``, ``0%``, ``3%@1600``, ``@1600``, ``716``, ``12%@[1300,1300]``, ``@[314,314]``."""
+    if token == "off":  # noqa: S105 (a token of a line, no secret)
+        return Engine(name, False, None, (), "")
+    percent, sign, clock, bracket, clocks = matched(_ENGINE, token)
+    if not token or (percent and clock and not sign):
+        raise UnfitError(token)
+    found = clocks.split(",") if clocks else [clock] if clock else []
+    load_percent = float(percent) if percent else None
+    return Engine(
+        name, True, load_percent, tuple(int(c) * _MHZ for c in found), bracket or sign or ""
+    )
+
+
+def parse_temperature(token: str) -> Temperature:
+    """``cpu@51.968C``, or ``cpu@51.968C/52.5C`` with the maximum."""
+    name, celsius, maximum = matched(_TEMPERATURE, token)
+    unknown: dict[str, str] = {}
+    now_celsius: float | None = float(celsius)
+    if now_celsius == _OFFLINE_CELSIUS:
+        now_celsius, unknown["celsius"] = None, OFFLINE
+    maximum_celsius = float(maximum) if maximum else None
+    if maximum_celsius is None:
+        unknown["maximum_celsius"] = NOT_PRINTED
+    elif maximum_celsius == _OFFLINE_CELSIUS:
+        maximum_celsius, unknown["maximum_celsius"] = None, OFFLINE
+    return Temperature(name, now_celsius, maximum_celsius, unknown)
+
+
+def parse_percent(token: str) -> float:
+    """``9%``."""
+    return float(matched(_PLAIN_PERCENT, token)[0])
+
+
+USAGES: Table[Any] = Table(parse_usage)
+FREES: Table[Any] = Table(parse_free)
+AMOUNTS: Table[Any] = Table(parse_amount)
+CPUS: Table[Cpu] = Table(parse_cpu)
+TEMPERATURES: Table[Any] = Table(parse_temperature)
+PERCENTS: Table[Any] = Table(parse_percent)
+
+
+def engine_table(name: str) -> Table[Any]:
+    """The table of one engine's values: what it remembers has the name in it."""
+    return Table(lambda token: parse_engine(name, token))
+
+
+def fits(table: Table[Any], token: str) -> bool:
+    """Whether ``token`` has the table's form."""
+    try:
+        table[token]
+    except UnfitError:
+        return False
+    return True

@@ -1,0 +1,35 @@
+"""How long a sweep will take."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mansard.device.sweep_time import MODE_CHANGE_S, sweep_time
+
+
+class Caps(msgspec.Struct, frozen=True):
+    time_cap_s: float = 1.5
+    n_energy_windows: int = 2
+    energy_window_cap_s: float = 3.0
+    settle_cap_s: float = 1.0
+    idle_s: float = 2.0
+
+
+def test_a_sweep_takes_what_its_caps_allow() -> None:
+    # A trial: 1.5 + 2 × 3 + 1 = 8.5 s; two modes of 10 and 4 trials, 3 × 2 s idle in each.
+    plans = [(Caps(), 10), (Caps(), 4)]
+    assert sweep_time(plans) == pytest.approx(14 * 8.5 + 2 * (6 + MODE_CHANGE_S))
+    # Without a meter there is only the timing.
+    assert sweep_time(plans, has_meter=False) == pytest.approx(14 * 1.5 + 2 * MODE_CHANGE_S)
+
+
+def test_trials_that_are_done_tell_what_the_others_take() -> None:
+    # The median of 2, 4 and 9 s is 4 s; a mode with nothing left is not visited.
+    assert sweep_time([(Caps(), 5), (Caps(), 0)], (9.0, 2.0, 4.0)) == pytest.approx(
+        5 * 4 + 6 + MODE_CHANGE_S
+    )
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    assert sweep_time([]) == sweep_time([(Caps(), 0)]) == 0

@@ -1,0 +1,195 @@
+"""The grammar of nvpmodel.conf and of the tool's dump, on small texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mansard.core.errors import InputError
+from mansard.device.nvpmodel.grammar import Param, Setting, parse_config
+from mansard.device.nvpmodel.verbose import is_verbose, parse_verbose
+from tests.device.nvpmodel_files import CONFIG
+
+MODE = "< POWER_MODEL ID=0 NAME=A >\n"
+TAIL = "< PM_CONFIG DEFAULT=0 >\n"
+
+
+def test_a_configuration_has_parameters_modes_and_a_default() -> None:
+    config = parse_config(CONFIG, "x.conf")
+    assert [(table.id, table.name) for table in config.modes] == [(0, "MAXN"), (7, "MODE_15W")]
+    assert config.default_id == 7
+    assert config.ignored == ()
+    gating = config.param("TPC_POWER_GATING")
+    assert gating == Param(
+        "FILE",
+        "TPC_POWER_GATING",
+        {
+            "TPC_PG_MASK": "/sys/devices/gpu.0/tpc_pg_mask",
+            "TPC_PG_MASK_KNEXT": "/sys/devices/platform/gpu.0/tpc_pg_mask",
+        },
+    )
+    assert config.modes[1].settings[3:5] == (
+        Setting("CPU_ONLINE", "CORE_3", "0"),
+        Setting("TPC_POWER_GATING", "TPC_PG_MASK", "248"),
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "<POWER_MODEL ID=3 NAME=X>",
+        "<   POWER_MODEL   ID = 3   NAME = X   >",
+        "\t<POWER_MODEL\tNAME=X\tID=3\t>  # the fastest",
+        "< POWER_MODEL ID=3 NAME=X",
+    ],
+)
+def test_spaces_tabs_order_and_comments_do_not_matter(header: str) -> None:
+    config = parse_config(f"{header}\n GPU\t MAX_FREQ   1 # why\n", "x.conf")
+    assert [(one.id, one.name) for one in config.modes] == [(3, "X")]
+    assert config.modes[0].settings == (Setting("GPU", "MAX_FREQ", "1"),)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_all_line_ends_are_read_alike(end: str) -> None:
+    assert parse_config(CONFIG.replace("\n", end), "x") == parse_config(CONFIG, "x")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    assert parse_config("\ufeff" + CONFIG, "x") == parse_config(CONFIG, "x")
+
+
+def test_the_folder_of_an_hwmon_argument_becomes_a_pattern() -> None:
+    text = f"< PARAM TYPE=HWMON NAME=LIMIT >\nWARN /sys/devices/i2c-7/hwmon curr1_max\n{MODE}"
+    config = parse_config(text, "x.conf")
+    assert config.params[0].arguments == {"WARN": "/sys/devices/i2c-7/hwmon/*/curr1_max"}
+
+
+def test_lines_that_are_none_are_kept_with_their_numbers() -> None:
+    text = (
+        "stray words\n"  # 1
+        "< PARAM TYPE=VOLTAGE NAME=X >\n"  # 2: no such type, takes line 3 along
+        "ARG /sys/x\n"
+        f"{MODE}"  # 4
+        "GPU MAX_FREQ\n"  # 5
+        "GPU MAX_FREQ 1 2\n"  # 6
+        "GPU MIN_FREQ 5\n"  # 7: the only good one
+        "< /POWER_MODEL >\n"  # 8: no header, but what follows is no longer the mode's
+        "GPU MAX_FREQ 7\n"  # 9
+        f"{TAIL}"
+    )
+    config = parse_config(text, "x.conf")
+    numbers = [int(line.split()[1].rstrip(":")) for line in config.ignored]
+    assert numbers == [1, 2, 3, 5, 6, 8, 9]
+    assert config.modes[0].settings == (Setting("GPU", "MIN_FREQ", "5"),)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "< POWER_MODEL ID=1 >",
+        "< POWER_MODEL NAME=B >",
+        "< POWER_MODEL ID=-1 NAME=B >",
+        "< POWER_MODEL ID=one NAME=B >",
+        "< POWER_MODEL ID=1 NAME=../B >",
+        "< POWER_MODEL ID=1 NAME=\x1b[2J >",
+        "< POWER_MODEL ID=99999999999999999999 NAME=B >",
+    ],
+)
+def test_a_mode_without_usable_number_and_name_is_left_out(header: str) -> None:
+    config = parse_config(f"{header}\nGPU MAX_FREQ 5\n{MODE}GPU MAX_FREQ 6\n{TAIL}", "x.conf")
+    assert [table.name for table in config.modes] == ["A"]
+    assert config.modes[0].settings == (Setting("GPU", "MAX_FREQ", "6"),)
+    assert len(config.ignored) == 2
+
+
+@pytest.mark.parametrize(
+    "other", ["< POWER_MODEL ID=0 NAME=B >", "< POWER_MODEL ID=1 NAME=A >",
+              "< POWER_MODEL ID=1 NAME=MODE_A >"]
+)  # fmt: skip
+def test_two_modes_of_one_number_or_name_are_an_error(other: str) -> None:
+    with pytest.raises(InputError, match=r"x\.conf: has two modes .* line 1, .* line 2"):
+        parse_config(f"{MODE}{other}\n", "x.conf")
+
+
+def test_a_parameter_that_is_defined_twice_has_the_arguments_of_both() -> None:
+    text = (
+        "< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/a\nMIN_FREQ /sys/b\n"
+        f"< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/c\n{MODE}"
+    )
+    config = parse_config(text, "x.conf")
+    assert config.params == (Param("CLOCK", "GPU", {"MAX_FREQ": "/sys/c", "MIN_FREQ": "/sys/b"}),)
+
+
+def test_of_a_value_that_is_set_twice_the_last_holds() -> None:
+    config = parse_config(f"{MODE}GPU MAX_FREQ 5\nGPU MAX_FREQ 6\n", "x.conf")
+    assert config.modes[0].value("GPU", "MAX_FREQ") == "6"
+
+
+def test_a_text_without_default_says_that_it_may_be_cut() -> None:
+    config = parse_config(MODE, "x.conf")
+    assert config.default_id is None
+    assert "cut short" in config.ignored[0]
+
+
+def test_a_default_that_is_no_mode_is_none() -> None:
+    config = parse_config(f"{MODE}< PM_CONFIG DEFAULT=4 >\n", "x.conf")
+    assert config.default_id is None
+    assert "no mode 4" in config.ignored[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "holds no power mode"),
+        ("# only a comment\n", "holds no power mode"),
+        ("\x7fELF\0\0\0" + MODE, "binary"),
+        ("#" * 300_000 + "\n" + MODE, "characters"),
+        ("".join(f"< POWER_MODEL ID={n} NAME=M{n} >\n" for n in range(129)), "more than 128"),
+        ("".join(f"< PARAM TYPE=FILE NAME=M{n} >\n" for n in range(257)), "more than 256"),
+    ],
+)
+def test_what_is_no_configuration_is_an_error(text: str, what: str) -> None:
+    with pytest.raises(InputError, match=what) as caught:
+        parse_config(text, "board.conf")
+    assert caught.value.where == "board.conf"
+
+
+def test_of_very_many_bad_lines_the_first_are_kept_and_the_others_counted() -> None:
+    config = parse_config("junk\n" * 300 + MODE + TAIL, "x.conf")
+    assert len(config.ignored) == 201
+    assert config.ignored[-1] == "and 100 lines more"
+
+
+def as_dump(text: str) -> str:
+    """The words of a configuration as ``nvpmodel -p --verbose`` writes them."""
+    lines = ["Config file: /etc/nvpmodel.conf", "PM_CONFIG: DEFAULT=MODE_15W(7)"]
+    for raw in text.splitlines():
+        line = raw.strip("<> ")
+        if not line.startswith("PM_CONFIG"):
+            lines.append(line.replace("POWER_MODEL ", "POWER_MODEL: "))
+    return "".join(f"NVPM VERB: {line}\n" for line in lines)
+
+
+def test_a_dump_holds_the_same_as_the_file() -> None:
+    dump = as_dump(CONFIG)
+    assert is_verbose(dump)
+    assert not is_verbose(CONFIG)
+    assert parse_verbose(dump, "x") == parse_config(CONFIG, "x")
+
+
+def test_complaints_in_a_dump_are_no_settings() -> None:
+    dump = as_dump(CONFIG).replace(
+        "NVPM VERB: EMC MAX_FREQ 0\n", "NVPM VERB: EMC MAX_FREQ 0\nNVPM ERROR: oh\n"
+    )
+    config = parse_verbose(dump, "x")
+    assert config.modes == parse_config(CONFIG, "x").modes
+    assert len(config.ignored) == 1
+    assert "NVPM ERROR: oh" in config.ignored[0]
+
+
+def test_a_dump_that_ends_early_has_the_modes_up_to_there() -> None:
+    dump = as_dump(CONFIG)
+    cut = dump[: dump.index("NVPM VERB: GPU MAX_FREQ 408")]
+    config = parse_verbose(cut, "x")
+    assert [table.id for table in config.modes] == [0, 7]
+    assert config.modes[1].value("GPU", "MAX_FREQ") is None
+    assert config.modes[1].value("CPU_A78_0", "MAX_FREQ") == "1113600"
