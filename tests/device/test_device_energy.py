@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import MeasurementError
-from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
+from mansard.core.records import PowerSample, RailEnergy
 from mansard.device.meters.energy import window_energy
 from mansard.device.meters.meter import RailFacts
 from mansard.device.meters.totals import Total
@@ -335,19 +335,3 @@ def test_a_window_of_a_long_list_is_found_without_reading_it_all() -> None:
     # 17 looks.
     assert samples.n_looks < 200
     assert rail.n_samples == 51
-
-
-def window_of(rail: RailEnergy) -> EnergyWindow:
-    return EnergyWindow(
-        start_s=0,
-        window_s=1,
-        repetitions=0,
-        rails=(rail,),
-        total_j=None,
-        unknown={"total_j": "not asked"},
-    )
-
-
-def test_windows_are_records_that_can_be_written() -> None:
-    rail = only_rail([power(0, 5), power(1, 6)], 0, 1)
-    assert window_of(rail).rails[0].energy_j == 5.5

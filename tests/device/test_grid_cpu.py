@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.device.choice import available_modes, choose_modes
+from mansard.device.hold import planned_steps
 from tests.device.grid_machines import CPU_STEPS_KHZ, add_cpufreq, machine
 
 ROOT_USER = os.geteuid() == 0
@@ -48,9 +49,17 @@ def test_an_unknown_mode_names_those_that_are(text: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("text", ["2c@2000MHz", "cores=2,cpu=2GHz", "cpu2000MHz_2c"])
 def test_a_cap_holds_for_the_clusters_in_use(text: str, clocked: Path) -> None:
     (mode,) = choose_modes(text, clocked, machine(4))
-    assert (mode.name, mode.kind, mode.n_cpus) == ("cpu2000MHz_2c", "clocks", 2)
+    assert (mode.name, mode.kind, mode.n_cpus) == ("cpu2000MHz_2c", "cores", 2)
     assert mode.cpu_hz == 2e9
     assert [(one.cpus, one.max_hz) for one in mode.clusters] == [((0, 1), 2e9)]
+
+
+def test_a_cap_is_set_without_switching_cores_off(clocked: Path) -> None:
+    (mode,) = choose_modes("2c@2000MHz", clocked, machine(4))
+    steps = planned_steps(clocked, mode)
+    assert [(step.target, step.value) for step in steps] == [
+        ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "2000000")
+    ]
 
 
 def test_a_cluster_that_lacks_the_clock_takes_its_next_below(clocked: Path) -> None:

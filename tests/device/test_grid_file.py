@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,29 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"gpu = '\xff\xfe'")
     with pytest.raises(InputError, match="is not a text file"):
         choose_modes(str(tmp_path / "binary.toml"), tmp_path, machine(2))
+
+
+def test_a_python_without_toml_says_what_to_do(tmp_path: Path) -> None:
+    # Python 3.10, which JetPack 6 has, comes without a reader of TOML.
+    path = tmp_path / "grid.toml"
+    path.write_text("cores = 1")
+    code = f"""
+import sys
+sys.modules["tomllib"] = sys.modules["tomli"] = None
+from pathlib import Path
+from mansard.core.errors import UsageError
+from mansard.device.choice import choose_modes
+from tests.device.grid_machines import machine
+try:
+    choose_modes({str(path)!r}, Path({str(tmp_path)!r}), machine(2))
+except UsageError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    assert "need Python 3.11 or the package tomli; pip install tomli" in done.stdout
 
 
 def test_a_grid_without_end_is_refused(tmp_path: Path) -> None:

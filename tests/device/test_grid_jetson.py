@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import MansardError, UsageError
 from mansard.device.choice import available_modes, choose_modes
 from tests.device.grid_machines import machine
 
-ORIN = machine(12, "jetson")
+ORIN = machine(2, "jetson")  # as a process that is kept to two CPUs sees it
 
 
 def names(text: str | None, root: Path, pick: int | None = None) -> list[str]:
@@ -109,6 +111,33 @@ def test_a_grid_of_every_clock_of_the_board(agx_orin: Path) -> None:
     modes = choose_modes(str(path), agx_orin, ORIN, pick=12)
     assert len({mode.name for mode in modes}) == len(modes) == 12
     # The corners of its tables.
-    assert {"gpu306MHz_emc204MHz_cpu192MHz_1c", "gpu1300MHz_emc3199MHz_cpu2201MHz_12c"} <= {
+    assert {"gpu306MHz_emc204MHz_cpu729MHz_1c", "gpu1300MHz_emc3199MHz_cpu2201MHz_12c"} <= {
         mode.name for mode in modes
     }
+
+
+TEXTS = st.one_of(
+    st.text(alphabet="0153W,MAXN_modecpugr=;Hz "),
+    st.from_regex(r"(gpu|emc|cpu|cores|dla)=[0-9]{1,4}(MHz)?(,|;)?", fullmatch=True),
+    st.text(),
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=TEXTS)
+def test_any_text_gives_modes_or_our_error(text: str, agx_orin: Path) -> None:
+    try:
+        modes = choose_modes(text, agx_orin, ORIN)
+    except MansardError:
+        return
+    assert modes
+
+
+def test_a_board_without_its_configuration_can_still_be_clocked(agx_orin: Path) -> None:
+    for path in (agx_orin / "etc").glob("nvpmodel*"):
+        path.unlink()
+    with pytest.raises(MansardError, match="nvpmodel"):
+        choose_modes("15W", agx_orin, ORIN)
+    assert names("gpu=408MHz,emc=2133MHz,cores=4", agx_orin) == [
+        "gpu408MHz_emc2133MHz_cpu1728MHz_4c"
+    ]

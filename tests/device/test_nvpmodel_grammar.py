@@ -103,7 +103,7 @@ def test_a_mode_without_usable_number_and_name_is_left_out(header: str) -> None:
 
 @pytest.mark.parametrize(
     "other", ["< POWER_MODEL ID=0 NAME=B >", "< POWER_MODEL ID=1 NAME=A >",
-              "< POWER_MODEL ID=1 NAME=MODE_A >"]
+              "< POWER_MODEL ID=1 NAME=MODE_A >", "< POWER_MODEL ID=1 NAME=a >"]
 )  # fmt: skip
 def test_two_modes_of_one_number_or_name_are_an_error(other: str) -> None:
     with pytest.raises(InputError, match=r"x\.conf: has two modes .* line 1, .* line 2"):

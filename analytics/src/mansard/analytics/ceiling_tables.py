@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mansard.analytics.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.chart_data import ceiling_text, value_text
 from mansard.analytics.levels import DRAM
 from mansard.analytics.names import shown
 from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import NBSP, UNKNOWN, quantity, relative
 from mansard.analytics.results import Results
-from mansard.analytics.roofline import STREAM_KERNELS, Ceiling, Ridge, Roofline
+from mansard.analytics.roofline import Ridge, Roofline
 
 
 @dataclass(frozen=True)

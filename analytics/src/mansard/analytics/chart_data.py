@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.ceilings import Ceiling
 from mansard.analytics.names import network_key, shown
 from mansard.analytics.quantities import NBSP, percent, quantity, seconds
-from mansard.analytics.roofline import Ceiling
 
 GIGA = 1e9
 Row = Mapping[str, object]

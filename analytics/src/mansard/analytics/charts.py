@@ -12,8 +12,8 @@ from typing import Any, cast
 import altair as alt
 import polars as pl
 
+from mansard.analytics.ceilings import STREAM_KERNELS
 from mansard.analytics.roof_geometry import WIDTH_PX
-from mansard.analytics.roofline import STREAM_KERNELS
 from mansard.analytics.theme import SHAPES
 
 HEIGHT_PX = 330

@@ -60,3 +60,11 @@ def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level,
         )
     )
     return tuple(levels)
+
+
+def in_level(level: Level, working_set_bytes: float, least: float | None = None) -> bool:
+    """Whether a working set runs from ``level``; ``least`` replaces its lower end."""
+    low = level.low_bytes if least is None else least
+    return low < working_set_bytes and (
+        level.high_bytes is None or working_set_bytes <= level.high_bytes
+    )

@@ -19,7 +19,7 @@ import polars as pl
 from mansard.analytics.levels import DRAM
 from mansard.analytics.roofline import Roofline
 
-NO_ENERGY = "no energy roof is fitted: it needs a power meter and the energy model"
+NO_ENERGY = "no energy roof is drawn yet: it takes a power meter and a fitted energy model"
 
 _CEILING_SCHEMA = {
     "run_id": pl.String,

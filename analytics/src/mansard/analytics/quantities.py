@@ -45,6 +45,19 @@ def quantity(
     return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{prefix}{unit}"
 
 
+def fixed(
+    value: float | None, unit: str, low: float | None = None, high: float | None = None
+) -> str:
+    """``value`` in ``unit`` as it stands, with its interval as ± where there is one."""
+    if value is None:
+        return UNKNOWN
+    spread = _spread(value, low, high)
+    if spread is None:
+        return f"{digits(value)}{NBSP}{unit}"
+    shown, half = _to_same_place(value, spread)
+    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{unit}"
+
+
 def seconds(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """A time with its interval; milliseconds and microseconds where they read better."""
     if value is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mansard.analytics import ceiling_tables, figures, network_tables, page, sections
 from mansard.analytics.dataset import Dataset
+from mansard.analytics.energy_tables import energy_facts, energy_table
 from mansard.analytics.meters import meter_facts, power_table
 from mansard.analytics.names import in_order, shown, shown_long
 from mansard.analytics.predict import NO_ENERGY
@@ -55,6 +56,8 @@ def _context(results: Results) -> dict[str, Any]:
         "unused": sections.unused(results),
         "power": power_table(results),
         "meters": meter_facts(results),
+        "energy": energy_table(results),
+        "energy_facts": energy_facts(results),
         "no_energy": NO_ENERGY,
         "provenance": sections.provenance_table(results),
         "notes": [shown_long(note) for note in results.dataset.notes],

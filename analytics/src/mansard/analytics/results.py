@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from mansard.analytics.dataset import Dataset
+from mansard.analytics.energy_fit import EnergyFit
+from mansard.analytics.energy_points import fit_runs
 from mansard.analytics.names import network_names
 from mansard.analytics.predict import predict_layers, predict_networks
 from mansard.analytics.rates import TrialRate, trial_rates
@@ -15,7 +17,10 @@ from mansard.analytics.roofline import Roofline, rooflines
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Rates, roofs and predictions of one dataset; see ``predict`` for the columns."""
+    """Rates, roofs and predictions of one dataset; see ``predict`` for the columns.
+
+    ``energies``: the energy fit of each run that was metered.
+    """
 
     dataset: Dataset
     rates: tuple[TrialRate, ...]
@@ -23,6 +28,7 @@ class Results:
     layers: pl.DataFrame
     networks: pl.DataFrame
     names: dict[str, str]
+    energies: dict[str, EnergyFit]
 
     def labels(self) -> dict[str, str]:
         """The label of each run."""
@@ -35,4 +41,5 @@ def compute(dataset: Dataset) -> Results:
     roofs = rooflines(dataset, rates)
     layers = predict_layers(dataset.layers.lazy(), roofs).collect()
     networks = predict_networks(layers.lazy()).collect()
-    return Results(dataset, rates, roofs, layers, networks, network_names(dataset))
+    energies = fit_runs(dataset, roofs)
+    return Results(dataset, rates, roofs, layers, networks, network_names(dataset), energies)

@@ -71,7 +71,7 @@ def roofline_chart(
             width=WIDTH_PX,
             height=HEIGHT_PX,
             description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
-            "measured roofs of the chosen power mode and the networks under them",
+            "roofs of the chosen power mode and the networks under them",
         )
     )
     return chart

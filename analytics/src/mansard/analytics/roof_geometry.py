@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.ceilings import Ceiling
 from mansard.analytics.chart_data import GIGA, ceiling_text, value_text
 from mansard.analytics.levels import DRAM
 from mansard.analytics.quantities import quantity
-from mansard.analytics.roofline import Ceiling, Roofline
+from mansard.analytics.roofline import Roofline
 
 WIDTH_PX, HEIGHT_PX = 900, 500
 LABEL_GAP_PX = 22  # the height of a line of text, on the slope

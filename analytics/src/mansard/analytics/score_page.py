@@ -75,6 +75,7 @@ def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> 
         "networks": sections,
         "roofline": roofline,
         "machine": _machines(results) if results is not None else "",
+        "sources": in_order([roof.source for roof in results.roofs]) if results else [],
         "figures": [
             *([roofline] if roofline is not None else []),
             *(figure for section in sections for figure in (section.shares, section.spread)),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mansard.analytics.ceilings import Ceiling
 from mansard.analytics.dataset import Dataset
+from mansard.analytics.energy_fit import EnergyFit
 from mansard.analytics.predict import NO_ENERGY
 from mansard.analytics.results import Results, compute
-from mansard.analytics.roofline import Ceiling, Ridge, Roofline
-from mansard.core.records import Phase, Record, Source
+from mansard.analytics.roofline import Ridge, Roofline
+from mansard.analytics.run_frames import idle_power_w
+from mansard.core.records import Manifest, Phase, Record, Source
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):
@@ -21,6 +24,8 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
     ridges: tuple[Ridge, ...]
+    energy: EnergyFit | None
+    idle_power_w: float | None  # median of the idle windows' totals
     n_trials: int
     n_trials_disturbed: int  # kept, and in no ceiling
     n_trials_unstable: int  # used, and marked
@@ -70,6 +75,10 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
 
 def _mode(roof: Roofline, results: Results) -> ModeSummary:
     rates = [rate for rate in results.rates if rate.run_id == roof.run_id]
+    manifest = results.dataset.manifest(roof.run_id)
+    energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
+    unmetered = _why_unmetered(manifest)
+    unknown = {} if energy else {"energy": unmetered}
     return ModeSummary(
         run_id=roof.run_id,
         machine_id=roof.machine_id,
@@ -80,10 +89,19 @@ def _mode(roof: Roofline, results: Results) -> ModeSummary:
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
         ridges=roof.ridges(),
+        energy=energy,
+        idle_power_w=idle_w,
+        unknown=unknown if idle_w is not None else {**unknown, "idle_power_w": unmetered},
         n_trials=len(rates),
         n_trials_disturbed=sum(bool(rate.disturbances) for rate in rates),
         n_trials_unstable=sum(rate.unstable for rate in rates),
     )
+
+
+def _why_unmetered(manifest: Manifest) -> str:
+    if manifest.total_rails is None:
+        return f"no total power: {manifest.unknown['total_rails']}"
+    return "no window has a total energy"
 
 
 def _network(row: dict[str, object]) -> NetworkSummary:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from mansard.analytics.ceilings import Ceiling
 from mansard.analytics.chart_data import GIGA, Drawn, ceiling_text, in_giga, positive
 from mansard.analytics.levels import Level
 from mansard.analytics.names import shown_long
 from mansard.analytics.quantities import capacity, quantity
 from mansard.analytics.rates import TrialRate
-from mansard.analytics.roofline import Ceiling, Roofline
+from mansard.analytics.roofline import Roofline
 
 
 def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
@@ -119,7 +120,7 @@ def ceiling_steps(
 
 
 def peak_rules(roofs: Sequence[Roofline]) -> pl.DataFrame:
-    """The measured peak of each precision, one row per mode."""
+    """The peak of each precision, one row per mode."""
     rows = [
         {
             "mode": roof.label,

@@ -53,6 +53,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _interrupted(arguments: list[str]) -> str:
+    if "--live" in arguments:
+        return "interrupted; what came until then is written"
     # Only a bench takes long and keeps what it has; the others write all or nothing.
     if "bench" in arguments:
         return "interrupted; what was finished is kept, the same command resumes"

@@ -11,7 +11,9 @@ from mansard.cli.doctor import doctor
 from mansard.cli.export import export
 from mansard.cli.modes import modes
 from mansard.cli.report import report
+from mansard.cli.restore import restore
 from mansard.cli.score import score
+from mansard.cli.telemetry import telemetry
 from mansard.cli.zoo import zoo_app
 from mansard.core.version import VERSION
 
@@ -48,4 +50,6 @@ app.command()(report)
 app.command()(export)
 app.command()(doctor)
 app.command()(modes)
+app.command()(restore)
+app.command()(telemetry)
 app.add_typer(zoo_app, name="zoo")

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from mansard.cli.check import Check
+
 
 def doctor(
+    board: Annotated[
+        Path | None,
+        typer.Option(help="Root folder of a board, such as a simulated one; this machine's by "
+                     "default.", readable=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
-) -> None:
+) -> None:  # fmt: skip
     """Say what can be measured on this machine, what is missing, and what to do about it.
 
+    One line for each check, and one more with the remedy where something is wrong.
     Exit code 1 if measuring is impossible; things that are only missing do not fail.
     """
     from mansard.cli.checks import run_checks
-    from mansard.cli.console import print_json, print_table
+    from mansard.cli.console import print_json
+    from mansard.core.errors import UsageError
+    from mansard.device.system import SYSTEM_ROOT
 
-    checks = run_checks()
+    if board is not None and not board.is_dir():
+        raise UsageError(f"{str(board)!r} is no folder", fix="give the root folder of a board")
+    checks = run_checks(board or SYSTEM_ROOT)
     if as_json:
         print_json(checks)
     else:
-        rows = [(check.name, check.status, check.detail, check.fix or "") for check in checks]
-        print_table("What Mansard finds here", ("check", "status", "found", "what to do"), rows)
+        _print_checks(checks)
     if any(check.status == "broken" for check in checks):
         raise typer.Exit(1)
+
+
+def _print_checks(checks: Sequence[Check]) -> None:
+    from mansard.core.text import printable
+
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        typer.echo(printable(f"{check.status:<8} {check.name:<{width}}  {check.detail}"))
+        if check.fix is not None:
+            typer.echo(printable(f"{'':<8} {'':<{width}}  → {check.fix}"))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mansard.analytics.roofline import Ceiling
+    from mansard.analytics.ceilings import Ceiling
     from mansard.analytics.summary import Summary
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]

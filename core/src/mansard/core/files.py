@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from mansard.core.errors import StorageError
 
@@ -74,8 +77,18 @@ def _replaceable(path: Path) -> Path:
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content`` in one step; on failure the old file stays.
 
-    The new content is written beside the file, synced, and renamed over it.
     Raises StorageError and leaves no temporary file behind.
+    """
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A stream whose content replaces ``path`` in one step when its block ends well.
+
+    It is written beside the file, synced, and renamed over it; on failure the old file
+    stays. Raises StorageError and leaves no temporary file behind.
     """
     temporary: Path | None = None
     try:
@@ -83,7 +96,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         temporary = Path(name)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)  # mkstemp's 0600 would hide the report from the rest of the team

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -11,13 +12,15 @@ from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.choices import Choices
 from mansard.device.cpu_modes import CpuModes
-from mansard.device.custom_mode import custom_mode, resolve
+from mansard.device.custom_mode import custom_mode
 from mansard.device.grid import exact_point, grid_points
 from mansard.device.grid_file import read_grid
-from mansard.device.mode_text import is_settings, parse_settings, split_names
+from mansard.device.mode_text import is_settings, split_names
 from mansard.device.space_filling import spread
 
 SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
+
+_CARD_TEXT = re.compile(r"\s*(power|gpu|emc|mem)", re.IGNORECASE)
 
 
 class Modes(Protocol):
@@ -35,6 +38,10 @@ class Modes(Protocol):
         """The mode of a name; raises UsageError that lists the real ones."""
         ...
 
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``key=value`` texts, separated by ';'; raises UsageError."""
+        ...
+
     def choices(self) -> Choices:
         """What custom modes are made of; raises UsageError or DeviceError."""
         ...
@@ -42,7 +49,7 @@ class Modes(Protocol):
 
 def available_modes(root: Path, machine: MachineIdentity) -> tuple[PowerMode, ...]:
     """The modes that ``all`` means on ``machine``; raises InputError or DeviceError."""
-    return _modes_of(root, machine).available()
+    return _modes_of("", root, machine).available()
 
 
 def choose_modes(
@@ -62,7 +69,7 @@ def choose_modes(
     if pick is not None and pick < 1:
         raise UsageError(f"cannot pick {pick} modes", fix="pick 1 or more")
     text = (text or "").strip()
-    modes = _modes_of(root, machine)
+    modes = _modes_of(text, root, machine)
     if text.lower().endswith(".toml"):
         return _grid_modes(Path(text), modes.choices(), pick, seed)
     chosen = _distinct(_listed(text, modes))
@@ -72,12 +79,13 @@ def choose_modes(
     return tuple(chosen[index] for index in kept)
 
 
-def _modes_of(root: Path, machine: MachineIdentity) -> Modes:
+def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
     if machine.kind == "jetson":
         from mansard.device.jetson_modes import JetsonModes
 
         return JetsonModes(root, machine)
-    if machine.kind == "gpu":
+    # A machine with a card is measured as a plain one, unless the card's settings are named.
+    if machine.kind == "gpu" or (machine.accelerators and _CARD_TEXT.match(text)):
         from mansard.device.card_modes import CardModes
 
         return CardModes(root, machine)
@@ -85,14 +93,12 @@ def _modes_of(root: Path, machine: MachineIdentity) -> Modes:
 
 
 def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
-    if not text:
+    if not text or text.lower() == "present":
         return (modes.present(),)
     if text.lower() == "all":
         return modes.available()
     if is_settings(text):
-        wanted = parse_settings(text)
-        choices = modes.choices()
-        return tuple(custom_mode(resolve(one, choices), choices) for one in wanted)
+        return modes.settings(text)
     return tuple(modes.named(name) for name in split_names(text))
 
 

@@ -11,7 +11,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.choices import Choices, Cluster, Table, merge
 from mansard.device.clocks.cpu import find_clusters
 from mansard.device.clocks.domain import Domain
-from mansard.device.custom_mode import custom_mode, resolve
+from mansard.device.custom_mode import custom_mode, custom_modes, resolve
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
 _NO_CPUFREQ = (
@@ -48,6 +48,10 @@ class CpuModes:
             return parse_modes(name, len(self._cpus))[0]
         choices = self.choices()
         return custom_mode(resolve(settings, choices), choices)
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
+        return custom_modes(text, self.choices())
 
     def choices(self) -> Choices:
         """Cores, and the CPU's clocks where cpufreq may be written."""

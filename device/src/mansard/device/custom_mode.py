@@ -9,6 +9,7 @@ from mansard.core.frequency import Frequency, format_frequency, nearest_first
 from mansard.core.power_mode import Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.choices import Choices, Cluster
+from mansard.device.mode_text import parse_settings
 
 _UNCAPPED = "left as it is: no cap can be read"
 
@@ -35,6 +36,11 @@ def resolve(settings: Settings, choices: Choices) -> Point:
     point = Point(n_cpus=settings.n_cpus, **found)
     _check_reachable(point, choices)
     return point
+
+
+def custom_modes(text: str, choices: Choices) -> tuple[PowerMode, ...]:
+    """The modes of ``gpu=612MHz,cores=4``, separated by ';'; raises UsageError."""
+    return tuple(custom_mode(resolve(one, choices), choices) for one in parse_settings(text))
 
 
 def _check_reachable(point: Point, choices: Choices) -> None:
@@ -82,7 +88,8 @@ def custom_mode(point: Point, choices: Choices) -> PowerMode:
     return msgspec.structs.replace(
         present,
         name=name,
-        kind="clocks",
+        # On a plain machine cores are used or not, never switched off, and clocks only capped.
+        kind="cores" if present.kind == "cores" else "clocks",
         n_cpus=n_cpus,
         clusters=clusters,
         unknown=unknown,

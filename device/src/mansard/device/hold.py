@@ -34,6 +34,7 @@ from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.restoring import Restored, bring_back
 from mansard.device.system import SYSTEM_ROOT, below
 
+_ROUNDING_S = 0.02
 SETTLE_S = 0.3  # after which a setting that something writes back has changed
 
 
@@ -55,8 +56,16 @@ def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored 
     if find_journal(root) is None:
         clean_up(root)
         return None
-    with board_lock(root):
-        return _restore_pending(Actor(root, on_step))
+    interrupts = Interrupts(_restore_pending.__code__)
+    interrupts.install()
+    try:
+        with board_lock(root):
+            restored = _restore_pending(Actor(root, on_step))
+    finally:
+        is_interrupted = interrupts.remove()
+    if is_interrupted:
+        raise KeyboardInterrupt
+    return restored
 
 
 def planned_steps(root: Path, mode: PowerMode) -> tuple[Step, ...]:
@@ -85,7 +94,7 @@ class Hold:
     def __init__(self, root: Path, on_step: OnStep, settle_s: float) -> None:
         self._root = root
         self._settle_s = settle_s
-        self._interrupts = Interrupts(Hold.__exit__.__code__)
+        self._interrupts = Interrupts(Hold.__exit__.__code__, _restore_pending.__code__)
         self._actor = Actor(root, on_step, self._interrupts.shield)
         self._stack = contextlib.ExitStack()
         self._journal: Journal | None = None
@@ -138,6 +147,7 @@ class Hold:
         clocks = find_clocks(self._root)
         writes = (*on, *clock_steps(self._root, mode, clocks, is_set=is_set), *off)
         self._write(writes[len(on) :])
+        time.sleep(min(_ROUNDING_S, self._settle_s))
         check_writes(self._root, writes, clocks, "the kernel made something else of it")
         time.sleep(self._settle_s)
         check_writes(self._root, writes, clocks, "it was set, and something has set it back")

@@ -19,7 +19,7 @@ class Interrupts:
     is only noted. Python takes signals in the main thread; in another one nothing is changed.
     """
 
-    def __init__(self, leaving: CodeType) -> None:
+    def __init__(self, *leaving: CodeType) -> None:
         self._leaving = leaving
         self._depth = 0
         self._is_raised = False
@@ -63,7 +63,7 @@ class Interrupts:
 
     def _is_leaving(self, frame: FrameType | None) -> bool:
         while frame is not None:
-            if frame.f_code is self._leaving:
+            if frame.f_code in self._leaving:
                 return True
             frame = frame.f_back
         return False

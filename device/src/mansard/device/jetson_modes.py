@@ -14,7 +14,7 @@ from mansard.device.choices import Choices, Cluster, Table, merge
 from mansard.device.clocks.domain import Domain
 from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.clocks.readback import read_mode
-from mansard.device.custom_mode import custom_mode, resolve
+from mansard.device.custom_mode import custom_mode, custom_modes, resolve
 from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
@@ -55,29 +55,35 @@ class JetsonModes:
 
     def named(self, name: str) -> PowerMode:
         """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
+        settings = parse_custom_name(name)
+        if settings is not None:
+            choices = self.choices()
+            return custom_mode(resolve(settings, choices), choices)
         plain = name[len(_PREFIX) :] if name.upper().startswith(_PREFIX) else name
         found = self._board.find(plain)
-        if found is not None:
-            return found.mode
-        settings = parse_custom_name(name)
-        if settings is None:
+        if found is None:
             names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
             raise UsageError(
                 f"unknown power mode {name!r}",
                 fix=f"this board has {names}, or 'all' for every one",
             )
-        choices = self.choices()
-        return custom_mode(resolve(settings, choices), choices)
+        return found.mode
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
+        return custom_modes(text, self.choices())
 
     def choices(self) -> Choices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
         clocks = find_clocks(self._root)
-        clusters = self._clusters(clocks)
+        # Not those of this process: cores that the present mode has off can be switched on.
+        cpus = tuple(clocks.online) or self._cpus
+        clusters = self._clusters(clocks, cpus)
         emc = clocks.emc
         top_hz = emc.top_hz(self._root) if emc is not None else None
         return Choices(
             present=self.present(),
-            cpus=self._cpus,
+            cpus=cpus,
             clusters=clusters,
             cpu=merge(tuple(cluster.table for cluster in clusters)),
             gpu=_table(clocks.gpu),
@@ -85,15 +91,15 @@ class JetsonModes:
             dla=self._listed(clocks.dla[0] if clocks.dla else None, "dla_hz", None),
         )
 
-    def _clusters(self, clocks: Clocks) -> tuple[Cluster, ...]:
+    def _clusters(self, clocks: Clocks, cpus: tuple[int, ...]) -> tuple[Cluster, ...]:
         """All clusters; one that is wholly off shows no table and is taken to be like the first."""
-        found = [Cluster(_ours(one.cpus, self._cpus), _table(one)) for one in clocks.cpu]
+        found = [Cluster(_ours(one.cpus, cpus), _table(one)) for one in clocks.cpu]
         seen = {cpu for cluster in found for cpu in cluster.cpus}
         module = find_module(self._root)
         groups = [cluster.cpus for cluster in module.cpu_clusters] if module else []
         like = found[0].table if found else Table(why_not=_NO_TABLE)
-        for group in (*groups, self._cpus):
-            off = tuple(cpu for cpu in _ours(group, self._cpus) if cpu not in seen)
+        for group in (*groups, cpus):
+            off = tuple(cpu for cpu in _ours(group, cpus) if cpu not in seen)
             if off:
                 found.append(Cluster(off, like))
                 seen.update(off)

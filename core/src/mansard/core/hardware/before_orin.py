@@ -100,7 +100,7 @@ TX2 = Module(
     memory_hz=1866e6,
     cpu_clusters=_tx2_cores(2035.2e6),
     metering=metering.TX2,
-    sources=_SOURCES,
+    sources={**_SOURCES, "l2_bytes": f"{RECORDED}: device attribute, 524,288 bytes"},
 )
 TX2_SMALL = replace(
     TX2,
@@ -108,7 +108,7 @@ TX2_SMALL = replace(
     part_numbers=("p3489-0888", "p3489-0000"),
     memory_hz=1600e6,
     cpu_clusters=_tx2_cores(1920e6),
-    sources={**_SOURCES, "memory_hz": FROM_MEMORY, "cpu_clusters": FROM_MEMORY},
+    sources={**TX2.sources, "memory_hz": FROM_MEMORY, "cpu_clusters": FROM_MEMORY},
 )
 TX2_NX = replace(
     TX2,
@@ -116,7 +116,7 @@ TX2_NX = replace(
     part_numbers=("p3636-0001",),
     memory_hz=1600e6,
     metering=metering.TX2_NX,
-    sources={**_SOURCES, "memory_hz": RECORDED},
+    sources={**TX2.sources, "memory_hz": RECORDED},
 )
 NANO = Module(
     name="Jetson Nano",

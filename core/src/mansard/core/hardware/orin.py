@@ -34,6 +34,7 @@ _SOURCES = {
     "memory_port_bytes": _PORT,
     "cpu_clusters": RECORDED,
 }
+_AGX_L2 = f"{RECORDED}: device attribute, 4,194,304 bytes"
 _NANO_L2 = "device attribute in profiles of an Orin Nano: 2,097,152 bytes"
 _NX_L2 = "taken to be the Orin Nano's, whose chip it shares; not read on a board"
 
@@ -62,7 +63,13 @@ AGX_ORIN_64 = Module(
     memory_port_bytes=204.5,  # 200 to 209 seen
     cpu_clusters=_clusters(2201.6e6, 4, 4, 4),
     metering=metering.AGX_ORIN,
-    sources={**_SOURCES, "super_gpu_hz": _ABSENT, "super_memory_hz": _ABSENT, "gpu_hz": RECORDED},
+    sources={
+        **_SOURCES,
+        "gpu_hz": RECORDED,
+        "super_gpu_hz": _ABSENT,
+        "super_memory_hz": _ABSENT,
+        "l2_bytes": _AGX_L2,
+    },
 )
 # The first developer kit's: 32 GB of memory, but the GPU and the cores of the 64GB module.
 # Early releases call the 64GB kit so too, in all but "chosen/ids".

@@ -6,7 +6,7 @@ from mansard.core.hardware import metering
 from mansard.core.hardware.module import MIB, PUBLISHED, RECORDED, CoreCluster, Module
 
 _ABSENT = "has no Super configuration"
-_GATING = "not known how its power modes switch SMs off"
+_GATING = "what the bits of its gating mask stand for is not published"
 
 THOR_T5000 = Module(
     name="Jetson Thor T5000",
@@ -15,7 +15,7 @@ THOR_T5000 = Module(
     soc="tegra264",
     sm=110,  # CUDA 12.9 calls it 101
     n_sms=20,
-    n_tpcs=None,
+    n_tpcs=10,
     chip_tpcs=None,
     gpu_hz=1575e6,
     l2_bytes=32 * MIB,
@@ -27,7 +27,7 @@ THOR_T5000 = Module(
     sources={
         "sm": PUBLISHED,
         "n_sms": PUBLISHED,
-        "n_tpcs": _GATING,
+        "n_tpcs": PUBLISHED,
         "chip_tpcs": _GATING,
         "gpu_hz": RECORDED,
         "super_gpu_hz": _ABSENT,

@@ -78,10 +78,9 @@ def gpu_settings(root: Path, clocks: tuple[Domain, ...]) -> tuple[str, ...]:
     for clock in clocks:
         folder = (clock.max_path or "").rpartition("/")[0]
         paths.append(f"{folder}/governor")
-        devices = [f"{folder}/device"]
-        if "/devfreq" in folder and not folder.startswith("/sys/class"):
-            devices = [folder.partition("/devfreq")[0]]
-        paths += [f"{device}/{name}" for device in devices for name in _DEVICE_SETTINGS]
+        real = below(root, folder).resolve().relative_to(root.resolve()).as_posix()
+        device = f"/{real}".partition("/devfreq")[0]
+        paths += [f"{device}/{name}" for name in _DEVICE_SETTINGS]
     for alias in ("/sys/devices/gpu.0", "/sys/devices/platform/gpu.0"):
         paths += [f"{alias}/{name}" for name in _DEVICE_SETTINGS]
     return tuple(path for path in paths if exists(root, path))

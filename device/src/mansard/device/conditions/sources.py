@@ -17,7 +17,7 @@ from mansard.device.clocks.nodes import find_clocks
 from mansard.device.conditions.gpu_processes import GpuProcesses
 from mansard.device.conditions.temperature import Thermometers, find_thermometers
 from mansard.device.conditions.throttle import Events, find_overcurrent, find_throttling
-from mansard.device.system import below, why_unreadable
+from mansard.device.system import below, read_int
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,14 +31,24 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[int | None, ...]  # states of the cooling devices that slow down
 
 
+class Clock(msgspec.Struct, frozen=True):
+    """The file that a clock is read from, and what 1 in it is worth."""
+
+    path: Path
+    unit_hz: int
+
+    def read_hz(self) -> float | None:
+        """The clock now, Hz; None where the file does not answer, or while the clock is off."""
+        value = read_int(self.path)
+        return value * float(self.unit_hz) if value is not None and value > 0 else None
+
+
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """What can be read on this machine, and why the rest cannot."""
 
-    root: Path
-    cpus: tuple[int, ...]
-    cpu_clocks: tuple[Domain, ...]
-    gpu_clock: Domain | None
-    memory_clock: Domain | None
+    cpu_clocks: tuple[Clock, ...]  # one for each cluster in use
+    gpu_clock: Clock | None
+    memory_clock: Clock | None
     thermometers: Thermometers
     throttling: Events
     overcurrent: Events
@@ -48,31 +58,24 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         """One reading, stamped with ``monotonic_s``; never raises."""
         return Reading(
             monotonic_s=monotonic_s,
-            cpu_clock_hz=_slowest_hz(self.root, self.cpu_clocks),
-            gpu_clock_hz=_slowest_hz(self.root, (self.gpu_clock,)),
-            memory_clock_hz=_slowest_hz(self.root, (self.memory_clock,)),
+            cpu_clock_hz=_slowest_hz(self.cpu_clocks),
+            gpu_clock_hz=self.gpu_clock.read_hz() if self.gpu_clock else None,
+            memory_clock_hz=self.memory_clock.read_hz() if self.memory_clock else None,
             temperature_c=self.thermometers.read_c(),
             limits=self.throttling.read_alarms(),
         )
-
-    def why_no_clock(self, clock: Domain | None, what: str) -> str:
-        """Why a clock has no reading, in words."""
-        if clock is None or clock.cur_path is None:
-            return f"no file with {what} is here"
-        return why_unreadable(below(self.root, clock.cur_path))
 
 
 def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
     """What tells how ``cpus`` and the rest of the machine run; costs some milliseconds."""
     clocks = find_clocks(root)
-    cpu_clocks = tuple(domain for domain in clocks.cpu if set(domain.cpus) & set(cpus))
-    clocked = {cpu for domain in cpu_clocks for cpu in domain.cpus}
+    emc = clocks.emc.domain if clocks.emc else None
+    clusters = tuple(domain for domain in clocks.cpu if set(domain.cpus) & set(cpus))
+    clocked = {cpu for domain in clusters for cpu in domain.cpus}
     return Sources(
-        root=root,
-        cpus=tuple(cpus),
-        cpu_clocks=cpu_clocks if clocked.issuperset(cpus) else (),
-        gpu_clock=clocks.gpu,
-        memory_clock=clocks.emc.domain if clocks.emc else None,
+        cpu_clocks=_clocks(root, clusters) if clocked.issuperset(cpus) else (),
+        gpu_clock=next(iter(_clocks(root, (clocks.gpu,))), None),
+        memory_clock=next(iter(_clocks(root, (emc,))), None),
         thermometers=find_thermometers(root),
         throttling=find_throttling(root, cpus),
         overcurrent=find_overcurrent(root),
@@ -80,8 +83,16 @@ def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
     )
 
 
-def _slowest_hz(root: Path, clocks: Sequence[Domain | None]) -> float | None:
-    """The slowest of the clocks, Hz. One that stands still is off, and has no clock."""
-    readings = [clock.read_hz(root, clock.cur_path) for clock in clocks if clock is not None]
-    running = [hz for hz in readings if hz is not None and hz > 0]
-    return min(running) if readings and len(running) == len(readings) else None
+def _clocks(root: Path, domains: Sequence[Domain | None]) -> tuple[Clock, ...]:
+    return tuple(
+        Clock(below(root, domain.cur_path), domain.unit_hz)
+        for domain in domains
+        if domain is not None and domain.cur_path is not None
+    )
+
+
+def _slowest_hz(clocks: Sequence[Clock]) -> float | None:
+    """The slowest of the clocks, Hz; None if one of them does not answer."""
+    readings = [clock.read_hz() for clock in clocks]
+    known = [hz for hz in readings if hz is not None]
+    return min(known) if known and len(known) == len(readings) else None

@@ -8,8 +8,9 @@ import msgspec
 
 from mansard.core.records import Conditions, Spread
 from mansard.device.conditions.gpu_processes import Found
-from mansard.device.conditions.sources import Reading, Sources
+from mansard.device.conditions.sources import Clock, Reading, Sources
 from mansard.device.conditions.throttle import count_increase, count_rises
+from mansard.device.system import why_unreadable
 
 # A line through fewer readings, or over less time, shows the sensor's steps and not the machine.
 LEAST_READINGS = 4
@@ -31,11 +32,10 @@ def summarise(
     neighbours: Sequence[Found],
 ) -> Conditions:
     """The conditions over all readings; each None with its reason."""
-    cpu = next(iter(sources.cpu_clocks), None)
     reasons = {
-        "cpu_clock_hz": sources.why_no_clock(cpu, "the clock of these CPUs"),
-        "gpu_clock_hz": sources.why_no_clock(sources.gpu_clock, "a GPU's clock"),
-        "memory_clock_hz": sources.why_no_clock(sources.memory_clock, "the memory's clock"),
+        "cpu_clock_hz": _why_no_clock(sources.cpu_clocks, "the clock of each of these CPUs"),
+        "gpu_clock_hz": _why_no_clock((sources.gpu_clock,), "a GPU's clock"),
+        "memory_clock_hz": _why_no_clock((sources.memory_clock,), "the memory's clock"),
         "temperature_c": sources.thermometers.why_not or "the sensor did not answer",
         "temperature_slope_c_per_s": f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the "
         "second half of the trial",
@@ -71,6 +71,14 @@ def temperature_slope(readings: Sequence[Reading]) -> float | None:
     mean_c = sum(celsius for _, celsius in later) / len(later)
     rise = sum((at_s - mean_s) * (celsius - mean_c) for at_s, celsius in later)
     return rise / sum((at_s - mean_s) ** 2 for at_s, _ in later)
+
+
+def _why_no_clock(clocks: Sequence[Clock | None], what: str) -> str:
+    found = [clock for clock in clocks if clock is not None]
+    if not found:
+        return f"no file with {what} is here"
+    silent = next((clock for clock in found if clock.read_hz() is None), None)
+    return why_unreadable(silent.path) if silent else "a reading of it did not answer"
 
 
 def _spread(readings: Sequence[float | None]) -> Spread | None:

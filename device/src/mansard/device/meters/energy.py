@@ -79,6 +79,29 @@ def window_energy(
     )
 
 
+class CounterCheck(msgspec.Struct, frozen=True):
+    """What one rail's energy counter says of a window, and what its power integrates to."""
+
+    counter_j: float
+    integral_j: float
+
+
+def compare_counter(
+    samples: Sequence[PowerSample], rail: str, start_s: float, end_s: float
+) -> CounterCheck | None:
+    """Counter against integrated power, for meters that give both (NVML); None for others.
+
+    They differ where the card's power is an average over the last second, or is sampled for
+    only a part of the time. Raises MeasurementError if samples do not cover the window.
+    """
+    found = around(samples, start_s, end_s).get(rail, [])
+    counted = [(s.monotonic_s, s.energy_j) for s in found if s.energy_j is not None]
+    powers = [(s.monotonic_s, s.power_w) for s in found if s.power_w is not None]
+    if not found or len(counted) < len(found) or len(powers) < len(found):
+        return None
+    return CounterCheck(_difference(counted, start_s, end_s), _trapezoid(powers, start_s, end_s))
+
+
 def _read_rail(
     rail: str, samples: list[PowerSample], start_s: float, end_s: float, facts: RailFacts
 ) -> _Reading:
@@ -207,7 +230,10 @@ def _total(
     steps_w = {rail: reading.step_w or 0.0 for rail, reading in readings.items()}
     why = {rail.rail: rail.unknown.get("energy_j", "") for rail in rails}
     total = total_power(powers_w, facts.total, steps_w, why)
-    return (None if total.power_w is None else total.power_w * window_s), total.reason
+    if total.power_w is None:
+        return None, total.reason
+    # Not power times length: one rail that is the total has its very energy.
+    return sum(readings[rail].energy_j for rail in facts.total.rails), ""
 
 
 def _difference(points: list[tuple[float, float]], start_s: float, end_s: float) -> float:

@@ -11,7 +11,9 @@ from itertools import pairwise
 
 from mansard.core.records import PowerSample
 
-_FACTOR = 10.0  # a reading beyond this many times those around it
+# A reading beyond this many times those around it has jumped: a slipped decimal is ten times,
+# less what the readings around it waver.
+_FACTOR = 8.0
 _LONGEST = 3  # readings that a jump may last; what stays longer is a load
 # Below this a rail counts as this much: that a small rail blinks from 0.04 W to 0.4 W is a
 # display that refreshes, not a fault. Chosen here, as is the factor.

@@ -73,8 +73,9 @@ def _channel(driver: str, address: str, folder: Path, number: int) -> Channel | 
     volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
     if not (volts.exists() or amperes.exists()):
         return None
-    step_w, note = _step(folder / f"shunt{number}_resistor", read_int(volts))
-    return Channel(label, address, (Node(volts), Node(amperes)), 1e-6, step_w, note)
+    nodes = (Node(volts), Node(amperes))
+    step_w, note = _step(folder / f"shunt{number}_resistor", nodes[0])
+    return Channel(label, address, nodes, 1e-6, step_w, note)
 
 
 def _label(driver: str, address: str, folder: Path, number: int) -> str:
@@ -85,12 +86,16 @@ def _label(driver: str, address: str, folder: Path, number: int) -> str:
     return _INPUT if driver == "ina238" else f"channel {number} of {address}"
 
 
-def _step(resistor: Path, bus_mv: int | None) -> tuple[float | None, str]:
+def _step(resistor: Path, volts: Node) -> tuple[float | None, str]:
     """40 µV over the shunt, times the bus voltage; 5 mΩ at 5 V: 8 mA, so 0.04 W."""
     shunt_uohm = read_int(resistor)
     if not shunt_uohm or shunt_uohm < 0:
         return None, f"{resistor.name} cannot be read: the smallest change seen stands for the step"
-    if not bus_mv or bus_mv < 0:
+    try:
+        bus_mv = volts.read()
+    except DeviceError:
+        bus_mv = 0
+    if bus_mv <= 0:
         return None, "the rail was off: the smallest change seen stands for the step"
     step_w = _SHUNT_STEP_V / (shunt_uohm * 1e-6) * bus_mv * 1e-3
     return step_w, f"40 µV over {shunt_uohm / 1e3:g} mΩ at {bus_mv / 1e3:g} V"

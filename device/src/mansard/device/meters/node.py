@@ -11,7 +11,6 @@ import os
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
-from mansard.device.system import why_unreadable
 
 _LONGEST = 32  # bytes; a 64-bit number has 20 digits
 _TRIES = 3
@@ -26,6 +25,7 @@ class Node:
 
     def read(self) -> int:
         """The number now; raises DeviceError where there is none, or the file is gone."""
+        why = "holds no number"
         for _ in range(_TRIES):
             try:
                 if self._handle < 0:
@@ -36,12 +36,14 @@ class Node:
                 # what it says is old.
                 if len(text) < _LONGEST and os.fstat(self._handle).st_nlink:
                     return int(text)
-            except (OSError, ValueError):
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+            except ValueError:
                 pass
             self.close()
         raise DeviceError(
-            "the sensor does not answer with a number",
-            where=why_unreadable(self._path),
+            f"the sensor does not answer: {why}",
+            where=str(self._path),
             fix="look at the kernel's messages with dmesg; in a container, mount /sys",
         )
 

@@ -8,7 +8,6 @@ The energy counter exists from Volta on; it counts from the loading of the drive
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +19,8 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.core.text import printable
 from mansard.device.meters.rails import READS_POWER
+from mansard.device.nvml import as_text, load_nvml
 from mansard.device.system import SYSTEM_ROOT
-
-_INSTALL = "install it with 'pip install nvidia-ml-py'"
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +109,7 @@ def open_nvml_meter(
     if root != SYSTEM_ROOT:
         return None, f"its library answers for this machine, not for the one under {root}"
     try:
-        library = _load()
+        library = load_nvml()
         cards = _probe_all(library)
     except DeviceError as error:
         return None, str(error)
@@ -130,23 +128,7 @@ def open_nvml_meter(
 
 def read_cards() -> tuple[Card, ...]:
     """Every card with every field that it answers now; raises DeviceError."""
-    return _probe_all(_load())
-
-
-def _load() -> Any:
-    """NVML, begun; raises DeviceError that says what is missing."""
-    try:
-        library = importlib.import_module("pynvml")
-    except ImportError:
-        raise DeviceError("nvidia-ml-py is not installed", fix=_INSTALL) from None
-    try:
-        library.nvmlInit()
-    except library.NVMLError as error:
-        raise DeviceError(
-            f"no card of NVIDIA can be asked: {error}",
-            fix="install NVIDIA's driver, or start the container with access to the GPU",
-        ) from error
-    return library
+    return _probe_all(load_nvml())
 
 
 def _probe_all(library: Any) -> tuple[Card, ...]:
@@ -175,7 +157,7 @@ def _probe(library: Any, index: int) -> Card:
                 # A card that answers draws something: boards are known to say 0 instead.
                 values[field], unknown[field] = None, "NVML says 0, which cannot be"
         try:
-            name = _as_text(library.nvmlDeviceGetName(handle))
+            name = printable(as_text(library.nvmlDeviceGetName(handle)))
         except library.NVMLError as error:
             unknown["name"] = str(error)
     return Card(index=index, name=name, unknown=unknown, **values)
@@ -185,8 +167,3 @@ def _ask(library: Any, handle: Any, field: str) -> float:
     function, arguments, factor = _FIELDS[field]
     value = getattr(library, function)(handle, *(getattr(library, name) for name in arguments))
     return float(value) * factor
-
-
-def _as_text(name: str | bytes) -> str:
-    # Versions of nvidia-ml-py before 11.5 give bytes.
-    return printable(name.decode("utf-8", "replace") if isinstance(name, bytes) else name)

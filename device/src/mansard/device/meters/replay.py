@@ -1,23 +1,14 @@
-"""Meters that replay recorded readings: the stand-in for absent hardware.
-
-A recording is a sequence of readings, as a sampler kept them, or a CSV file with the columns
-``monotonic_s`` and one per rail: ``VDD_IN_w`` in watts, ``package-0_j`` in joules counted.
-"""
+"""Meters that replay recorded readings: the stand-in for absent hardware."""
 
 from __future__ import annotations
 
-import csv
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import isfinite
-from pathlib import Path
 
-from mansard.core.errors import DeviceError, InputError
+from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.device.meters.rails import READS_POWER
-
-_COUNTS_ENERGY = {"power_w": "the recording counts energy"}
 
 
 class ReplayMeter:
@@ -85,49 +76,3 @@ class TraceMeter(ReplayMeter):
         return PowerSample(
             rail=rail, monotonic_s=now_s, power_w=power_w, energy_j=None, unknown=READS_POWER
         )
-
-
-def replay_csv(path: Path) -> ReplayMeter:
-    """The recording in a CSV file; raises InputError that names the line."""
-    try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.reader(lines))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot be read as CSV: {error}", where=str(path)) from error
-    if not rows or rows[0][:1] != ["monotonic_s"] or len(rows[0]) < 2:
-        raise InputError(
-            "has no column monotonic_s first and a rail after it",
-            where=str(path),
-            fix="name the columns monotonic_s,VDD_IN_w,…; _w is watts, _j joules counted",
-        )
-    columns = [_column(path, name) for name in rows[0][1:]]
-    readings = [_reading(path, number, row, columns) for number, row in enumerate(rows[1:], 2)]
-    return ReplayMeter(readings)
-
-
-def _column(path: Path, name: str) -> tuple[str, str]:
-    rail, _, unit = name.rpartition("_")
-    if not rail or unit not in {"w", "j"}:
-        raise InputError(f"column {name!r} does not end in _w or _j", where=str(path))
-    return rail, unit
-
-
-def _reading(
-    path: Path, number: int, row: list[str], columns: list[tuple[str, str]]
-) -> tuple[PowerSample, ...]:
-    try:
-        time_s, *values = (float(text) for text in row)
-    except ValueError:
-        time_s, values = 0.0, []
-    if len(values) != len(columns) or not all(isfinite(value) for value in (time_s, *values)):
-        raise InputError(f"line {number} is not {len(columns) + 1} numbers", where=str(path))
-    return tuple(
-        PowerSample(
-            rail=rail,
-            monotonic_s=time_s,
-            power_w=value if unit == "w" else None,
-            energy_j=value if unit == "j" else None,
-            unknown=READS_POWER if unit == "w" else _COUNTS_ENERGY,
-        )
-        for (rail, unit), value in zip(columns, values, strict=True)
-    )

@@ -44,7 +44,7 @@ def find_total(rails: tuple[str, ...], module: Module | None) -> Total | str:
             f"the total of {module.name} needs {', '.join(absent)}, which is not among the "
             f"rails {', '.join(rails)}"
         )
-    known = {entry.metering.rule: entry.metering for entry in MODULES.values()}
+    known = {entry.metering.rails: entry.metering for entry in MODULES.values()}
     fitting = [one for one in known.values() if set(one.total_rails) <= set(rails)]
     if not fitting:
         return f"no board in the table makes a total of the rails {', '.join(rails)}"

@@ -19,12 +19,13 @@ _MAX_LINKS = 8
 def read_config(root: Path) -> tuple[Config, str]:
     """The board's configuration and its file; raises DeviceError or InputError."""
     path = _follow(root)
-    return load_config(path), str(path)
+    text = _read(path, "a Jetson has it from the package nvidia-l4t-nvpmodel; other machines none")
+    return parse_config(text, str(path)), str(path)
 
 
 def load_config(path: Path) -> Config:
     """The configuration in a file, or in a dump of the tool; raises DeviceError or InputError."""
-    text = _read(path)
+    text = _read(path, "name an nvpmodel.conf, or a dump of 'nvpmodel -p --verbose'")
     return parse_verbose(text, str(path)) if is_verbose(text) else parse_config(text, str(path))
 
 
@@ -42,7 +43,7 @@ def _follow(root: Path) -> Path:
     raise DeviceError("is a circle of links", where=str(root.joinpath(*place.parts[1:])))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, fix: str) -> str:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make us wait
         try:
@@ -56,7 +57,7 @@ def _read(path: Path) -> str:
         raise DeviceError(
             f"cannot be read: {reason.lower()}",
             where=str(path),
-            fix="a Jetson has it from the package nvidia-l4t-nvpmodel; other machines have none",
+            fix=fix,
         ) from error
     if len(data) > _MAX_BYTES:
         raise InputError("is too large for a configuration of power modes", where=str(path))

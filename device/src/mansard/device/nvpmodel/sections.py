@@ -88,7 +88,8 @@ class _Builder:
             return
         mode = _Mode(line.number, int(number), name, [])
         for other in self.modes:
-            if other.id == mode.id or mode_name(other.name) == mode_name(name):
+            same_name = mode_name(other.name).casefold() == mode_name(name).casefold()
+            if other.id == mode.id or same_name:
                 raise InputError(
                     f"has two modes of one number or name: {other.name} ({other.id}) on line "
                     f"{other.line}, {name} ({mode.id}) on line {line.number}",

@@ -14,6 +14,7 @@ from mansard.device.nvpmodel.grammar import text_lines
 from mansard.device.nvpmodel.sections import Line, assemble
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
+_START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG):?\s+(\S+=.*)")
 # What the tool says about its own work, before and after the dump.
 _CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|\W*$|#")
@@ -29,7 +30,7 @@ def parse_verbose(text: str, where: str) -> Config:
 
 def is_verbose(text: str) -> bool:
     """Whether ``text`` is such a dump rather than a configuration file."""
-    return _PREFIX.search(text) is not None
+    return _START.search(text) is not None
 
 
 def _lines(text: str, where: str) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mansard.device.simulator.broken import BrokenBoard, five_broken_boards
 from mansard.device.simulator.create import create_board, is_simulated
 from mansard.device.simulator.faults import set_fault, set_load
 from mansard.device.simulator.running import running
@@ -9,7 +10,9 @@ from mansard.device.simulator.snapshot import READINGS, snapshot
 
 __all__ = [
     "READINGS",
+    "BrokenBoard",
     "create_board",
+    "five_broken_boards",
     "is_simulated",
     "running",
     "set_fault",

@@ -19,7 +19,7 @@ class RunningClocks:
     """What cur_freq and its like show."""
 
     def __init__(self, board: Figures, root: Path) -> None:
-        self._board, self._root = board, root
+        self._board = board
         self._cpu = {
             c.param: Reading(root / _CPU / f"cpufreq/policy{c.cpus[0]}/scaling_cur_freq")
             for c in board.clusters
@@ -52,10 +52,12 @@ class RunningClocks:
                 continue
             limits = kernel.cpu[cluster.param]
             ceiling = round(cluster.khz[-1] * scale)
-            khz = limits.step_for(max(load.cpus.get(cpu, 0.0) for cpu in on), ceiling)
+            busiest = max(load.cpus.get(cpu, 0.0) for cpu in on)
+            share = 1.0 if kernel.is_at_full_speed(cluster) else busiest
+            khz = limits.step_for(share, ceiling)
             self._cpu[cluster.param].show(khz)
-            share = khz / cluster.khz[-1]
-            total += sum(dynamic(share, load.cpus.get(cpu, 0.0)) for cpu in on)
+            clock = khz / cluster.khz[-1]
+            total += sum(dynamic(clock, load.cpus.get(cpu, 0.0)) for cpu in on)
         return total / len(self._board.cpus)
 
     def _run_gpus(self, kernel: Kernel, load: Load, scale: float) -> float:
@@ -78,11 +80,6 @@ class RunningClocks:
         self._activity.show(round(load.memory * hz / 1000))
         return dynamic(hz / table[-1], load.memory)
 
-    def rate_written(self) -> None:
-        """Somebody wrote the memory's rate file."""
-        self._memory[0].touched()
-
-    def governors(self) -> set[str | None]:
-        """The governors of the clusters."""
-        folders = (f"cpufreq/policy{c.cpus[0]}" for c in self._board.clusters)
-        return {read_text(self._root / _CPU / name / "scaling_governor") for name in folders}
+    def rate_written(self, path: Path) -> bool:
+        """Whether it was somebody else who wrote the memory's rate file."""
+        return self._memory[0].was_touched(read_text(path))

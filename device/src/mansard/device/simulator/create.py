@@ -7,15 +7,16 @@ import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from mansard.core.errors import DeviceError, StorageError, UsageError
 from mansard.device.simulator.boards import BY_NAME
 from mansard.device.simulator.figures import Figures
 from mansard.device.simulator.tools.board import INFO
 from mansard.device.simulator.tree import Tree, write_tree
-from mansard.device.simulator.tree_clocks import add_clocks
+from mansard.device.simulator.tree_clocks import CLK, add_clocks
 from mansard.device.simulator.tree_cpu import add_cpus
-from mansard.device.simulator.tree_sensors import add_sensors
+from mansard.device.simulator.tree_sensors import add_sensors, readings_folder
 from mansard.device.simulator.tree_system import add_system
 
 LIBRARY = "usr/lib/mansard-simulator"
@@ -89,13 +90,7 @@ def _install_tools(board: Figures, root: Path) -> None:
     for source in (resources.files("mansard.device.simulator") / "tools").iterdir():
         if source.name.endswith(".py"):
             (package / source.name).write_bytes(source.read_bytes())
-    info = {
-        "name": board.name,
-        "family": board.family,
-        "soc": board.compatible[-1].partition(",")[2],
-        "cap_max": _highest_caps(board),
-    }
-    (root / INFO).write_text(json.dumps(info, indent=1) + "\n")
+    (root / INFO).write_text(json.dumps(_info(board), indent=1) + "\n")
     library = LIBRARY.removeprefix("usr/")
     for tool, place in _TOOLS.items():
         path = root / place
@@ -113,6 +108,40 @@ def _first_lines(python: str) -> str:
     return f"#!/bin/sh\n''':'\nexec '{python}' -ISB \"$0\" \"$@\"\n'''\n"
 
 
+def _info(board: Figures) -> dict[str, Any]:
+    """What the tools need to know of their board."""
+    return {
+        "name": board.name,
+        "family": board.family,
+        "soc": board.compatible[-1].partition(",")[2],
+        "cap_max": _highest_caps(board),
+        "emc_cap": board.emc_cap,
+        "emc_rate": f"{board.bwmgr}/cur_freq" if board.bwmgr else f"{CLK}/emc/rate",
+        "bwmgr": board.bwmgr,
+        "cactmon": board.cactmon,
+        "gpus": [gpu.devfreq for gpu in board.gpus],
+        "gpu_folder": board.gpu_folder,
+        "n_tpcs": board.n_tpcs,
+        "n_gpcs": board.n_gpcs,
+        "clocks": {clock.name: clock.cap for clock in board.clocks},
+        "zones": [
+            (zone, f"/sys/devices/virtual/thermal/thermal_zone{number}/temp")
+            for number, zone in enumerate(board.zones)
+        ],
+        "rails": [
+            {
+                "label": rail.label,
+                "folder": readings_folder(board, monitor),
+                "number": number,
+                "chip": monitor.chip,
+            }
+            for monitor in board.monitors
+            for number, rail in enumerate(monitor.rails, 1)
+            if rail is not None
+        ],
+    }
+
+
 def _highest_caps(board: Figures) -> dict[str, int]:
     caps = {clock.cap: clock.max_hz for clock in board.clocks}
     if board.emc_cap:
@@ -122,7 +151,7 @@ def _highest_caps(board: Figures) -> dict[str, int]:
 
 def _boot(board: Figures, root: Path) -> None:
     """Apply the default mode with the board's own tool, as a real one does when it starts."""
-    command = [root / _TOOLS["nvpmodel"], "-m", str(board.default)]
+    command = [str(root / _TOOLS["nvpmodel"]), "-m", str(board.default)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:

@@ -26,13 +26,16 @@ from mansard.device.simulator.physics import (
     warmer_c,
     with_noise,
 )
+from mansard.device.simulator.readings import set_text
 from mansard.device.simulator.surroundings import Surroundings
 from mansard.device.simulator.tools.board import INFO
 from mansard.device.simulator.watching import Watcher
+from mansard.device.system import read_text
 
 PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
 _SLOW = 5  # heat, counters of CPU time: every fifth time
 _SLIP_S = 0.05
+_TORN_S = 0.02  # a writer that has not written by then is dead
 STATE = "run/mansard-simulator"
 
 
@@ -52,6 +55,7 @@ class Daemon:
         self._most_w = most_power_w(self.board)
         self._temperature_c = AMBIENT_C
         self._slips: dict[str, float] = {}
+        self._empty: dict[Path, float] = {}
         self._stopped = False
         self._reread()
 
@@ -87,31 +91,57 @@ class Daemon:
         if path.name == STATE.rpartition("/")[2]:
             self._reread()
             return
+        if path == self.kernel.rate and not self._clocks.rate_written(path):
+            return
+        self._changed = True
+        if not read_text(path):
+            self._empty[path] = time.monotonic() + _TORN_S
         domain = self.kernel.written(path)
-        if path == self.kernel.rate:
-            self._clocks.rate_written()
         if domain is not None and domain == self.kernel.faults.get("clock_slips"):
             self._slips[domain] = time.monotonic() + _SLIP_S
 
     def _reread(self) -> None:
+        self._changed = True
         self.kernel.faults = read_faults(self.root)
         self._load.reread()
         self.kernel.note_online()
 
     def _step(self, now_s: float) -> None:
+        self._undo(now_s)
+        if self._changed:
+            self._changed = False
+            self._settle()
+        faults = self.kernel.faults
+        alarm = bool(faults.get("over_current"))
+        seen = with_noise(self.board.rails, self._powers, self._noise)
+        self._monitors.show(seen, faults, alarm=alarm)
+
+    def _undo(self, now_s: float) -> None:
+        """Clocks that a fault does not let stick, and files that a dead writer left empty.
+
+        Opening a file of /sys to truncate it changes nothing there; in a folder it does.
+        """
+        for path, when_s in list(self._empty.items()):
+            if now_s >= when_s:
+                del self._empty[path]
+                kept = self.kernel.kept(path)
+                if kept is not None and not read_text(path):
+                    set_text(path, kept)
         for domain, when_s in list(self._slips.items()):
             if now_s >= when_s:
                 del self._slips[domain]
                 self.kernel.put_back(domain)
-        faults = self.kernel.faults
-        throttled = self._around.is_throttled(self._temperature_c, faults)
+                self._changed = True
+
+    def _settle(self) -> None:
+        """Clocks and power for the settings, the load and the heat of this moment."""
+        throttled = self._around.is_throttled(self._temperature_c, self.kernel.faults)
         self._now = self._load.load(self.kernel.on)
         shares = self._clocks.run(self.kernel, self._now, throttled=throttled)
         self._powers = rail_powers(self.board.rails, shares, self._temperature_c)
-        alarm = bool(faults.get("over_current"))
-        self._monitors.show(with_noise(self._powers, self._noise), faults, alarm=alarm)
 
     def _slow_step(self, elapsed_s: float) -> None:
+        self._changed = True  # load and heat have moved on
         self._load.sample()
         parts = {part for rail in self.board.rails for part in rail.parts}
         power_w = sum(power for label, power in self._powers.items() if label not in parts)

@@ -22,6 +22,7 @@ KNOWN: dict[str, str] = {
     "jetson_clocks_fails": "true: jetson_clocks prints what it can and exits with 1",
     "jetson_clocks_missing": "true: there is no jetson_clocks",
     "tegrastats_cut": "number: each line of tegrastats ends after that share of it",
+    "tegrastats_user": "true: tegrastats prints what a plain user sees, though root runs it",
     "tegrastats_missing": "true: there is no tegrastats",
     "power_cut": "number n: a tool kills its parent and itself before its n-th write",
     # kernel
@@ -117,9 +118,7 @@ def _hide_tool(root: Path, tool: str, *, hidden: bool) -> None:
 def label_files(root: Path) -> dict[str, Path]:
     """Rail -> the file that holds its label."""
     globs = ("sys/devices/**/hwmon*/in[1-3]_label", "sys/devices/**/iio:device*/rail_name_*")
-    return {
-        file.read_text().strip(): file for glob in globs for file in sorted(root.glob(glob))
-    }
+    return {file.read_text().strip(): file for glob in globs for file in sorted(root.glob(glob))}
 
 
 def _remove_rail(root: Path, label: str) -> None:

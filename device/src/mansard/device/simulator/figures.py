@@ -30,7 +30,8 @@ class Gpu(msgspec.Struct, frozen=True):
     devfreq: str  # its folder
     of_name: str  # device/of_node/name
     hz: tuple[int, ...]  # ascending
-    legacy: str | None  # the path before *_KNEXT in nvpmodel.conf
+    legacy: str | None = None  # its folder in nvpmodel.conf where that is an older kernel's
+    knext: str | None = None  # its folder behind *_KNEXT; None: devfreq_dev
 
 
 class Param(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ class Rail(msgspec.Struct, frozen=True):
     gpu_w: float = 0.0
     memory_w: float = 0.0
     parts: tuple[str, ...] = ()  # rails that this one feeds as well
+    noise_w: float = 0.0  # beside the relative noise of every rail
     shunt_ohm: float = 0.005
     max_ma: int = 32760  # warning limit of the current
     crit_ma: int = 32760
@@ -113,9 +115,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     params: tuple[Param, ...]
     modes: tuple[Mode, ...]
     default: int
-    resolves_cpu: bool  # cpufreq's limits are moved to the table
+    resolves: bool  # limits of clocks are moved to the table
     cpu0_switch: bool  # whether cpu0/online is there
     n_tpcs: int
+    n_gpcs: int  # how many clocks tegrastats shows for the GPU
     family: str  # of tegrastats lines: r32, r35, r36, r38
     sources: str
 

@@ -53,9 +53,7 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(found) / len(found) if found else 0.0
 
 
-def rail_powers(
-    rails: tuple[Rail, ...], shares: Shares, temperature_c: float
-) -> dict[str, float]:
+def rail_powers(rails: tuple[Rail, ...], shares: Shares, temperature_c: float) -> dict[str, float]:
     """Watts of every rail, without noise; a rail carries its parts as well."""
     leak = 1 + _LEAK_PER_C * (temperature_c - AMBIENT_C)
     own = {
@@ -65,14 +63,18 @@ def rail_powers(
         + rail.memory_w * shares.memory
         for rail in rails
     }
-    return {
-        rail.label: own[rail.label] + sum(own[part] for part in rail.parts) for rail in rails
-    }
+    return {rail.label: own[rail.label] + sum(own[part] for part in rail.parts) for rail in rails}
 
 
-def with_noise(powers: Mapping[str, float], noise: Random) -> dict[str, float]:
+def with_noise(
+    rails: tuple[Rail, ...], powers: Mapping[str, float], noise: Random
+) -> dict[str, float]:
     """The same, as one reading sees them."""
-    return {label: power * (1 + noise.gauss(0, NOISE)) for label, power in powers.items()}
+    return {
+        rail.label: powers[rail.label] * (1 + noise.gauss(0, NOISE))
+        + (noise.gauss(0, rail.noise_w) if rail.noise_w else 0.0)
+        for rail in rails
+    }
 
 
 def most_power_w(board: Figures) -> float:

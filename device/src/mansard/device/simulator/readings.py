@@ -29,11 +29,18 @@ class Reading:
         """Make the file hold ``value`` and a newline."""
         if value != self._last and self._handle >= 0:
             self._last = value
-            os.pwrite(self._handle, f"{str(value):<{self._width - 1}}\n".encode(), 0)
+            os.pwrite(self._handle, f"{value!s:<{self._width - 1}}\n".encode(), 0)
 
-    def touched(self) -> None:
-        """Somebody else wrote the file: the next value is written whatever it is."""
+    def forget(self) -> None:
+        """Another may have written the file: write it next time whatever the value."""
         self._last = None
+
+    def was_touched(self, text: str | None) -> bool:
+        """Whether the file holds ``text`` by another's hand: then it is written next time."""
+        ours = text == str(self._last)
+        if not ours:
+            self.forget()
+        return not ours
 
     def close(self) -> None:
         if self._handle >= 0:

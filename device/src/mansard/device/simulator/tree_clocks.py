@@ -20,9 +20,10 @@ def add_clocks(tree: Tree, board: Figures) -> None:
     for clock in board.clocks:
         folder, _, name = clock.cap.rpartition("/")
         tree.put(folder, {name: clock.max_hz})
-        # debugfs has the same clock under its own name
-        tree.put(f"{CLK}/{name}", {"rate": clock.max_hz, "state": 1, "min_rate": 0})
-        tree.put(f"{CLK}/{name}", {"max_rate": clock.max_hz, "mrq_rate_locked": 0})
+        # debugfs has the same clock under its own name: nafll_dla0_core
+        debug = f"{CLK}/{name if name.startswith('nafll') else f'nafll_{name}'}"
+        tree.put(debug, {"rate": clock.max_hz, "state": 1, "min_rate": 0})
+        tree.put(debug, {"max_rate": clock.max_hz, "mrq_rate_locked": 0})
 
 
 def devfreq_files(hz: tuple[int, ...]) -> dict[str, object]:
@@ -47,7 +48,7 @@ def _add_gpu(tree: Tree, gpu: Gpu) -> None:
     tree.files[f"{of_node}/name"] = f"{gpu.of_name}\0".encode()
     tree.link(f"{device}/of_node", of_node)
     tree.link(f"{gpu.devfreq}/device", str(device))
-    tree.link(f"{device}/devfreq_dev", gpu.devfreq)
+    tree.links.setdefault(f"{device}/devfreq_dev", gpu.devfreq)
     tree.link(f"/sys/class/devfreq/{folder.name}", gpu.devfreq)
 
 
@@ -65,9 +66,13 @@ def _add_gpu_device(tree: Tree, board: Figures, folder: str) -> None:
 
 def _add_memory(tree: Tree, board: Figures) -> None:
     highest = board.emc_hz[-1]
+    if board.cactmon:
+        folder, _, name = board.cactmon.rpartition("/")
+        tree.put(folder, {name: 0})
     if board.bwmgr:
         tree.put(board.bwmgr, devfreq_files(board.emc_hz))
         tree.link("/sys/class/devfreq/bwmgr", board.bwmgr)
+        return
     if board.emc_cap:
         folder, _, name = board.emc_cap.rpartition("/")
         tree.put(folder, {name: highest})
@@ -82,6 +87,3 @@ def _add_memory(tree: Tree, board: Figures) -> None:
             "possible_rates": " ".join(str(hz // 1000) for hz in board.emc_hz),
         },
     )
-    if board.cactmon:
-        folder, _, name = board.cactmon.rpartition("/")
-        tree.put(folder, {name: 0})

@@ -59,13 +59,16 @@ def _add_proc(tree: Tree, board: Figures) -> None:
             f"MemFree:        {board.memory_kb * 3 // 4} kB\n"
             f"MemAvailable:   {board.memory_kb * 4 // 5} kB\n"
             "SwapTotal:      0 kB\nSwapFree:       0 kB",
-            "stat": stat_text({cpu: (0, 0) for cpu in board.cpus}),
+            "stat": stat_text(dict.fromkeys(board.cpus, (0, 0))),
             "uptime": "100.00 100.00",
             "loadavg": "0.00 0.00 0.00 1/100 1000",
             "version": f"Linux version {board.kernel} (simulated)",
         },
     )
     tree.put("/proc/sys/kernel", {"osrelease": board.kernel})
+    # Counted from the serial number: the same tree for the same board.
+    start = f"51a10000-0000-4000-8000-{int(board.serial) % 10**12:012d}"
+    tree.put("/proc/sys/kernel/random", {"boot_id": start})
 
 
 def stat_text(ticks: dict[int, tuple[int, int]]) -> str:

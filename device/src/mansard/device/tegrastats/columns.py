@@ -75,7 +75,8 @@ class Columns:
 
     def _flush(self) -> None:
         rows, self._rows = self._rows, []
-        for key, column in zip(self._keys, zip(*rows, strict=True)) if rows else ():
+        columns = zip(*rows, strict=True) if rows else ()
+        for key, column in zip(self._keys if rows else (), columns, strict=True):
             present = [number for number in column if number is not None]
             if not present:
                 continue

@@ -19,6 +19,8 @@ MOST_TOLERANCE = 0.1  # a window known less well than this has no energy
 _PAUSE_PERIODS = 3.0  # a step longer than this many mean steps is a pause
 _MOST_RAILS = 256
 
+_MOST_SHARING = 1.5  # lines for each tick of the times; more are faster than the times tell
+GIVEN = "--interval"
 NO_TIMES = "the lines have no times; --interval gives the period between them"
 TOO_FEW = "the rail has fewer than two lines"
 
@@ -97,29 +99,35 @@ class EnergyTally:
         n_steps = self._n_lines - 1
         if n_steps < 1:
             return Window(None, 0.0, "", "the log has fewer than two lines")
-        is_timed = not self._n_untimed and not self._n_backwards
-        if self._interval_s is not None and (not is_timed or self._resolution_s > FINE_S):
-            return Window(n_steps * self._interval_s, 0.0, "--interval")
-        if self._n_untimed:
-            return Window(None, 0.0, "", NO_TIMES)
-        if self._n_backwards:
-            return Window(None, 0.0, "", "the lines' times go backwards; give --interval")
         duration_s = self._last_s - self._first_s
-        if duration_s <= 0:
-            return Window(None, 0.0, "", "all lines have the same time; give --interval")
-        tolerance = self._resolution_s / duration_s
-        if tolerance > MOST_TOLERANCE:
-            reason = f"{duration_s:.3g} s of log with times to {self._resolution_s:g} s"
-            return Window(None, 0.0, "", f"{reason} do not tell how long it is; give --interval")
-        if n_steps > 1.5 * duration_s / self._resolution_s:
-            reason = f"several lines share each {self._resolution_s:g} s of the times"
-            return Window(None, 0.0, "", f"{reason}; give --interval")
-        return Window(duration_s, tolerance, "the lines' times")
+        reason = self._why_no_times(n_steps, duration_s)
+        is_fine = not reason and self._resolution_s <= FINE_S
+        if self._interval_s is not None and not is_fine:
+            return Window(n_steps * self._interval_s, 0.0, GIVEN)
+        if reason:
+            return Window(None, 0.0, "", reason)
+        return Window(duration_s, self._resolution_s / duration_s, "the lines' times")
+
+    def _why_no_times(self, n_steps: int, duration_s: float) -> str:
+        """Why the lines' times do not tell how long the log is; empty if they do."""
+        resolution_s = self._resolution_s
+        if self._n_untimed:
+            return NO_TIMES
+        if self._n_backwards:
+            return "the lines' times go backwards; --interval gives the period"
+        if duration_s < resolution_s / MOST_TOLERANCE:
+            return (
+                f"{duration_s:.3g} s of log with times to {resolution_s:g} s do not tell how long "
+                "it is; --interval gives the period"
+            )
+        if n_steps * resolution_s > _MOST_SHARING * duration_s:
+            return f"several lines share each {resolution_s:g} s; --interval gives the period"
+        return ""
 
     def pauses(self) -> str | None:
         """A warning where the log pauses: energy there is interpolated, not measured."""
         window = self.window()
-        if window.duration_s is None or window.source == "--interval":
+        if window.duration_s is None or window.source == GIVEN:
             return None
         period_s = window.duration_s / (self._n_lines - 1)
         if self._longest_s <= _PAUSE_PERIODS * period_s + self._resolution_s:
@@ -136,7 +144,7 @@ class EnergyTally:
             reason, energy_j = window.reason, None
             if rail.n_lines < 2:
                 reason = TOO_FEW
-            elif window.source == "--interval":
+            elif window.source == GIVEN:
                 inner_w = rail.sum_w - (rail.first_w + rail.last_w) / 2
                 energy_j = inner_w * (self._interval_s or 0.0)
             elif window.duration_s is not None:

@@ -78,7 +78,15 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
             piece = Piece("unknown", "", "", at, 1)  # a second one: two lines run together
         pieces.append(piece)
         at += piece.n_tokens
-    return tuple(pieces)
+    return tuple(_without_cut_rail(pieces))
+
+
+def _without_cut_rail(pieces: list[Piece]) -> list[Piece]:
+    """A line that ends with a rail and one bare number was cut within that number."""
+    if not pieces or (pieces[-1].kind, pieces[-1].detail) != ("rail", "1"):
+        return pieces
+    at = pieces[-1].at
+    return [*pieces[:-1], _unknown(at), _unknown(at + 1)]
 
 
 def _piece(tokens: Sequence[str], at: int) -> Piece:

@@ -74,8 +74,8 @@ class Parser:
     def _learn(self, prefix: str, line: str, tokens: list[str]) -> TegrastatsSample | None:
         if prefix.lstrip().startswith("#") or line.lstrip().startswith("#"):
             return None
-        if any(token[-1] == "," for token in tokens):
-            closed = _COMMA.sub(",", line.rstrip().rstrip(","))
+        closed = _COMMA.sub(",", line.rstrip())
+        if closed != line.rstrip():
             return self.read(prefix + closed)
         layout = Layout(tokens, find_pieces(tokens))
         if not layout.is_sample:

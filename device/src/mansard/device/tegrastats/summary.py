@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
-from mansard.core.records import Record
+from mansard.core.records import Record, Source
 from mansard.device.meters.totals import Total, find_total, total_power
 from mansard.device.tegrastats.columns import Columns, FieldSummary
 from mansard.device.tegrastats.energy import EnergyTally, RailEnergy
@@ -16,13 +16,23 @@ from mansard.device.tegrastats.sample import TegrastatsSample
 from mansard.device.tegrastats.times import Moment, time_of
 
 _MOST_EXAMPLES = 8
+_SIMULATED = "simulated"  # a word in the lines of a simulated board
 _NO_LOAD = "the lines have its clock but no load"
 
 
+Kind = Literal["cpu", "gpu", "emc", "dla", "other"]
+
+
 class Utilisation(Record, frozen=True, kw_only=True):
-    """Share of its time that a core or engine works, of the lines in which it is on."""
+    """Share of its time that a core or engine works, of the lines in which it is on.
+
+    ``CPU`` is all cores that are on together. An engine that only some lines have (NVENC
+    of r32) was off in the others: ``n_lines`` are those that have it.
+    """
 
     name: str
+    kind: Kind
+    n_lines: int
     mean_percent: float | None
     maximum_percent: float | None
 
@@ -33,6 +43,7 @@ class LogSummary(Record, frozen=True, kw_only=True):
     """
 
     log: str
+    source: Source
     n_lines: int  # of tegrastats
     n_other_lines: int  # comments, words of scripts, cut beginnings
     first_time: str | None  # as the line has it
@@ -52,22 +63,28 @@ class LogSummary(Record, frozen=True, kw_only=True):
 class Summariser:
     """Takes in samples one by one; constant memory."""
 
-    def __init__(self, interval_s: float | None = None, module: Module | None = None) -> None:
+    def __init__(
+        self,
+        interval_s: float | None = None,
+        module: Module | None = None,
+        source: Source = "measured",
+    ) -> None:
+        self._source = source
         self._module = module
         self._columns = Columns()
         self._energy = EnergyTally(interval_s)
-        self._n_lines = 0
+        self.n_lines = 0
         self._first: str | None = None
         self._n_unparsed = 0
         self._unparsed: dict[str, None] = {}
 
-    def add(self, sample: TegrastatsSample, moment: Moment | None = None) -> None:
-        """Take in one sample, at ``moment`` or at the time that its line has."""
-        if not self._n_lines:
+    def add(self, sample: TegrastatsSample, moment: Moment | None) -> None:
+        """Take in one sample of ``moment``; None where its time is not known."""
+        if not self.n_lines:
             self._first = sample.prefix.strip(" -\t") or None
-        self._n_lines += 1
+        self.n_lines += 1
         self._columns.add(sample)
-        self._energy.add(sample, moment or time_of(sample.prefix))
+        self._energy.add(sample, moment)
         if sample.unparsed:
             self._n_unparsed += len(sample.unparsed)
             for token in sample.unparsed:
@@ -92,7 +109,8 @@ class Summariser:
             unknown["total_j"] = reason or window.reason
         return LogSummary(
             log=log,
-            n_lines=self._n_lines,
+            source="simulated" if _SIMULATED in self._unparsed else self._source,
+            n_lines=self.n_lines,
             n_other_lines=n_other_lines,
             first_time=self._first,
             duration_s=window.duration_s,
@@ -119,28 +137,32 @@ class Summariser:
 
 def summarise(
     lines: Iterable[str],
-    log: Path,
-    interval_s: float | None = None,
-    module: Module | None = None,
+    log: str,
+    summariser: Summariser,
+    each: Callable[[TegrastatsSample, Moment | None], None] | None = None,
 ) -> LogSummary:
-    """The summary of a log's lines; raises InputError if none is a line of tegrastats."""
+    """The summary of a log's lines; ``each`` is shown every sample with its time.
+
+    Raises InputError if none is a line of tegrastats.
+    """
     read = Parser().read
-    summariser = Summariser(interval_s, module)
-    n_lines = n_other_lines = 0
+    n_other_lines = 0
     for line in lines:
         sample = read(line)
-        if sample is not None:
-            summariser.add(sample)
-            n_lines += 1
-        elif not line.isspace() and line:
-            n_other_lines += 1
-    if not n_lines:
+        if sample is None:
+            n_other_lines += bool(line.strip())
+            continue
+        moment = time_of(sample.prefix) if sample.prefix else None
+        summariser.add(sample, moment)
+        if each is not None:
+            each(sample, moment)
+    if not summariser.n_lines:
         raise InputError(
             f"none of its {n_other_lines} lines is one of tegrastats",
-            where=str(log),
+            where=log,
             fix="record one with tegrastats --interval 100 --logfile FILE",
         )
-    return summariser.summary(str(log), n_other_lines)
+    return summariser.summary(log, n_other_lines)
 
 
 def _total(
@@ -164,17 +186,42 @@ def _total(
 def _utilisation(fields: tuple[FieldSummary, ...]) -> tuple[Utilisation, ...]:
     """The loads of cores, GPU, memory controller and other engines."""
     loads = {each.field: each for each in fields if each.quantity == "load"}
-    names = dict.fromkeys(each.field for each in fields if each.unit in {"%", "Hz"})
+    n_lines = {each.field: each.n_lines for each in fields if each.unit in {"%", "Hz"}}
     found = []
-    for name in names:
+    cores = [load for name, load in loads.items() if _kind(name) == "cpu"]
+    if cores:
+        n_loads = sum(core.n_lines for core in cores)
+        found.append(
+            Utilisation(
+                name="CPU",
+                kind="cpu",
+                n_lines=max(core.n_lines for core in cores),
+                mean_percent=sum(core.mean * core.n_lines for core in cores) / n_loads,
+                maximum_percent=max(core.maximum for core in cores),
+            )
+        )
+    for name, n_having in n_lines.items():
         load = loads.get(name)
         unknown = {} if load else dict.fromkeys(("mean_percent", "maximum_percent"), _NO_LOAD)
         found.append(
             Utilisation(
                 name=name,
+                kind=_kind(name),
+                n_lines=n_having,
                 mean_percent=load.mean if load else None,
                 maximum_percent=load.maximum if load else None,
                 unknown=unknown,
             )
         )
     return tuple(found)
+
+
+def _kind(name: str) -> Kind:
+    starts: tuple[tuple[str, Kind], ...] = (
+        ("CPU", "cpu"),
+        ("GR3D", "gpu"),
+        ("EMC", "emc"),
+        ("NVDLA", "dla"),
+        ("DLA", "dla"),
+    )
+    return next((kind for start, kind in starts if name.startswith(start)), "other")

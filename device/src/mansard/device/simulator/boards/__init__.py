@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from mansard.device.simulator.boards.agx_orin import AGX_ORIN
+from mansard.device.simulator.boards.orin_nano import ORIN_NANO_SUPER
+from mansard.device.simulator.boards.thor import THOR
+from mansard.device.simulator.boards.tx2 import TX2
+from mansard.device.simulator.boards.xavier_nx import XAVIER_NX
 from mansard.device.simulator.figures import Figures
 
-BOARDS: tuple[Figures, ...] = (AGX_ORIN,)
+BOARDS: tuple[Figures, ...] = (AGX_ORIN, ORIN_NANO_SUPER, XAVIER_NX, TX2, THOR)
 BY_NAME: dict[str, Figures] = {board.name: board for board in BOARDS}

@@ -9,10 +9,11 @@ SOURCES = """
 Modes, caps, masks: the board's nvpmodel_p3701_0000.conf and its dump by ``nvpmodel -p
 --verbose``; on r36 an uncapped EMC is -1 where r35 has 0. CPU table: 115200 + 76800·k kHz, up
 to 2201600 and not below 729600, as all observed clocks fit. GPU table: the clocks of the
-modes and the 102 MHz between them; 1122, 1224 and 714 MHz fit the pattern. EMC: 204 and 3199 MHz are seen in
-``jetson_clocks --show``, 2133 MHz in a mode, 665.6 MHz is made up. DLA, PVA: highest clocks
-from ``jetson_clocks --show``. Rails, addresses, zones: recorded tegrastats lines and nodes.
-Made up: shunts (5 mΩ; 2 mΩ on VDD_GPU_SOC), current limits, and the power model, which meets
+modes and the 102 MHz between them. EMC: 204 and 3199 MHz are seen in ``jetson_clocks
+--show``, 2133 MHz in a mode, 665.6 MHz is made up. DLA, PVA: highest clocks from
+``jetson_clocks --show``. VDD_GPU_SOC and VDD_CPU_CV step by 398 mW in recorded lines: 20 mA, or
+40 µV of 2 mΩ, at 19.9 V. Rails, addresses, zones: recorded tegrastats lines and nodes.
+Made up: the other shunts, current limits, and the power model, which meets
 the recorded idle (VDD_GPU_SOC 2.4 W, VDD_CPU_CV 0.4 W, VIN_SYS_5V0 3.5 W), all cores at
 2.2 GHz (VDD_CPU_CV 14.3 W) and a busy GPU at MAXN (VDD_GPU_SOC 35.8 W).
 """
@@ -44,6 +45,7 @@ _EMC_CAP = "/sys/kernel/nvpmodel_clk_cap/emc"
 def _mode(
     number: int,
     name: str,
+    *,
     n_cpus: int,
     tpc_mask: int,
     khz: int | None,
@@ -52,7 +54,9 @@ def _mode(
     clocks_hz: tuple[int, int, int, int] | None,  # DLA core, DLA falcon, PVA VPS, PVA AXI
 ) -> Mode:
     on = range(n_cpus)
-    before, after = tables.gpu_settings(gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),))
+    before, after = tables.gpu_settings(
+        gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),)
+    )
     core, falcon, vps, axi = clocks_hz or (-1, -1, -1, -1)
     names = ("DLA0_CORE", "DLA1_CORE", "DLA0_FALCON", "DLA1_FALCON", "PVA0_VPS", "PVA0_AXI")
     caps = (core, core, falcon, falcon, vps, axi)
@@ -98,8 +102,8 @@ AGX_ORIN = Figures(
             "c240000.i2c",
             3,
             (
-                Rail("VDD_GPU_SOC", 19.4, 2.4, gpu_w=30.0, memory_w=3.4, shunt_ohm=0.002),
-                Rail("VDD_CPU_CV", 19.4, 0.4, cpu_w=13.9),
+                Rail("VDD_GPU_SOC", 19.904, 2.4, gpu_w=30.0, memory_w=3.4, shunt_ohm=0.002),
+                Rail("VDD_CPU_CV", 19.904, 0.4, cpu_w=13.9, shunt_ohm=0.002),
                 Rail("VIN_SYS_5V0", 5.0, 3.5, memory_w=2.3),
             ),
         ),
@@ -115,66 +119,59 @@ AGX_ORIN = Figures(
     zones=("cpu", "tboard", "soc2", "tdiode", "soc0", "gpu", "tj", "soc1"),
     params=(
         tables.core_param(_CPUS),
-        tables.file_param(
-            "TPC_POWER_GATING",
-            "TPC_PG_MASK",
-            "/sys/devices/gpu.0/tpc_pg_mask",
-            "/sys/devices/platform/gpu.0/tpc_pg_mask",
-        ),
-        tables.file_param(
-            "GPU_POWER_CONTROL_ENABLE",
-            "GPU_PWR_CNTL_EN",
-            "/sys/devices/gpu.0/power/control",
-            "/sys/devices/platform/gpu.0/power/control",
-        ),
-        tables.file_param(
-            "GPU_POWER_CONTROL_DISABLE",
-            "GPU_PWR_CNTL_DIS",
-            "/sys/devices/gpu.0/power/control",
-            "/sys/devices/platform/gpu.0/power/control",
-        ),
+        *tables.gpu_file_params("/sys/devices/platform/gpu.0"),
         *tables.cluster_params(_CLUSTERS),
         tables.gpu_param(_GPU),
         tables.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
         *tables.clock_params(_CLOCKS),
     ),
     modes=(
-        _mode(0, "MAXN", 12, 0, None, None, -1, None),
+        _mode(
+            0,
+            "MAXN",
+            n_cpus=12,
+            tpc_mask=0,
+            khz=None,
+            gpu_hz=None,
+            emc=-1,
+            clocks_hz=None,
+        ),
         _mode(
             1,
             "MODE_15W",
-            4,
-            248,
-            1113600,
-            408000000,
-            2133000000,
-            (614400000, 294400000, 307200000, 217600000),
+            n_cpus=4,
+            tpc_mask=248,
+            khz=1113600,
+            gpu_hz=408000000,
+            emc=2133000000,
+            clocks_hz=(614400000, 294400000, 307200000, 217600000),
         ),
         _mode(
             2,
             "MODE_30W",
-            8,
-            240,
-            1728000,
-            612000000,
-            -1,
-            (1369600000, 729600000, 512000000, 358400000),
+            n_cpus=8,
+            tpc_mask=240,
+            khz=1728000,
+            gpu_hz=612000000,
+            emc=-1,
+            clocks_hz=(1369600000, 729600000, 512000000, 358400000),
         ),
         _mode(
             3,
             "MODE_50W",
-            12,
-            0,
-            1497600,
-            816000000,
-            -1,
-            (1369600000, 729600000, 704000000, 486400000),
+            n_cpus=12,
+            tpc_mask=0,
+            khz=1497600,
+            gpu_hz=816000000,
+            emc=-1,
+            clocks_hz=(1369600000, 729600000, 704000000, 486400000),
         ),
     ),
     default=2,
-    resolves_cpu=True,
+    resolves=True,
     cpu0_switch=True,
     n_tpcs=8,
+    n_gpcs=2,
     family="r36",
     sources=SOURCES,
 )

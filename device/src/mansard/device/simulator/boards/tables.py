@@ -29,6 +29,21 @@ def file_param(name: str, argument: str, path: str, knext: str | None = None) ->
     return Param("FILE", name, ((argument, path), *newer))
 
 
+def gpu_file_params(knext: str | None = None, *, gates: bool = True) -> tuple[Param, ...]:
+    """The GPU's own files, below gpu.0: gating of TPCs, and power control twice."""
+    files = (
+        ("TPC_POWER_GATING", "TPC_PG_MASK", "tpc_pg_mask"),
+        ("GPU_POWER_CONTROL_ENABLE", "GPU_PWR_CNTL_EN", "power/control"),
+        ("GPU_POWER_CONTROL_DISABLE", "GPU_PWR_CNTL_DIS", "power/control"),
+    )
+    return tuple(
+        file_param(
+            name, argument, f"/sys/devices/gpu.0/{file}", f"{knext}/{file}" if knext else None
+        )
+        for name, argument, file in files[0 if gates else 1 :]
+    )
+
+
 def cluster_params(clusters: Sequence[Cluster], *, knext: bool = True) -> tuple[Param, ...]:
     """One CLOCK section for each cluster, through its first CPU."""
     files = (
@@ -59,7 +74,8 @@ def gpu_param(gpu: Gpu, name: str = "GPU") -> Param:
         ("MIN_FREQ", "min_freq"),
     )
     old = tuple((argument, f"{gpu.legacy or gpu.devfreq}/{file}") for argument, file in files)
-    new = tuple((f"{argument}_KNEXT", f"{gpu.devfreq}/{file}") for argument, file in files)
+    newer = gpu.knext or f"{gpu.devfreq.rpartition('/devfreq/')[0]}/devfreq_dev"
+    new = tuple((f"{argument}_KNEXT", f"{newer}/{file}") for argument, file in files)
     return Param("CLOCK", name, old + new)
 
 

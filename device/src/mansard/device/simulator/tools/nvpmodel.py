@@ -92,7 +92,7 @@ def _apply(board: Board, conf: Conf, setting: tuple[str, str, str]) -> None:
         fail(f"NVPM ERROR: PARAM {name}: ARG {argument} is not defined")
         return
     try:
-        board.write(path, _value(board, param, argument, value, path))
+        board.write(path, _value(board, param, value, path))
     except OSError as error:
         fail(f"NVPM ERROR: Error opening {path}: {error.errno}")
         fail(f"NVPM ERROR: failed to write PARAM {name}: ARG {argument}: PATH {path}: VAL: {value}")
@@ -111,7 +111,7 @@ def _path(board: Board, param: Param, argument: str) -> str | None:
     return plain
 
 
-def _value(board: Board, param: Param, argument: str, value: str, path: str) -> str:
+def _value(board: Board, param: Param, value: str, path: str) -> str:
     if param.kind != "CLOCK":
         return value
     table_path = _path(board, param, "FREQ_TABLE")

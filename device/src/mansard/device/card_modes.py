@@ -1,0 +1,182 @@
+"""The modes of a graphics card: power limits and locked clocks, where the user may set them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+
+from mansard.core.errors import DeviceError, UsageError
+from mansard.core.frequency import format_frequency, parse_frequency
+from mansard.core.power_mode import parse_modes
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.card import CardLimits, CardState, read_card, read_card_limits
+from mansard.device.card_setting import NO_LOCK, why_not_settable
+from mansard.device.choices import Choices, Table
+from mansard.device.mode_text import split_pairs
+from mansard.device.system import SYSTEM_ROOT
+
+KEYS = ("power", "gpu", "emc")
+_N_LIMITS = 5  # that "all" means, beside the default
+_WATTS = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?W", re.IGNORECASE | re.ASCII)
+_NAME_PART = re.compile(r"(power|gpu|emc)([0-9.]+(?:W|[kMG]?Hz))")
+_CORES = re.compile(r"[0-9]+c")
+_CPU = "clocks and cores of the CPU are left alone on a machine with a graphics card"
+_SMS = "read by the kernels that run on the card"
+_NO_DLA = "a graphics card has no DLA"
+_NO_GRID = (
+    "on a graphics card write the modes with ';' between them, such as 'power=200W;power=250W'"
+)
+
+
+class CardModes:
+    """What the first graphics card can be asked for."""
+
+    def __init__(self, root: Path, machine: MachineIdentity) -> None:
+        self._root = root
+        self._n_cpus = len(machine.cpus)
+
+    @cached_property
+    def _state(self) -> CardState:
+        if self._root != SYSTEM_ROOT:
+            raise DeviceError("NVML answers for this machine only", where=str(self._root))
+        return read_card()
+
+    @cached_property
+    def _limits(self) -> CardLimits:
+        why_not = why_not_settable()
+        if why_not:
+            raise UsageError(
+                f"the graphics card cannot be set: {why_not}",
+                fix="or leave MODE empty to measure it as it is",
+            )
+        return read_card_limits()
+
+    def present(self) -> PowerMode:
+        """The card as it is."""
+        try:
+            limit_mw = self._state.power_limit_mw
+            why = self._state.unknown.get("power_limit_mw", "")
+        except DeviceError as error:
+            limit_mw, why = None, str(error)
+        limit_w = None if limit_mw is None else limit_mw / 1e3
+        return self._mode("present", "present", limit_w, None, None, why)
+
+    def available(self) -> tuple[PowerMode, ...]:
+        """A few power limits from the least to the most, the default among them.
+
+        Only the present state where the card may not be set.
+        """
+        try:
+            least, most = self._limits.least_mw, self._limits.most_mw
+        except (DeviceError, UsageError):
+            return (self.present(),)
+        if least is None or most is None:
+            return (self.present(),)
+        gap_w = (most - least) / 1e3 / (_N_LIMITS - 1)
+        limits_w = {float(round(least / 1e3 + step * gap_w)) for step in range(1, _N_LIMITS - 1)}
+        ends = (least, most, self._limits.default_mw)
+        limits_w |= {limit / 1e3 for limit in ends if limit is not None}
+        return tuple(self._custom(limit_w, None, None) for limit_w in sorted(limits_w))
+
+    def named(self, name: str) -> PowerMode:
+        """``power250W``, ``power250W_gpu1410MHz`` or ``2c``; raises UsageError."""
+        if _CORES.fullmatch(name):
+            return parse_modes(name, self._n_cpus)[0]  # the CPU beside the card is measured
+        parts = [_NAME_PART.fullmatch(part) for part in name.split("_")]
+        if not all(parts):
+            raise UsageError(
+                f"unknown power mode {name!r}",
+                fix="write 'all', or power=250W, gpu=1410MHz, memory=1593MHz (some or all of them)",
+            )
+        return self._set({part[1]: part[2] for part in parts if part})
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``power=250W,gpu=1410MHz``, separated by ';'; raises UsageError."""
+        parts = [part for part in text.split(";") if part.strip()]
+        return tuple(self._set(split_pairs(part, KEYS)) for part in parts)
+
+    def choices(self) -> Choices:
+        """A card has no grid of clocks and cores; raises UsageError."""
+        raise UsageError("grid files are for boards", fix=_NO_GRID)
+
+    def _set(self, pairs: dict[str, str]) -> PowerMode:
+        limits = self._limits
+        power = pairs.get("power")
+        limit_mw = self._state.power_limit_mw
+        limit_w = None if limit_mw is None else limit_mw / 1e3
+        gpu = _clock("gpu", pairs.get("gpu"), limits.gpu_mhz, limits.unknown)
+        memory = _clock("emc", pairs.get("emc"), limits.memory_mhz, limits.unknown)
+        return self._custom(limit_w if power is None else _watts(power, limits), gpu, memory)
+
+    def _custom(
+        self, limit_w: float | None, gpu_hz: float | None, memory_hz: float | None
+    ) -> PowerMode:
+        parts = [
+            f"power{limit_w:.10g}W" if limit_w is not None else "",
+            f"gpu{format_frequency(gpu_hz)}" if gpu_hz is not None else "",
+            f"emc{format_frequency(memory_hz)}" if memory_hz is not None else "",
+        ]
+        name = "_".join(filter(None, parts))
+        why = self._state.unknown.get("power_limit_mw", "")
+        return self._mode(name, "card", limit_w, gpu_hz, memory_hz, why)
+
+    def _mode(
+        self,
+        name: str,
+        kind: str,
+        limit_w: float | None,
+        gpu_hz: float | None,
+        memory_hz: float | None,
+        why_no_limit: str,
+    ) -> PowerMode:
+        unknown = {"cpu_hz": _CPU, "dla_hz": _NO_DLA, "n_sms": _SMS}
+        if limit_w is None:
+            unknown["power_limit_w"] = why_no_limit
+        clocks = {"gpu_hz": gpu_hz, "memory_hz": memory_hz}
+        unknown |= {key: NO_LOCK for key, hz in clocks.items() if hz is None}
+        return PowerMode(
+            name=name,
+            kind=kind,  # type: ignore[arg-type]  # "present" or "card"
+            n_cpus=self._n_cpus,
+            clusters=(),
+            cpu_hz=None,
+            gpu_hz=gpu_hz,
+            memory_hz=memory_hz,
+            dla_hz=None,
+            n_sms=None,
+            power_limit_w=limit_w,
+            unknown=unknown,
+        )
+
+
+def _watts(text: str, limits: CardLimits) -> float:
+    match = _WATTS.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a power", fix="write it in watts, such as 250W")
+    if limits.least_mw is None or limits.most_mw is None:
+        why = limits.unknown.get("power", "the card names no limits")
+        raise UsageError("the power limit cannot be set on this card", fix=why)
+    limit_mw = float(match[1]) * 1e3
+    if not limits.least_mw <= limit_mw <= limits.most_mw:
+        raise UsageError(
+            f"the power limit cannot be {text}",
+            fix=f"this card takes {limits.least_mw / 1e3:g}W to {limits.most_mw / 1e3:g}W",
+        )
+    return limit_mw / 1e3
+
+
+def _clock(
+    key: str, text: str | None, steps_mhz: tuple[int, ...], unknown: dict[str, str]
+) -> float | None:
+    if text is None:
+        return None
+    wanted = parse_frequency(text)
+    table = Table(tuple(mhz * 1e6 for mhz in steps_mhz))
+    hz = table.find(wanted)
+    if hz is None and not steps_mhz:
+        why = unknown.get("gpu" if key == "gpu" else "memory", "the card lists none")
+        raise UsageError(f"{key} cannot be set on this card", fix=f"leave it out: {why}")
+    if hz is None:
+        raise UsageError(f"{key} has no {wanted.text}", fix=table.offer(wanted.hz))
+    return hz

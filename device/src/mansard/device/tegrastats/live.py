@@ -1,0 +1,136 @@
+"""The board's own tegrastats, running: its lines as they come, and none of it left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from mansard.core.errors import DeviceError
+from mansard.core.text import printable
+from mansard.device.system import find_tool
+from mansard.device.tegrastats.parse import Parser
+from mansard.device.tegrastats.sample import TegrastatsSample
+
+SHORTEST_S = 0.001  # the option counts in ms; boards keep about 100 ms at best
+_SILENT_S = 5.0  # beyond the interval: without a line it has stopped
+_LONGEST_LINE = 1 << 16
+_END_S = 2.0  # for tegrastats to end when asked to
+_READ_BYTES = 1 << 16
+
+Stamped = tuple[float, TegrastatsSample]
+
+
+@contextlib.contextmanager
+def live(
+    root: Path,
+    interval_s: float,
+    duration_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Iterator[Stamped]]:
+    """Samples of a running tegrastats, each with the time at which its line arrived (``clock``).
+
+    They end after ``duration_s``. Raises DeviceError where there is no tegrastats, or it ends
+    by itself, or prints nothing. On leaving it has ended, whatever happened: it is asked,
+    then killed; and where we are killed ourselves it dies of its closed pipe.
+    """
+    tool = find_tool(root, "tegrastats")
+    if tool is None:
+        raise DeviceError(
+            "this machine has no tegrastats",
+            fix="give a recorded log, or run this on a Jetson (in a container, mount the tool)",
+        )
+    command = [str(tool), "--interval", str(max(1, round(interval_s * 1000)))]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,  # a Ctrl-C is for us, who end it
+        )
+    except OSError as error:
+        raise DeviceError(
+            f"cannot be run: {(error.strerror or str(error)).lower()}",
+            where=str(tool),
+            fix="check that you may run it",
+        ) from error
+    try:
+        end_s = None if duration_s is None else clock() + duration_s
+        yield _samples(process, tool, _SILENT_S + interval_s, end_s, clock)
+    finally:
+        _end(process)
+
+
+def _samples(
+    process: subprocess.Popen[bytes],
+    tool: Path,
+    silent_s: float,
+    end_s: float | None,
+    clock: Callable[[], float],
+) -> Iterator[Stamped]:
+    read = Parser().read
+    handle = _output(process)
+    rest, other = b"", ""
+    heard_s = clock()
+    while True:
+        now_s = clock()
+        if end_s is not None and now_s >= end_s:
+            return
+        quiet_s = heard_s + silent_s
+        if now_s >= quiet_s:
+            raise DeviceError(
+                f"prints no line of tegrastats for {silent_s:g} s{_quoted(other)}",
+                where=str(tool),
+                fix=f"run it by hand: {tool.name} --interval 1000",
+            )
+        wait_s = (quiet_s if end_s is None else min(quiet_s, end_s)) - now_s
+        if not select.select([handle], [], [], max(0.0, wait_s))[0]:
+            continue
+        data = os.read(handle, _READ_BYTES)
+        arrived_s = clock()
+        if not data:
+            raise DeviceError(
+                f"ended by itself{_quoted(other)}",
+                where=str(tool),
+                fix=f"run it by hand: {tool.name} --interval 1000",
+            )
+        *lines, rest = (rest + data).split(b"\n")
+        rest = rest[:_LONGEST_LINE]
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            sample = read(text)
+            if sample is None:
+                other = text.strip() or other
+                continue
+            heard_s = arrived_s
+            yield arrived_s, sample
+
+
+def _output(process: subprocess.Popen[bytes]) -> int:
+    if process.stdout is None:  # never: it was asked for
+        raise DeviceError("has no output")
+    return process.stdout.fileno()
+
+
+def _quoted(words: str) -> str:
+    return f"; it says {printable(words, 200)!r}" if words else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it and wait until it is gone, also when a second Ctrl-C comes meanwhile."""
+    try:
+        process.terminate()
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

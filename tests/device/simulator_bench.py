@@ -1,0 +1,45 @@
+"""What the tests of the simulator share."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_PATIENCE_S = 60
+
+
+def awaited(condition: Callable[[], bool]) -> bool:
+    """Whether ``condition`` comes true; how soon is the machine's matter."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def run(
+    root: Path, tool: str, *arguments: str, answer: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """One of the board's tools, to its end."""
+    folder = "usr/sbin" if tool == "nvpmodel" else "usr/bin"
+    command = [str(root / folder / tool), *arguments]
+    return subprocess.run(
+        command, input=answer, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def text(root: Path, path: str) -> str:
+    return (root / path).read_bytes().decode().strip("\0\n ")
+
+
+def number(root: Path, path: str) -> int:
+    return int(text(root, path))
+
+
+CPU = "sys/devices/system/cpu"
+GPU = "sys/class/devfreq/17000000.gpu"
+EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
+INA = "sys/class/hwmon/hwmon3"

@@ -1,0 +1,275 @@
+"""Power limits and locked clocks of a graphics card, over a stand-in for NVML."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).parent / "nvml_stand_in/settings.c"
+DEFAULT = "700000 0 0"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler"),
+    pytest.mark.skipif(find_spec("pynvml") is None, reason="nvidia-ml-py is not installed"),
+]
+
+# What the subprocess begins with; the library is loaded once a process, so each has its own.
+PREAMBLE = """
+import json, sys
+from mansard.core.errors import MansardError
+from mansard.device.card import read_card, read_card_limits
+from mansard.device.card_setting import *
+from mansard.device.choice import available_modes, choose_modes
+from mansard.device.system import SYSTEM_ROOT
+from tests.device.grid_machines import machine
+
+def choose(text):
+    return choose_modes(text, SYSTEM_ROOT, machine(4, "gpu"))
+
+def show(value):
+    print(json.dumps(value))
+
+def say(call, *arguments):
+    try:
+        call(*arguments)
+    except MansardError as error:
+        show([type(error).__name__, str(error)])
+"""
+
+
+class Card:
+    """A card in a folder: a library, and the file that holds its settings."""
+
+    def __init__(self, folder: Path, *faults: str) -> None:
+        self._folder = folder
+        self._state = folder / "state"
+        library = folder / "libnvidia-ml.so.1"
+        defines = [f"-D{fault}" for fault in faults]
+        command = ["gcc", "-shared", "-fPIC", f'-DSTATE="{self._state}"', *defines]
+        subprocess.run([*command, "-o", library, SOURCE], check=True)
+
+    @property
+    def settings(self) -> str:
+        """Power limit in mW, locked clock of GPU and memory in MHz."""
+        return self._state.read_text().strip() if self._state.exists() else DEFAULT
+
+    def put(self, settings: str) -> None:
+        self._state.write_text(settings)
+
+    def run(self, code: str) -> list[Any]:
+        """What the code shows, value by value."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._folder)}
+        done = subprocess.run(
+            [sys.executable, "-c", PREAMBLE + code],
+            env=environment,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_card_is_set_read_back_and_put_back(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    card.put("650000 0 0")
+    shown = card.run(
+        f"""
+found = read_card()
+(mode,) = choose("power=250W,gpu=1410MHz,memory=1593MHz")
+for write in card_writes(mode, found):
+    show(str(write))
+back = set_card(mode, found)
+show([mode.name, mode.kind, mode.power_limit_w, mode.gpu_hz, mode.memory_hz])
+show([back.power_limit_w, back.gpu_hz, open({str(tmp_path / "state")!r}).read().strip()])
+show(restore_card(found))
+"""
+    )
+    assert shown == [
+        "power limit 250 W",
+        "GPU clock 1410 MHz",
+        "memory clock 1593 MHz",
+        ["power250W_gpu1410MHz_emc1593MHz", "card", 250.0, 1410e6, 1593e6],
+        [250.0, None, "250000 1410 1593"],  # NVML cannot read a lock back
+        [],
+    ]
+    assert card.settings == "650000 0 0"
+
+
+def test_what_a_mode_leaves_open_is_as_it_was_found(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    card.put("650000 0 0")
+    card.run(
+        """
+found = read_card()
+for mode in choose("power=250W,gpu=1410MHz;gpu=1980MHz;memory=3201MHz"):
+    set_card(mode, found)
+"""
+    )
+    assert card.settings == "650000 0 3201"
+
+
+def test_a_journal_brings_the_card_back_in_another_process(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    (kept,) = card.run(
+        """
+import msgspec
+found = read_card()
+set_card(choose("power=300W,gpu=345MHz")[0], found)
+show(msgspec.json.encode(found).decode())
+"""
+    )
+    assert card.settings == "300000 345 0"
+    card.run(
+        f"""
+import msgspec
+from mansard.device.card import CardState
+assert restore_card(msgspec.json.decode({kept!r}, type=CardState)) == ()
+"""
+    )
+    assert card.settings == DEFAULT
+
+
+def test_all_are_limits_from_the_least_to_the_most(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    # 200 W to 700 W in four steps of 125 W; the default is the highest.
+    assert card.run('show([mode.name for mode in choose("all")])') == [
+        ["power200W", "power325W", "power450W", "power575W", "power700W"]
+    ]
+    assert card.settings == DEFAULT
+
+
+def test_nothing_is_the_card_as_it_is(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    card.put("650000 0 0")
+    code = 'show([[mode.name, mode.kind, mode.power_limit_w] for mode in choose("")])'
+    assert card.run(code) == [[["present", "present", 650.0]]]
+
+
+def test_a_slip_says_what_the_card_takes(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    texts = (
+        "power=900W",
+        "power=250",
+        "gpu=1400MHz",
+        "power250W_gpu9MHz",
+        "fast",
+        "sms=4",
+        "a.toml",
+    )
+    shown = card.run("".join(f"say(choose, {text!r})\n" for text in texts))
+    assert [error for error, _ in shown] == ["UsageError"] * len(texts)
+    expected = (
+        "the power limit cannot be 900W; this card takes 200W to 700W",
+        "'250' is not a power",
+        "gpu has no 1400MHz; available, nearest first: 1410MHz, 1710MHz",
+        "gpu has no 9MHz",
+        "unknown power mode 'fast'",
+        "sms cannot be set",
+        "grid files are for boards",
+    )
+    for (_, message), start in zip(shown, expected, strict=True):
+        assert message.startswith(start)
+
+
+def test_without_permission_the_present_state_is_all_there_is(tmp_path: Path) -> None:
+    card = Card(tmp_path, "DENIED")
+    shown = card.run(
+        """
+show([mode.name for mode in choose("all")])
+say(choose, "power=250W")
+show(why_not_settable())
+"""
+    )
+    assert shown[0] == ["present"]
+    assert shown[1][0] == "UsageError"
+    assert "run as root (sudo); in a container, with CAP_SYS_ADMIN" in shown[1][1]
+    assert "leave MODE empty" in shown[1][1]
+    assert "Insufficient Permissions" in shown[2]
+
+
+def test_a_card_that_can_only_be_read_says_so(tmp_path: Path) -> None:
+    shown = Card(tmp_path, "LIMITED").run(
+        """
+show([mode.name for mode in choose("all")])
+say(choose, "gpu=1410MHz")
+limits = read_card_limits()
+show([limits.least_mw, limits.gpu_mhz, sorted(limits.unknown)])
+"""
+    )
+    assert shown[0] == ["present"]
+    assert "Not Supported" in shown[1][1]
+    assert shown[2] == [None, [], ["gpu", "memory", "power"]]
+
+
+def test_a_card_that_cannot_lock_memory_is_put_back_all_the_same(tmp_path: Path) -> None:
+    card = Card(tmp_path, "OLD")
+    shown = card.run(
+        """
+found = read_card()
+set_card(choose("power=250W")[0], found)
+say(set_card, choose("memory=1593MHz")[0], found)
+show(restore_card(found))
+"""
+    )
+    assert shown[0][0] == "DeviceError"
+    assert "memory clock 1593 MHz is refused" in shown[0][1]
+    assert shown[1] == []
+    assert card.settings == DEFAULT
+
+
+def test_a_limit_that_does_not_stick_is_noticed(tmp_path: Path) -> None:
+    shown = Card(tmp_path, "STUBBORN").run(
+        'found = read_card()\nsay(set_card, choose("power=250W")[0], found)'
+    )
+    assert shown == [
+        [
+            "DeviceError",
+            "GPU 0: its power limit is 700 W, not 250 W; choose this limit, or look for what "
+            "sets it (nvidia-smi -q -d POWER)",
+        ]
+    ]
+
+
+def test_a_limit_that_cannot_be_put_back_is_told(tmp_path: Path) -> None:
+    card = Card(tmp_path, "STUBBORN")
+    card.put("250000 0 0")
+    shown = card.run(
+        """
+found = read_card()
+set_card(choose("power=300W")[0], found)
+show(restore_card(found))
+"""
+    )
+    assert shown == [["GPU 0: its power limit is 300000 mW"]]
+
+
+def test_without_the_library_there_is_no_card(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
+    ((kind, message),) = card.run("say(read_card)")
+    assert kind == "DeviceError"
+    assert "no card of NVIDIA can be asked" in message
+    assert "install NVIDIA's driver" in message
+
+
+def test_a_plain_machine_with_a_card_takes_its_settings(tmp_path: Path) -> None:
+    shown = Card(tmp_path).run(
+        """
+import msgspec
+plain = msgspec.structs.replace(machine(4), accelerators=("Stand-in card",))
+for text in ("", "2c", "power=250W", "gpu=1410MHz", "power300W"):
+    show([mode.name for mode in choose_modes(text, SYSTEM_ROOT, plain)])
+"""
+    )
+    # Without its own limit a mode keeps the card's, which is part of its name.
+    assert shown == [["4c"], ["2c"], ["power250W"], ["power700W_gpu1410MHz"], ["power300W"]]

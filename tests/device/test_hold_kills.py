@@ -1,0 +1,37 @@
+"""A power cut at every step of set, measure, restore; then the board is byte for byte as it was."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
+
+
+# A sweep of one board mode and one own has about 42 steps, 38 of them writes; nvpmodel makes 29
+# writes. The shares let several workers do them at once.
+@pytest.mark.parametrize(
+    ("kind", "first", "stride", "n_least"),
+    [
+        ("before", 1, 2, 18),
+        ("before", 2, 2, 18),
+        ("torn", 1, 2, 16),
+        ("torn", 2, 2, 16),
+        ("during", 1, 1, 3),
+        ("tool", 1, 1, 25),
+    ],
+)
+@pytest.mark.slow
+def test_a_kill_at_every_step_is_restored(
+    agx_orin: Path, kind: str, first: int, stride: int, n_least: int
+) -> None:
+    command = [sys.executable, str(PROGRAM), str(agx_orin), kind, str(first), str(stride)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = re.fullmatch(r"([0-9]+) kills, 0 wrong\n", done.stdout)
+    assert counts is not None, done.stdout
+    assert int(counts[1]) >= n_least

@@ -1,0 +1,229 @@
+"""Holding a machine: what is set, what is refused, and that it is always brought back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard.core.errors import DeviceError, RebootRequired, UsageError
+from mansard.core.records import PowerMode
+from mansard.device.acting import Step
+from mansard.device.clocks.readback import read_mode
+from mansard.device.hold import hold_machine, planned_steps, restore
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.simulator import create_board, snapshot
+from mansard.device.simulator.faults import set_fault
+from tests.device.clock_trees import CPU, make_laptop, make_orin, read, write
+
+GPU = "sys/class/devfreq/17000000.gpu"
+
+
+def board_mode(root: Path, name: str) -> PowerMode:
+    found = read_modes(root).find(name)
+    assert found is not None
+    return found.mode
+
+
+def own_mode(root: Path, **changes: object) -> PowerMode:
+    return msgspec.structs.replace(read_mode(root), name="own", kind="clocks", **changes)
+
+
+def journals(root: Path) -> list[Path]:
+    return sorted((root / "var/lib").glob("mansard*"))
+
+
+# Cores, CPU MHz, GPU MHz, EMC MHz and SMs of the AGX Orin 64 GB, from its nvpmodel.conf.
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("15W", (4, 1113.6, 408.0, 2133.0, 6)),
+        ("30W", (8, 1728.0, 612.0, 3199.0, 8)),
+        ("50W", (12, 1497.6, 816.0, 3199.0, 16)),
+        ("MAXN", (12, 2201.6, 1300.5, 3199.0, 16)),
+    ],
+)
+def test_a_mode_of_the_board_is_set_locked_and_taken_back(
+    agx_orin: Path, name: str, figures: tuple[float, ...]
+) -> None:
+    before = snapshot(agx_orin)
+    with hold_machine(agx_orin, settle_s=0) as hold:
+        found = hold.set(board_mode(agx_orin, name))
+        assert read(agx_orin, f"{GPU}/min_freq") == read(agx_orin, f"{GPU}/max_freq")
+        assert read(agx_orin, "sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked") == "1"
+        assert journals(agx_orin) != []
+    clocks = [(hz or 0) / 1e6 for hz in (found.cpu_hz, found.gpu_hz, found.memory_hz)]
+    assert (found.n_cpus, *clocks, found.n_sms) == figures
+    assert (found.name, found.kind) == (name, "nvpmodel")
+    assert snapshot(agx_orin) == before
+    assert journals(agx_orin) == []
+
+
+@pytest.mark.parametrize("board", ["orin-nano-super", "xavier-nx", "tx2", "thor"])
+def test_every_mode_of_every_board_is_taken_back(tmp_path: Path, board: str) -> None:
+    root = create_board(board, tmp_path)
+    before = snapshot(root)
+    with hold_machine(root, settle_s=0) as hold:
+        for one in read_modes(root).modes:
+            found = hold.set(one.mode)
+            assert found.n_cpus == one.mode.n_cpus
+    assert snapshot(root) == before
+
+
+def test_a_running_board_is_set_and_taken_back(running_agx_orin: Path) -> None:
+    before = snapshot(running_agx_orin)
+    with hold_machine(running_agx_orin) as hold:
+        assert hold.set(board_mode(running_agx_orin, "MAXN")).n_cpus == 12
+        assert hold.set(board_mode(running_agx_orin, "15W")).gpu_hz == 408e6
+    assert snapshot(running_agx_orin) == before
+
+
+def test_cores_whose_clocks_vanish_with_them(running_agx_orin: Path) -> None:
+    """Their settings come to light when they go on, and are put back before they go off."""
+    set_fault(running_agx_orin, "cpufreq_gone", True)
+    with hold_machine(running_agx_orin) as hold:
+        hold.set(board_mode(running_agx_orin, "15W"))  # cores 4 to 7 go, and their folders
+        hold.set(board_mode(running_agx_orin, "MAXN"))
+    assert read(running_agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq") == "729600"
+    assert read(running_agx_orin, f"{CPU}/cpufreq/policy4/scaling_min_freq") == "729600"
+    assert read(running_agx_orin, f"{CPU}/cpu8/online") == "0"
+
+
+def test_an_error_in_the_body_restores_and_is_not_hidden(agx_orin: Path) -> None:
+    before = snapshot(agx_orin)
+    with pytest.raises(ZeroDivisionError), hold_machine(agx_orin, settle_s=0) as hold:
+        hold.set(board_mode(agx_orin, "15W"))
+        raise ZeroDivisionError
+    assert snapshot(agx_orin) == before
+
+
+def test_nothing_is_left_where_nothing_was_set(agx_orin: Path) -> None:
+    before = snapshot(agx_orin)
+    steps: list[Step] = []
+    with hold_machine(agx_orin, on_step=steps.append):
+        pass
+    assert [step.kind for step in steps] == ["journal", "journal"]
+    assert snapshot(agx_orin) == before
+
+
+def test_a_dry_run_touches_nothing_and_is_what_is_done(agx_orin: Path) -> None:
+    mode = board_mode(agx_orin, "50W")
+    before = snapshot(agx_orin)
+    planned = planned_steps(agx_orin, mode)
+    assert snapshot(agx_orin) == before
+    steps: list[Step] = []
+    with hold_machine(agx_orin, on_step=steps.append, settle_s=0) as hold:
+        del steps[:]
+        hold.set(mode)
+        assert sorted(map(str, steps)) == sorted(map(str, planned))
+
+
+def test_a_mode_that_needs_a_reboot(agx_orin: Path) -> None:
+    set_fault(agx_orin, "reboot_modes", [0])
+    before = snapshot(agx_orin)
+    line = r"power mode MAXN needs a reboot: .*Reboot required"
+    with pytest.raises(RebootRequired, match=line), hold_machine(agx_orin, settle_s=0) as hold:
+        hold.set(board_mode(agx_orin, "MAXN"))
+    assert snapshot(agx_orin) == before
+
+
+def test_a_mode_that_nvpmodel_refuses(agx_orin: Path) -> None:
+    set_fault(agx_orin, "nvpmodel_refuses", True)
+    before = snapshot(agx_orin)
+    line = "nvpmodel does not set power mode 15W"
+    with pytest.raises(DeviceError, match=line), hold_machine(agx_orin, settle_s=0) as hold:
+        hold.set(board_mode(agx_orin, "15W"))
+    assert snapshot(agx_orin) == before
+
+
+def test_a_mode_of_another_board_is_not_set_by_its_number(agx_orin: Path) -> None:
+    mode = msgspec.structs.replace(board_mode(agx_orin, "15W"), gpu_hz=918e6)
+    with pytest.raises(UsageError, match="means something else by power mode 15W"):
+        planned_steps(agx_orin, mode)
+
+
+def test_an_unknown_frequency_is_refused_before_anything_is_touched(agx_orin: Path) -> None:
+    steps: list[Step] = []
+    with hold_machine(agx_orin, on_step=steps.append) as hold:
+        del steps[:]
+        with pytest.raises(UsageError, match="500MHz is no frequency of gpu"):
+            hold.set(own_mode(agx_orin, gpu_hz=500e6))
+        assert steps == []
+
+
+def test_a_clock_that_something_sets_back(running_agx_orin: Path) -> None:
+    before = snapshot(running_agx_orin)
+    set_fault(running_agx_orin, "clock_slips", "gpu")
+    line = r"gpu held at 408MHz: .*: wanted 408000000, found [0-9]+; .*; available are 306000000,"
+    with pytest.raises(DeviceError, match=line), hold_machine(running_agx_orin) as hold:
+        hold.set(own_mode(running_agx_orin, gpu_hz=408e6))
+    assert snapshot(running_agx_orin) == before
+
+
+def test_a_frequency_that_the_kernel_rounds(running_agx_orin: Path) -> None:
+    before = snapshot(running_agx_orin)
+    set_fault(running_agx_orin, "kernel_rounds", True)
+    try:
+        with hold_machine(running_agx_orin) as hold:
+            with pytest.raises(DeviceError, match=r"wanted 408000000, found 306000000; .*availab"):
+                hold.set(own_mode(running_agx_orin, gpu_hz=408e6))
+            set_fault(running_agx_orin, "kernel_rounds", False)
+    finally:
+        assert snapshot(running_agx_orin) == before
+
+
+def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    switch = root / f"{CPU}/cpu7/online"
+    with pytest.raises(DeviceError) as caught, hold_machine(root, settle_s=0) as hold:
+        hold.set(own_mode(root, n_cpus=7, clusters=()))
+        switch.unlink()
+        switch.mkdir()  # nobody can write it now
+    assert "cpu7/online wanted 1, found unreadable" in str(caught.value)
+    assert "mansard restore" in str(caught.value)
+    assert [path.name for path in journals(root)] == ["mansard"]
+    switch.rmdir()
+    switch.write_text("0\n")
+    restored = restore(root)
+    assert restored is not None
+    assert restored.changes == (f"/{CPU}/cpu7/online 0 → 1",)
+    assert read(root, f"{CPU}/cpu7/online") == "1"
+    assert restore(root) is None
+
+
+def test_a_laptop_is_capped_and_taken_back(tmp_path: Path) -> None:
+    root = make_laptop(tmp_path)
+    before = snapshot(root)
+    mode = msgspec.structs.replace(own_mode(root), kind="cores", clusters=(), cpu_hz=2_000e6)
+    with hold_machine(root, settle_s=0) as hold:
+        assert hold.set(mode).cpu_hz == 2_000e6
+    assert snapshot(root) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_missing_right_is_found_before_anything_is_touched(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    path = root / f"{GPU}/max_freq"
+    path.chmod(0o444)
+    with hold_machine(root) as hold, pytest.raises(DeviceError, match="max_freq: cannot be writt"):
+        hold.set(own_mode(root, gpu_hz=408e6))
+
+
+def test_a_file_that_cannot_be_kept_is_not_written(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    (root / f"{GPU}/min_freq").write_bytes(b"\xff\xfe\n")  # nothing that could be put back
+    with hold_machine(root) as hold, pytest.raises(DeviceError, match="cannot be read and kept"):
+        hold.set(own_mode(root, gpu_hz=408e6))
+    assert read(root, f"{GPU}/max_freq") == "1300500000"
+
+
+def test_a_locked_memory_is_locked_again_afterwards(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    emc = "sys/kernel/debug/bpmp/debug/clk/emc"
+    write(root, f"{emc}/mrq_rate_locked", 1)
+    write(root, f"{emc}/rate", 665_600_000)
+    with hold_machine(root, settle_s=0) as hold:
+        assert hold.set(own_mode(root, memory_hz=2133e6)).memory_hz == 2133e6
+    assert (read(root, f"{emc}/mrq_rate_locked"), read(root, f"{emc}/rate")) == ("1", "665600000")

@@ -1,0 +1,101 @@
+"""The meter on tegrastats' lines, with a small tool that prints some in its place."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mansard.core.errors import DeviceError
+from mansard.device.meters.meter import find_meters
+from mansard.device.meters.sampler import Sampler
+from mansard.device.meters.tegrastats import TegrastatsMeter, open_tegrastats
+
+# VDD_IN goes up by 10 mW with each line; the parts stay.
+COUNTING = """
+import itertools, sys, time
+for n in itertools.count():
+    print(f"RAM 1/2MB CPU [1%@1] VDD_IN {5000 + 10 * n}/1 VDD_SOC 1000/1", flush=True)
+    time.sleep(0.005)
+"""
+
+
+def install(root: Path, script: str) -> Path:
+    tool = root / "usr/bin/tegrastats"
+    tool.parent.mkdir(parents=True, exist_ok=True)
+    tool.write_text(f"#!{sys.executable}\n{script}")
+    tool.chmod(0o755)
+    return root
+
+
+def make_jetson(root: Path) -> Path:
+    tree = root / "proc/device-tree/chosen"
+    tree.mkdir(parents=True)
+    (tree.parent / "model").write_text("NVIDIA Jetson Xavier NX")
+    (tree / "ids").write_text("3668-0000-200")
+    return root
+
+
+def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Path) -> None:
+    meters = find_meters(install(make_jetson(tmp_path), COUNTING))
+    assert [meter.name for meter in meters.found] == ["tegrastats"]
+    assert "INA3221" in meters.missing
+    assert meters.total is not None
+    assert meters.total.rails == ("VDD_IN",)
+    with Sampler(meters, period_s=0.005) as sampler:
+        start_s = time.monotonic()
+        while len({sample.power_w for sample in sampler.samples}) < 15:
+            time.sleep(0.005)
+        end_s = time.monotonic()
+    window = sampler.window(start_s, end_s, n_changed_min=5)
+    vdd_in, vdd_soc = window.rails
+    # VDD_IN rises from 5 W by 10 mW a line and is read for some lines; VDD_SOC is 1 W.
+    assert vdd_in.energy_j is not None
+    assert 5.0 <= vdd_in.energy_j / window.window_s < 10.0
+    assert vdd_in.step_w is not None
+    assert vdd_in.step_w * 100 == pytest.approx(round(vdd_in.step_w * 100))  # whole lines
+    # It stays the same while the lines of its sensor change.
+    assert vdd_soc.energy_j == pytest.approx(window.window_s)
+    assert window.total_j == vdd_in.energy_j
+
+
+def test_readings_between_two_lines_repeat_the_last(tmp_path: Path) -> None:
+    script = "import time\nprint('RAM 1/2MB CPU [1%@1] VDD_IN 5000/1', flush=True)\ntime.sleep(60)"
+    meter = TegrastatsMeter(install(tmp_path, script))
+    (first,), (second,) = meter.read(), meter.read()
+    assert (first.power_w, second.power_w) == (5.0, 5.0)
+    assert second.monotonic_s >= first.monotonic_s
+
+
+def test_a_tool_that_falls_silent_is_no_reading(tmp_path: Path) -> None:
+    script = "import time\nprint('RAM 1/2MB CPU [1%@1] VDD_IN 5000/1', flush=True)\ntime.sleep(60)"
+    now_s = [0.0]
+    meter = TegrastatsMeter(install(tmp_path, script), clock=lambda: now_s[0])
+    now_s[0] = 0.9  # the line may be a little old
+    assert meter.read()[0].power_w == 5.0
+    now_s[0] = 1.1
+    with pytest.raises(DeviceError, match="prints no lines: none came for a while"):
+        meter.read()
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("import sys\nsys.exit('Sensors: no permission')", "no permission"),
+        ("print('RAM 1/2MB CPU [1%@1] GR3D_FREQ 0%', flush=True)\ninput()", "no power rails"),
+        ("print('RAM 1/2MB CPU [1%@1] GR3D_FREQ 0%')", "no power rails"),
+        ("print('\\\\0\\\\xff' * 10000)", "ended by itself"),
+    ],
+)
+def test_a_tool_of_no_use_gives_its_reason(tmp_path: Path, script: str, reason: str) -> None:
+    meter, why = open_tegrastats(install(tmp_path, script))
+    assert meter is None
+    assert reason in why
+
+
+def test_without_the_tool_there_is_no_meter(tmp_path: Path) -> None:
+    meter, why = open_tegrastats(tmp_path)
+    assert meter is None
+    assert "no tegrastats" in why
