@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mansard.cli.app import app
 from mansard.cli.checks import run_checks
 from mansard.device.board_lock import board_lock
 from mansard.device.simulator import create_board, running, set_fault
@@ -45,8 +47,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Path:
-    return create_board("agx-orin", tmp_path)
+def board(tmp_path: Path) -> Iterator[Path]:
+    with running(create_board("agx-orin", tmp_path)) as root:
+        yield root
 
 
 def test_doctor_on_a_healthy_board_tells_all_of_it(board: Path) -> None:
@@ -65,10 +68,9 @@ def test_doctor_on_a_healthy_board_tells_all_of_it(board: Path) -> None:
 
 @pytest.mark.parametrize("name", ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"])
 def test_doctor_finds_no_fault_on_a_healthy_board(name: str, tmp_path: Path) -> None:
-    root = create_board(name, tmp_path)
-    assert [
-        check for check in run_checks(root) if check.fix and check.name not in OF_THE_HOST
-    ] == []
+    with running(create_board(name, tmp_path)) as root:
+        checks = run_checks(root)
+    assert [check for check in checks if check.fix and check.name not in OF_THE_HOST] == []
 
 
 def leave_a_journal(root: Path) -> None:
@@ -164,10 +166,10 @@ def test_doctor_tells_one_line_and_one_remedy(
     remedy: str,
     tmp_path: Path,
 ) -> None:
-    root = create_board(name, tmp_path)
-    break_it(root)
-    done = doctor("--board", str(root))
-    assert done.returncode == 0, done.stderr  # the CPU can be measured all the same
+    with running(create_board(name, tmp_path)) as root:
+        break_it(root)
+        done = CliRunner().invoke(app, ["doctor", "--board", str(root)])
+    assert done.exit_code == 0, done.output  # the CPU can be measured all the same
     ((told, fix),) = faults(done.stdout)
     assert told[9:].startswith(f"{check} ")
     assert line in told
@@ -184,16 +186,21 @@ def test_doctor_on_a_board_that_another_sweep_holds(board: Path) -> None:
 
 
 def test_doctor_on_a_board_that_throttles_and_wants_current(board: Path) -> None:
-    with running(board) as root:
-        set_fault(root, "over_current", 3)
-        set_fault(root, "throttle", True)
-        seen: dict[str, str] = {}
-        for _ in range(100):  # the daemon takes a moment
-            seen = {check.name: check.detail for check in run_checks(root) if check.fix}
-            if {"throttling", "over-current"} <= seen.keys():
-                break
-        assert "slows the board down now" in seen["throttling"]
-        assert "3 events since the board was started" in seen["over-current"]
+    set_fault(board, "over_current", 3)
+    set_fault(board, "throttle", True)
+    seen: dict[str, str] = {}
+    for _ in range(100):  # the daemon takes a moment
+        seen = {check.name: check.detail for check in run_checks(board) if check.fix}
+        if {"throttling", "over-current"} <= seen.keys():
+            break
+    assert "slows the board down now" in seen["throttling"]
+    assert "3 events since the board was started" in seen["over-current"]
+
+
+def test_doctor_on_a_board_that_is_switched_off(tmp_path: Path) -> None:
+    checks = {check.name: check for check in run_checks(create_board("agx-orin", tmp_path))}
+    assert checks["total power"].status == "warning"
+    assert "reads 0.000 W, which no machine takes" in checks["total power"].detail
 
 
 def test_doctor_as_json_holds_the_same_checks(board: Path) -> None:
@@ -229,7 +236,8 @@ JUNK = [b"\x1b[2J\x07junk\xff\0", b"9" * 100_000, b"", b"-1\n", b"nan nan nan\n"
 
 
 @pytest.mark.parametrize("junk", JUNK)
-def test_doctor_on_a_board_whose_files_hold_junk(board: Path, junk: bytes) -> None:
+def test_doctor_on_a_board_whose_files_hold_junk(tmp_path: Path, junk: bytes) -> None:
+    board = create_board("agx-orin", tmp_path)
     for path in sorted(board.rglob("*")):
         is_tool = path.is_relative_to(board / "usr") or path.is_relative_to(board / "run")
         if path.is_file() and not path.is_symlink() and not is_tool:

@@ -26,10 +26,14 @@ PREAMBLE = """
 import json, sys
 from mansard.core.errors import MansardError
 from mansard.device.card import read_card, read_card_limits
-from mansard.device.card_setting import *
+from mansard.device.acting import Actor
+from mansard.device.card_hold import restore_card, set_card
+from mansard.device.card_setting import card_writes, why_not_settable
 from mansard.device.choice import available_modes, choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from tests.device.grid_machines import machine
+
+actor = Actor(SYSTEM_ROOT)
 
 def choose(text):
     return choose_modes(text, SYSTEM_ROOT, machine(4, "gpu"))
@@ -88,10 +92,10 @@ found = read_card()
 (mode,) = choose("power=250W,gpu=1410MHz,memory=1593MHz")
 for write in card_writes(mode, found):
     show(str(write))
-back = set_card(mode, found)
+back = set_card(actor, mode, found)
 show([mode.name, mode.kind, mode.power_limit_w, mode.gpu_hz, mode.memory_hz])
 show([back.power_limit_w, back.gpu_hz, open({str(tmp_path / "state")!r}).read().strip()])
-show(restore_card(found))
+show(restore_card(actor, found)[1])
 """
     )
     assert shown == [
@@ -112,7 +116,7 @@ def test_what_a_mode_leaves_open_is_as_it_was_found(tmp_path: Path) -> None:
         """
 found = read_card()
 for mode in choose("power=250W,gpu=1410MHz;gpu=1980MHz;memory=3201MHz"):
-    set_card(mode, found)
+    set_card(actor, mode, found)
 """
     )
     assert card.settings == "650000 0 3201"
@@ -124,7 +128,7 @@ def test_a_journal_brings_the_card_back_in_another_process(tmp_path: Path) -> No
         """
 import msgspec
 found = read_card()
-set_card(choose("power=300W,gpu=345MHz")[0], found)
+set_card(actor, choose("power=300W,gpu=345MHz")[0], found)
 show(msgspec.json.encode(found).decode())
 """
     )
@@ -133,7 +137,8 @@ show(msgspec.json.encode(found).decode())
         f"""
 import msgspec
 from mansard.device.card import CardState
-assert restore_card(msgspec.json.decode({kept!r}, type=CardState)) == ()
+found = msgspec.json.decode({kept!r}, type=CardState)
+assert restore_card(actor, found)[1] == []
 """
     )
     assert card.settings == DEFAULT
@@ -216,9 +221,9 @@ def test_a_card_that_cannot_lock_memory_is_put_back_all_the_same(tmp_path: Path)
     shown = card.run(
         """
 found = read_card()
-set_card(choose("power=250W")[0], found)
-say(set_card, choose("memory=1593MHz")[0], found)
-show(restore_card(found))
+set_card(actor, choose("power=250W")[0], found)
+say(set_card, actor, choose("memory=1593MHz")[0], found)
+show(restore_card(actor, found)[1])
 """
     )
     assert shown[0][0] == "DeviceError"
@@ -229,7 +234,7 @@ show(restore_card(found))
 
 def test_a_limit_that_does_not_stick_is_noticed(tmp_path: Path) -> None:
     shown = Card(tmp_path, "STUBBORN").run(
-        'found = read_card()\nsay(set_card, choose("power=250W")[0], found)'
+        'found = read_card()\nsay(set_card, actor, choose("power=250W")[0], found)'
     )
     assert shown == [
         [
@@ -246,8 +251,8 @@ def test_a_limit_that_cannot_be_put_back_is_told(tmp_path: Path) -> None:
     shown = card.run(
         """
 found = read_card()
-set_card(choose("power=300W")[0], found)
-show(restore_card(found))
+set_card(actor, choose("power=300W")[0], found)
+show(restore_card(actor, found)[1])
 """
     )
     assert shown == [["GPU 0: its power limit is 300000 mW"]]

@@ -258,7 +258,8 @@ def test_samples_out_of_order_are_an_error() -> None:
         only_rail([power(0, 1), power(0.6, 1), power(0.4, 1), power(0.5, 1), power(1, 1)], 0, 1)
 
 
-powers_w = st.lists(st.floats(10, 90), min_size=3, max_size=20)
+# Within a factor of eight, so that none is taken for a jump.
+powers_w = st.lists(st.floats(15, 90), min_size=3, max_size=20)
 
 
 def at_seconds(values: list[float]) -> list[PowerSample]:
@@ -335,3 +336,32 @@ def test_a_window_of_a_long_list_is_found_without_reading_it_all() -> None:
     # 17 looks.
     assert samples.n_looks < 200
     assert rail.n_samples == 51
+
+
+def test_a_whole_that_stands_still_while_its_part_moves_is_stuck() -> None:
+    # VDD_IN stays at 6 W while VDD_SOC, inside it and on the same chip, goes from 1 W to 3 W.
+    samples = [
+        sample
+        for i in range(41)
+        for sample in (power(i / 10, 6.0), power(i / 10, 1.0 + i % 2 * 0.04 + i // 20, "VDD_SOC"))
+    ]
+    facts = RailFacts(
+        period_s=0.1,
+        total=Total(("VDD_IN",), "VDD_IN", "module", ("VDD_SOC",)),
+        steps_w={"VDD_IN": 0.04, "VDD_SOC": 0.04},
+        sensors={"VDD_IN": "1-0040", "VDD_SOC": "1-0040"},
+    )
+    window = window_energy(samples, 0, 4, facts)
+    # From 1.00 W to 3.00 W
+    assert window.unknown["total_j"] == (
+        "VDD_IN: the sensor is stuck: it stayed the same while VDD_SOC moved by 2 W"
+    )
+    # By two steps it may: rounding hides half a step of each.
+    calm = window_energy(samples, 0, 1.5, facts, n_changed_min=10)
+    assert calm.total_j == pytest.approx(9.0)
+
+
+def test_a_slipped_decimal_among_wavering_readings_is_a_jump() -> None:
+    # Ten times 5.0 W is 9.8 times the 5.1 W beside it.
+    rail = only_rail([power(i, w) for i, w in enumerate([5.1, 5.0, 50.0, 5.1, 5.0])], 0, 4)
+    assert rail.energy_j is None

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.device.choice import available_modes, choose_modes
+from mansard.device.hold import planned_steps
+from mansard.device.simulator import create_board
 from tests.device.grid_machines import machine
 
+BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 ORIN = machine(2, "jetson")  # as a process that is kept to two CPUs sees it
 
 
@@ -141,3 +144,19 @@ def test_a_board_without_its_configuration_can_still_be_clocked(agx_orin: Path) 
     assert names("gpu=408MHz,emc=2133MHz,cores=4", agx_orin) == [
         "gpu408MHz_emc2133MHz_cpu1728MHz_4c"
     ]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_board_can_do_what_a_grid_of_its_clocks_asks_for(name: str, tmp_path: Path) -> None:
+    root = create_board(name, tmp_path)
+    path = tmp_path / "grid.toml"
+    path.write_text('gpu = "all"\nemc = "all"\ncpu = "all"\ncores = "all"\n')
+    modes = choose_modes(str(path), root, ORIN, pick=6)
+    assert len(modes) == 6
+    assert {mode.name: mode for mode in modes} == {
+        mode.name: choose_modes(mode.name, root, ORIN)[0] for mode in modes
+    }
+    n_cpus = len({cpu for mode in modes for cluster in mode.clusters for cpu in cluster.cpus})
+    assert max(mode.n_cpus for mode in modes) == n_cpus
+    for mode in modes:
+        assert planned_steps(root, mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -93,9 +94,15 @@ def test_cores_whose_clocks_vanish_with_them(running_agx_orin: Path) -> None:
 
 def test_an_error_in_the_body_restores_and_is_not_hidden(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
-    with pytest.raises(ZeroDivisionError), hold_machine(agx_orin, settle_s=0) as hold:
-        hold.set(board_mode(agx_orin, "15W"))
-        raise ZeroDivisionError
+    mode = board_mode(agx_orin, "15W")
+
+    def work() -> None:
+        with hold_machine(agx_orin, settle_s=0) as hold:
+            hold.set(mode)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
     assert snapshot(agx_orin) == before
 
 
@@ -165,22 +172,39 @@ def test_a_clock_that_something_sets_back(running_agx_orin: Path) -> None:
 def test_a_frequency_that_the_kernel_rounds(running_agx_orin: Path) -> None:
     before = snapshot(running_agx_orin)
     set_fault(running_agx_orin, "kernel_rounds", True)
-    try:
-        with hold_machine(running_agx_orin) as hold:
-            with pytest.raises(DeviceError, match=r"wanted 408000000, found 306000000; .*availab"):
-                hold.set(own_mode(running_agx_orin, gpu_hz=408e6))
-            set_fault(running_agx_orin, "kernel_rounds", False)
-    finally:
-        assert snapshot(running_agx_orin) == before
+    line = r"wanted 1728000, found 1651200; the kernel made it that; available are 729600, 806400,"
+    with hold_machine(running_agx_orin) as hold:
+        with pytest.raises(DeviceError, match=line):
+            hold.set(own_mode(running_agx_orin, gpu_hz=408e6))
+        set_fault(running_agx_orin, "kernel_rounds", False)
+        time.sleep(1)  # until the board's kernel has noticed
+    assert snapshot(running_agx_orin) == before
+
+
+def test_nothing_of_one_mode_is_left_in_the_next(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    present = read_mode(root)
+    low = own_mode(root, memory_hz=2133e6, gpu_hz=408e6)
+    alone = {"memory_hz": "left alone", "gpu_hz": "left alone", **present.unknown}
+    free = own_mode(root, memory_hz=None, gpu_hz=None, unknown=alone)
+    with hold_machine(root, settle_s=0) as hold:
+        hold.set(low)
+        found = hold.set(free)
+    assert (found.memory_hz, found.gpu_hz) == (3199e6, 1300.5e6)
 
 
 def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
     root = make_orin(tmp_path)
     switch = root / f"{CPU}/cpu7/online"
-    with pytest.raises(DeviceError) as caught, hold_machine(root, settle_s=0) as hold:
-        hold.set(own_mode(root, n_cpus=7, clusters=()))
-        switch.unlink()
-        switch.mkdir()  # nobody can write it now
+
+    def work() -> None:
+        with hold_machine(root, settle_s=0) as hold:
+            hold.set(own_mode(root, n_cpus=7, clusters=()))
+            switch.unlink()
+            switch.mkdir()  # nobody can write it now
+
+    with pytest.raises(DeviceError) as caught:
+        work()
     assert "cpu7/online wanted 1, found unreadable" in str(caught.value)
     assert "mansard restore" in str(caught.value)
     assert [path.name for path in journals(root)] == ["mansard"]

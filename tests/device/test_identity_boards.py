@@ -123,6 +123,16 @@ def test_a_simulated_board_says_so(tmp_path: Path) -> None:
     assert identify(tmp_path, (0,)).is_simulated
 
 
+def test_a_container_that_hides_the_device_tree_still_runs_on_a_jetson(tmp_path: Path) -> None:
+    write(tmp_path, "sys/devices/soc0/machine", "NVIDIA Jetson AGX Orin Developer Kit\n")
+    write(tmp_path, "sys/devices/soc0/family", "tegra234\n")
+    machine = identify(tmp_path, (0,))
+    assert (machine.kind, machine.name) == ("jetson", "NVIDIA Jetson AGX Orin Developer Kit")
+    assert machine.board is not None
+    assert (machine.board.soc, machine.board.module) == ("tegra234", None)
+    assert machine.board.unknown["module"] == "the device tree names no module that we know"
+
+
 @pytest.mark.parametrize("folder", ["sys/devices/gpu.0", "sys/devices/platform/gpu.0"])
 def test_the_gating_mask_of_the_moment(tmp_path: Path, folder: str) -> None:
     assert read_gating_mask(tmp_path) is None
@@ -136,4 +146,4 @@ def test_a_plain_machine_is_no_jetson(tmp_path: Path) -> None:
     write(tmp_path, f"{TREE}/compatible", "raspberrypi,5-model-b\0brcm,bcm2712\0")
     machine = identify(tmp_path, (0,))
     assert (machine.kind, machine.name) == ("cpu", "Raspberry Pi 5 Model B")
-    assert machine.unknown["board"] == "the device tree is not that of a Jetson"
+    assert machine.unknown["board"] == "the machine does not call itself a Jetson"

@@ -20,6 +20,8 @@ FILES = [
     f"{TREE}/chosen/nvidia,sku",
     f"{TREE}/nvidia,dtsfilename",
     "etc/nv_tegra_release",
+    "sys/devices/soc0/machine",
+    "sys/devices/soc0/family",
     "etc/os-release",
     "etc/machine-id",
     "proc/cpuinfo",

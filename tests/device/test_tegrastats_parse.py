@@ -175,7 +175,9 @@ def test_what_is_no_line_of_tegrastats(text: str) -> None:
 def test_numbers_too_long_to_be_true_are_kept_as_text() -> None:
     text = f"RAM 1/2MB VDD_IN {'9' * 40}mW/1mW tj@{'9' * 400}C CPU [1%@{'9' * 30}]"
     sample = parse_line(text)
-    assert sample.rails == sample.temperatures == sample.cpus == ()
+    assert not sample.rails
+    assert not sample.temperatures
+    assert not sample.cpus
     assert render(sample) == text
 
 

@@ -41,6 +41,7 @@ class Ceiling(Record, frozen=True, kw_only=True):
 
 
 def find_peaks(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
+    """The compute ceiling of each precision that was run, narrow ones first."""
     chains = [rate for rate in rates if rate.family == "fma"]
     precisions = sorted({rate.precision for rate in chains}, key=lambda name: (len(name), name))
     return tuple(_peak(name, [r for r in chains if r.precision == name]) for name in precisions)
@@ -55,6 +56,7 @@ def _peak(precision: str, chains: Sequence[TrialRate]) -> Ceiling:
 
 
 def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
+    """The bandwidth of one kernel from one memory level, from its sweep over working sets."""
     starts = [level.low_bytes]
     if level.name == DRAM:
         # memory_levels puts DRAM's lower end at DRAM_MARGIN times the last capacity.

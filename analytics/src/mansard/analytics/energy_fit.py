@@ -175,7 +175,6 @@ def _missing(points: Sequence[EnergyPoint]) -> tuple[str, ...]:
         return (*found, "no point under load")
     work = np.array([sum(point.work_flop.values()) for point in loaded])
     traffic = np.array([sum(point.traffic_bytes.values()) for point in loaded])
-    times_s = np.array([point.window_s for point in loaded])
     if not work.any():
         found.append("no point computes")
     elif not traffic.any():
@@ -185,8 +184,21 @@ def _missing(points: Sequence[EnergyPoint]) -> tuple[str, ...]:
             intensities = work / traffic
         if intensities.max() <= _SAME_INTENSITY * intensities.min():
             found.append("one intensity only")
-    for amounts, unit in ((work, "arithmetic"), (traffic, "memory")):
-        rates = amounts / times_s
-        if amounts.any() and (rates >= _NEAR * rates.max()).all():
+    times_s = np.array([point.window_s for point in loaded])
+    for kinds, unit in (
+        ([point.work_flop for point in loaded], "arithmetic"),
+        ([point.traffic_bytes for point in loaded], "memory"),
+    ):
+        if (_shares(kinds, times_s) >= _NEAR).all():
             found.append(f"all points are bound by {unit}")
     return tuple(found)
+
+
+def _shares(amounts: Sequence[dict[str, float]], times_s: Array) -> Array:
+    """How near each point comes to the best rate of its kinds; they share its time."""
+    shares = np.zeros(len(times_s))
+    for name in sorted({name for kinds in amounts for name in kinds}):
+        rates = np.array([kinds.get(name, 0.0) for kinds in amounts]) / times_s
+        if rates.any():
+            shares += rates / rates.max()
+    return shares

@@ -85,7 +85,7 @@ def _check_rights(clocks: Clocks) -> Check:
     if not held:
         return ok("rights", "every clock may be set")
     why, _, fix = held[0].why_not.partition("; ")
-    more = f"; so are the clocks of {len(held) - 1} others" if len(held) > 1 else ""
+    more = f"; {len(held) - 1} other clocks cannot be set either" if len(held) > 1 else ""
     return missing(
         "rights",
         f"{why}{more}",

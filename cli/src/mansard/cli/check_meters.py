@@ -85,6 +85,12 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
             now.reason,
             "compare with a meter at the input; the total of this board is refused",
         )
+    if now.power_w is not None and now.power_w <= 0:
+        return warning(
+            "total power",
+            f"{' + '.join(total.rails)} reads {now.power_w:.3f} W, which no machine takes",
+            "start the board (a simulated one: 'mansard demo'), or look at the sensors with 'cat'",
+        )
     return ok("total power", f"{total.rule}; {total.boundary}")
 
 

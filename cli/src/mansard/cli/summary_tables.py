@@ -30,13 +30,16 @@ def _plain(row: tuple[str, ...]) -> tuple[str, ...]:
 
 def _ceilings(summary: Summary, run_ids: Collection[str] | None) -> Table:
     rows: list[tuple[str, ...]] = []
+    sources: dict[str, None] = {}
     for mode in summary.modes:
         if run_ids is not None and mode.run_id not in run_ids:
             continue
+        sources[mode.source] = None
         for ceiling in (*mode.peaks, *mode.bandwidths):
             kernel = ceiling.kernel or "–"
             rows.append((mode.label, ceiling.subject, kernel, _ceiling(ceiling), _remark(ceiling)))
-    return ("Ceilings (measured)", ("mode", "ceiling", "kernel", "value", "remark"), rows)
+    title = f"Ceilings ({' and '.join(sources) or 'none'})"
+    return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
 
 
 def _ceiling(ceiling: Ceiling) -> str:

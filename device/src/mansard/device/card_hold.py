@@ -22,7 +22,7 @@ def planned_card_steps(mode: PowerMode) -> tuple[Step, ...]:
     return tuple(_step(write, found) for write in card_writes(mode, found))
 
 
-def set_card_mode(actor: Actor, mode: PowerMode, found: CardState) -> PowerMode:
+def set_card(actor: Actor, mode: PowerMode, found: CardState) -> PowerMode:
     """Bring the card to ``mode``, ``found`` being in the journal; returns what it is in.
 
     Raises DeviceError for what is refused or does not stay.
@@ -32,7 +32,7 @@ def set_card_mode(actor: Actor, mode: PowerMode, found: CardState) -> PowerMode:
     return read_back(mode, found)
 
 
-def bring_card_back(actor: Actor, found: CardState) -> tuple[list[str], list[str]]:
+def restore_card(actor: Actor, found: CardState) -> tuple[list[str], list[str]]:
     """Put the card back to how it was found: what was done, and what is still otherwise."""
     done, left = [], []
     for write in restoring_writes(found):

@@ -94,13 +94,6 @@ def write_card(write: CardWrite, state: CardState) -> None:
         ) from error
 
 
-def set_card(mode: PowerMode, found: CardState) -> PowerMode:
-    """Bring the card to ``mode``; returns what can be read back of it. Raises DeviceError."""
-    for write in card_writes(mode, found):
-        write_card(write, found)
-    return read_back(mode, found)
-
-
 def read_back(mode: PowerMode, found: CardState) -> PowerMode:
     """The mode as the card tells it; raises DeviceError where that is not what was wanted."""
     now = read_card(found.index)
@@ -116,17 +109,6 @@ def read_back(mode: PowerMode, found: CardState) -> PowerMode:
     return msgspec.structs.replace(
         mode, power_limit_w=limit_w, gpu_hz=None, memory_hz=None, unknown=unknown
     )
-
-
-def restore_card(found: CardState) -> tuple[str, ...]:
-    """Put the card back and read it; returns what is still not as it was found, in words."""
-    left = []
-    for write in restoring_writes(found):
-        try:
-            write_card(write, found)
-        except DeviceError as error:
-            left.append(str(error))
-    return (*left, *differences(found))
 
 
 def differences(found: CardState) -> tuple[str, ...]:

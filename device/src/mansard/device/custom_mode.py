@@ -6,7 +6,7 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.frequency import Frequency, format_frequency, nearest_first
-from mansard.core.power_mode import Settings, core_count_mode, custom_name
+from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.choices import Choices, Cluster
 from mansard.device.mode_text import parse_settings
@@ -30,7 +30,7 @@ def resolve(settings: Settings, choices: Choices) -> Point:
         choices.check_cores(settings.n_cpus)
     found = {
         f"{key}_hz": choices.find(key, wanted)
-        for key in ("gpu", "emc", "cpu", "dla")
+        for key in CLOCKS
         if (wanted := getattr(settings, key)) is not None
     }
     point = Point(n_cpus=settings.n_cpus, **found)
@@ -63,38 +63,36 @@ def custom_mode(point: Point, choices: Choices) -> PowerMode:
     n_cpus = point.n_cpus if point.n_cpus is not None else present.n_cpus
     if point == Point(n_cpus=point.n_cpus) and present.kind == "cores":
         return core_count_mode(n_cpus)  # a plain machine whose clocks are left alone
-    clusters, cpu_hz = present.clusters, present.cpu_hz
-    if point.cpu_hz is not None or point.n_cpus is not None:
-        clusters = tuple(
-            _capped(cluster, cpus, point, present) for cluster, cpus in choices.on(point.n_cpus)
-        )
-        cpu_hz = max((c.max_hz for c in clusters if c.max_hz is not None), default=None)
-    clocks = {
-        "cpu_hz": cpu_hz,
-        "gpu_hz": point.gpu_hz if point.gpu_hz is not None else present.gpu_hz,
-        "memory_hz": point.emc_hz if point.emc_hz is not None else present.memory_hz,
-        "dla_hz": point.dla_hz if point.dla_hz is not None else present.dla_hz,
-    }
-    unknown = {name: why for name, why in present.unknown.items() if clocks.get(name) is None}
-    for name in (name for name, hz in clocks.items() if hz is None):
-        unknown.setdefault(name, _UNCAPPED)
-    name = custom_name(
-        n_cpus,
-        gpu_hz=clocks["gpu_hz"],
-        emc_hz=clocks["memory_hz"],
-        cpu_hz=cpu_hz,
-        dla_hz=point.dla_hz,  # only where it was asked for: few modes differ in it
-    )
+    clusters, cpu_hz = _cpu(point, choices)
+    gpu_hz = point.gpu_hz if point.gpu_hz is not None else present.gpu_hz
+    emc_hz = point.emc_hz if point.emc_hz is not None else present.memory_hz
+    dla_hz = point.dla_hz if point.dla_hz is not None else present.dla_hz
+    clocks = {"cpu_hz": cpu_hz, "gpu_hz": gpu_hz, "memory_hz": emc_hz, "dla_hz": dla_hz}
+    missing = [name for name, hz in clocks.items() if hz is None]
+    others = {name: why for name, why in present.unknown.items() if name not in clocks}
     return msgspec.structs.replace(
         present,
-        name=name,
+        # The DLA's clock stands in the name only where it was asked for: few modes differ in it.
+        name=custom_name(n_cpus, gpu_hz=gpu_hz, emc_hz=emc_hz, cpu_hz=cpu_hz, dla_hz=point.dla_hz),
         # On a plain machine cores are used or not, never switched off, and clocks only capped.
         kind="cores" if present.kind == "cores" else "clocks",
         n_cpus=n_cpus,
         clusters=clusters,
-        unknown=unknown,
+        unknown={**others, **{name: present.unknown.get(name, _UNCAPPED) for name in missing}},
         **clocks,
     )
+
+
+def _cpu(point: Point, choices: Choices) -> tuple[tuple[CpuCluster, ...], float | None]:
+    """The clusters that are on with their caps, and the cap of the fastest in Hz."""
+    present = choices.present
+    if point.cpu_hz is None and point.n_cpus is None:
+        return present.clusters, present.cpu_hz
+    clusters = tuple(
+        _capped(cluster, cpus, point, present) for cluster, cpus in choices.on(point.n_cpus)
+    )
+    caps = [cluster.max_hz for cluster in clusters if cluster.max_hz is not None]
+    return clusters, max(caps, default=None)
 
 
 def _capped(

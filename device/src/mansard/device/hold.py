@@ -19,6 +19,7 @@ from mansard.device.acting import Actor, OnStep, Step, nvpmodel_step, quietly
 from mansard.device.board_lock import board_lock
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.settings import read_setting
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
 from mansard.device.clocks.verify import check_caps, check_writes
 from mansard.device.interrupts import Interrupts
@@ -31,7 +32,8 @@ from mansard.device.journal_store import (
     write_journal,
 )
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
-from mansard.device.restoring import Restored, bring_back
+from mansard.device.restore_order import in_order
+from mansard.device.restoring import Restored, bring_back, restore_mode
 from mansard.device.system import SYSTEM_ROOT, below
 
 _ROUNDING_S = 0.02
@@ -98,7 +100,8 @@ class Hold:
         self._actor = Actor(root, on_step, self._interrupts.shield)
         self._stack = contextlib.ExitStack()
         self._journal: Journal | None = None
-        self._path: Path | None = None
+        self._written: set[str] = set()  # clocks that the present mode holds
+        self._is_mode_changed = False
         self.restored: Restored | None = None  # what an earlier run had left
 
     def __enter__(self) -> Hold:
@@ -138,7 +141,8 @@ class Hold:
         """
         clocks = find_clocks(self._root)
         _check_permissions(self._root, lock_steps(self._root, mode, clocks))
-        on, off = core_steps(mode, clocks)
+        self._release(mode)
+        on, off = core_steps(mode, find_clocks(self._root))
         self._write(on)
         self._look_again()
         is_set = mode.kind == "nvpmodel"
@@ -148,17 +152,32 @@ class Hold:
         writes = (*on, *clock_steps(self._root, mode, clocks, is_set=is_set), *off)
         self._write(writes[len(on) :])
         time.sleep(min(_ROUNDING_S, self._settle_s))
-        check_writes(self._root, writes, clocks, "the kernel made something else of it")
+        check_writes(self._root, writes, clocks, is_settled=False)
         time.sleep(self._settle_s)
-        check_writes(self._root, writes, clocks, "it was set, and something has set it back")
+        check_writes(self._root, writes, clocks, is_settled=True)
         found = read_mode(self._root, mode)
         if is_set:
             check_caps(mode, found, clocks)
         return found
 
+    def _release(self, mode: PowerMode) -> None:
+        """Undo the locks of the mode before, so that none of it is left in the next one."""
+        journal = self._journal
+        if journal is None or not self._written:
+            return
+        if mode.kind == "clocks" and self._is_mode_changed and journal.nvpmodel is not None:
+            restore_mode(self._actor, journal.nvpmodel, [], is_forced=False)
+        locked = [file for file in journal.files if file.path in self._written]
+        for file in in_order(self._root, locked):
+            if read_setting(self._root, file.path) not in {None, file.content}:
+                self._actor.write(file.path, file.content, "as it was found, before the next mode")
+        self._written.clear()
+
     def _write(self, writes: tuple[Write, ...]) -> None:
         for write in writes:
             self._require_journalled(write.path)
+            if not write.path.endswith("/online"):
+                self._written.add(write.path)
             self._actor.write(write.path, write.value + "\n", write.why)
 
     def _require_journalled(self, path: str) -> None:
@@ -182,11 +201,12 @@ class Hold:
         why = f"{len(journal.files)} settings as they were found"
         self._actor.announce(Step("journal", "journal", "", why))
         with self._interrupts.shield():
-            self._path = write_journal(self._root, journal)
+            write_journal(self._root, journal)
             self._journal = journal
 
     def _set_nvpmodel(self, mode: PowerMode) -> None:
         found = _find_mode(self._root, mode)
+        self._is_mode_changed = True
         outcome = self._actor.set_nvpmodel(found.id, mode.name, "set")
         if outcome.kind == "reboot":
             raise RebootRequired(

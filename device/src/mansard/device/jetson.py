@@ -6,6 +6,10 @@ copied from the module's EEPROM by the boot loader (``3701-0005-500 3737-0000-â€
 ``chosen/nvidia,sku`` as well (``699-13701-0005-500``); ``compatible`` and
 ``nvidia,dtsfilename`` tell which device tree was chosen, and that can be shared by
 modules.
+
+Containers hide the device tree (Docker masks /sys/firmware). There /sys/devices/soc0 still
+tells the board's name and, on NVIDIA's older kernels, its chip; the module stays unknown.
+Source: Documentation/ABI/testing/sysfs-devices-soc of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from mansard.core.text import printable
 from mansard.device.system import read_text
 
 TREE = "proc/device-tree"
+_SOC_DEVICE = "sys/devices/soc0"
 _RELEASE_FILE = "etc/nv_tegra_release"
 _SHOWN_CHARACTERS = 200  # no model's name is longer
 _READ_CHARACTERS = 1 << 16  # more than any of these files holds on a board
@@ -39,21 +44,21 @@ _GATING_MASKS = (
 
 
 def read_model(root: Path) -> str | None:
-    """The board's name for people, safe to show; None on a machine without a device tree."""
-    model = _tree_text(root, "model")
+    """The board's name for people, safe to show; None on a machine that has none."""
+    model = _model(root)
     return printable(model, _SHOWN_CHARACTERS) if model else None
 
 
 def is_jetson(root: Path) -> bool:
-    """Whether the device tree is that of a Jetson."""
-    return bool(_JETSON.search(f"{_tree_text(root, 'model')} {_tree_text(root, 'compatible')}"))
+    """Whether the machine calls itself a Jetson."""
+    return bool(_JETSON.search(f"{_model(root)} {_tree_text(root, 'compatible')}"))
 
 
 def read_board(root: Path) -> Board:
     """The Jetson under ``root``; what it does not say stays unknown, with the reason."""
     part_number = _part_number(root)
     module = MODULES.get(part_number or "")
-    soc = _SOC.search(f"{_tree_text(root, 'compatible')} {_tree_text(root, 'nvidia,dtsfilename')}")
+    soc = _SOC.search(" ".join(_chip_texts(root)))
     l4t = _l4t(root)
     jetpack = jetpack_of(l4t) if l4t else None
     reasons = {
@@ -120,11 +125,25 @@ def _parts(text: str) -> Iterator[str]:
             yield f"p{number}-{sku}"
 
 
+def _model(root: Path) -> str:
+    return _tree_text(root, "model") or _text(root / _SOC_DEVICE / "machine")
+
+
+def _chip_texts(root: Path) -> Iterator[str]:
+    yield _tree_text(root, "compatible")
+    yield _tree_text(root, "nvidia,dtsfilename")
+    yield _text(root / _SOC_DEVICE / "family")
+
+
 def _tree_text(root: Path, name: str) -> str:
     # Lists in the device tree are separated by NUL.
-    return (read_text(root / TREE / name) or "")[:_READ_CHARACTERS].replace("\0", " ")
+    return _text(root / TREE / name).replace("\0", " ")
+
+
+def _text(path: Path) -> str:
+    return (read_text(path) or "")[:_READ_CHARACTERS]
 
 
 def _l4t(root: Path) -> str | None:
-    match = _RELEASE.search((read_text(root / _RELEASE_FILE) or "")[:_READ_CHARACTERS])
+    match = _RELEASE.search(_text(root / _RELEASE_FILE))
     return f"{match[1]}.{match[2]}" if match else None

@@ -51,14 +51,14 @@ def bring_back(actor: Actor, journal: Journal) -> Restored:
     changes: list[str] = []
     boot_id = read_boot_id(root)
     is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
-    left = _restore_mode(actor, journal.nvpmodel, changes, is_forced=False)
+    left = restore_mode(actor, journal.nvpmodel, changes, is_forced=False)
     if not is_after_reboot:
         ours, foreign = _sort_out(root, journal.files)
         _restore_files(actor, journal, ours, changes)
         wrong = _wrong(root, journal, ours)
         if wrong and journal.nvpmodel is not None:
             # A tool that was killed half way can leave what it alone is able to set.
-            left = _restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
+            left = restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
             _restore_files(actor, journal, ours, changes)
             wrong = _wrong(root, journal, ours)
         left += [_difference(root, file) for file in wrong]
@@ -87,7 +87,7 @@ def _found(root: Path, file: FileFound) -> str:
     return "unreadable" if found is None else found.strip() or "nothing"
 
 
-def _restore_mode(
+def restore_mode(
     actor: Actor, mode: ModeFound | None, changes: list[str], *, is_forced: bool
 ) -> list[str]:
     """Set the mode that was found where the board is in another; what is wrong afterwards."""

@@ -86,6 +86,8 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
 
     def top_hz(self, root: Path) -> float | None:
         """The highest rate the memory can have under its present cap."""
+        if self.domain.max_path is not None:
+            return self.domain.read_hz(root, self.domain.max_path)
         tops = [
             self.lock and self.domain.read_hz(root, self.lock.ceiling),
             self.domain.available_hz[-1] if self.domain.available_hz else None,

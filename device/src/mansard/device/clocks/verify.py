@@ -21,8 +21,12 @@ _SLACK = 1e-4  # a rate that the boot processor computes is not round
 _MEDDLERS = ("nvfancontrol", "nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
 
 
-def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, what: str) -> None:
-    """Read every setting back; raises DeviceError that says wanted, found and available."""
+def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
+    """Read every setting back; raises DeviceError that says wanted, found and available.
+
+    ``is_settled``: it was right at once, so that another value now is somebody else's doing.
+    """
+    what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
     last = {write.path: write for write in writes}
     for write in last.values():
         found = (read_setting(root, write.path) or "").strip()

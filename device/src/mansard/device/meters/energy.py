@@ -16,27 +16,15 @@ from math import ceil
 import msgspec
 
 from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
-from mansard.device.meters.faults import find_fault
+from mansard.device.meters.integrals import difference, trapezoid
 from mansard.device.meters.meter import RailFacts
+from mansard.device.meters.reading import Reading, read_rail
 from mansard.device.meters.series import around
-from mansard.device.meters.totals import total_power
+from mansard.device.meters.totals import Total, total_power
 
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
-GAP_PERIODS = 3  # a longer pause between two samples is a gap
+_STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
 _PAUSE_SHARE = 0.1  # of a window may lie in gaps; beyond, a trapezoid would be invention
-
-
-class _Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What the samples of one rail say about the window, whether or not it is believed."""
-
-    energy_j: float
-    n_samples: int
-    changed_s: tuple[float, ...]  # when a sample differed from the one before
-    gaps_s: tuple[float, ...]
-    is_counter: bool
-    step_w: float | None
-    why_no_step: str
-    fault: str | None
 
 
 def window_energy(
@@ -57,12 +45,13 @@ def window_energy(
     """
     window_s = end_s - start_s
     readings = {
-        rail: _read_rail(rail, found, start_s, end_s, facts)
+        rail: read_rail(rail, found, start_s, end_s, facts)
         for rail, found in around(samples, start_s, end_s).items()
     }
     changes = _sensor_changes(readings, facts)
     why = {
         rail: reading.fault
+        or _stuck(rail, readings, facts.total)
         or _paused(reading, window_s)
         or _too_few(reading, changes[rail], n_changed_min, window_s, facts.period_s)
         for rail, reading in readings.items()
@@ -99,58 +88,12 @@ def compare_counter(
     powers = [(s.monotonic_s, s.power_w) for s in found if s.power_w is not None]
     if not found or len(counted) < len(found) or len(powers) < len(found):
         return None
-    return CounterCheck(_difference(counted, start_s, end_s), _trapezoid(powers, start_s, end_s))
+    return CounterCheck(difference(counted, start_s, end_s), trapezoid(powers, start_s, end_s))
 
 
-def _read_rail(
-    rail: str, samples: list[PowerSample], start_s: float, end_s: float, facts: RailFacts
-) -> _Reading:
-    counted = all(sample.energy_j is not None for sample in samples)
-    points = [
-        (sample.monotonic_s, (sample.energy_j if counted else sample.power_w) or 0.0)
-        for sample in samples
-    ]
-    changes = [
-        (after_s, abs(after - before))
-        for (_, before), (after_s, after) in pairwise(points)
-        if after != before and start_s < after_s <= end_s
-    ]
-    gap_s = GAP_PERIODS * facts.period_s
-    pauses = [
-        min(after_s, end_s) - max(before_s, start_s)
-        for (before_s, _), (after_s, _) in pairwise(points)
-        if after_s - before_s > gap_s * (1 + 1e-9)
-    ]
-    step_w, why_no_step = _step(facts.steps_w.get(rail), counted, changes)
-    is_total = facts.total is not None and facts.total.rails == (rail,)
-    return _Reading(
-        energy_j=_difference(points, start_s, end_s)
-        if counted
-        else _trapezoid(points, start_s, end_s),
-        n_samples=sum(start_s <= time_s <= end_s for time_s, _ in points),
-        changed_s=tuple(time_s for time_s, _ in changes),
-        gaps_s=tuple(pause_s for pause_s in pauses if pause_s > 0),
-        is_counter=counted,
-        step_w=step_w,
-        why_no_step=why_no_step,
-        fault=find_fault(samples, step_w, is_total=is_total),
-    )
-
-
-def _step(
-    known_w: float | None, counted: bool, changes: list[tuple[float, float]]
-) -> tuple[float | None, str]:
-    """The step the meter knows, else the smallest change seen."""
-    if counted:
-        return None, "the meter counts energy, which has no step of power"
-    if known_w is None and not changes:
-        return None, "the meter does not say, and no reading changed"
-    return known_w if known_w is not None else min(change for _, change in changes), ""
-
-
-def _sensor_changes(readings: dict[str, _Reading], facts: RailFacts) -> dict[str, int]:
+def _sensor_changes(readings: dict[str, Reading], facts: RailFacts) -> dict[str, int]:
     """For each rail how many of its chip's readings brought a change on any of its rails."""
-    chips: dict[str, list[_Reading]] = {}
+    chips: dict[str, list[Reading]] = {}
     for rail, reading in readings.items():
         chips.setdefault(facts.sensors.get(rail, rail), []).append(reading)
     # The rails of a chip are read within a fraction of the period: changes closer than half
@@ -164,7 +107,22 @@ def _sensor_changes(readings: dict[str, _Reading], facts: RailFacts) -> dict[str
     return {rail: counts[facts.sensors.get(rail, rail)] for rail in readings}
 
 
-def _paused(reading: _Reading, window_s: float) -> str | None:
+def _stuck(rail: str, readings: dict[str, Reading], total: Total | None) -> str | None:
+    """Whether a rail that holds others stood still while one of them moved by several steps."""
+    reading = readings[rail]
+    if total is None or total.rails != (rail,) or reading.changed_s or reading.is_counter:
+        return None
+    for part in total.parts:
+        moved = readings.get(part)
+        if moved is not None and moved.span_w > _STUCK_STEPS * max(
+            moved.step_w or 0.0, reading.step_w or 0.0
+        ):
+            moved_w = f"{moved.span_w:.3g} W"
+            return f"the sensor is stuck: it stayed the same while {part} moved by {moved_w}"
+    return None
+
+
+def _paused(reading: Reading, window_s: float) -> str | None:
     paused_s = sum(reading.gaps_s)
     if reading.is_counter or paused_s <= _PAUSE_SHARE * window_s:
         return None  # a counter goes on while nobody looks
@@ -172,7 +130,7 @@ def _paused(reading: _Reading, window_s: float) -> str | None:
 
 
 def _too_few(
-    reading: _Reading, n_changed: int, n_changed_min: int, window_s: float, period_s: float
+    reading: Reading, n_changed: int, n_changed_min: int, window_s: float, period_s: float
 ) -> str | None:
     if n_changed >= n_changed_min:
         return None
@@ -197,7 +155,7 @@ def _round_up(seconds_s: float) -> float:
     return ceil(seconds_s * 10 - 1e-9) / 10
 
 
-def _rail_energy(rail: str, reading: _Reading, why: str | None) -> RailEnergy:
+def _rail_energy(rail: str, reading: Reading, why: str | None) -> RailEnergy:
     unknown = {"energy_j": why} if why else {}
     if reading.step_w is None:
         unknown["step_w"] = reading.why_no_step
@@ -214,7 +172,7 @@ def _rail_energy(rail: str, reading: _Reading, why: str | None) -> RailEnergy:
 
 def _total(
     rails: tuple[RailEnergy, ...],
-    readings: dict[str, _Reading],
+    readings: dict[str, Reading],
     window_s: float,
     facts: RailFacts,
 ) -> tuple[float | None, str]:
@@ -234,22 +192,3 @@ def _total(
         return None, total.reason
     # Not power times length: one rail that is the total has its very energy.
     return sum(readings[rail].energy_j for rail in facts.total.rails), ""
-
-
-def _difference(points: list[tuple[float, float]], start_s: float, end_s: float) -> float:
-    return _between(points[-2], points[-1], end_s) - _between(points[0], points[1], start_s)
-
-
-def _between(before: tuple[float, float], after: tuple[float, float], time_s: float) -> float:
-    (before_s, first), (after_s, second) = before, after
-    if after_s == before_s:
-        return second
-    return first + (second - first) * (time_s - before_s) / (after_s - before_s)
-
-
-def _trapezoid(points: list[tuple[float, float]], start_s: float, end_s: float) -> float:
-    """The area under ``points``, of which only the first and the last lie outside."""
-    first = (start_s, _between(points[0], points[1], start_s))
-    last = (end_s, _between(points[-2], points[-1], end_s))
-    curve = [first, *points[1:-1], last]
-    return sum((b_s - a_s) * (a + b) / 2 for (a_s, a), (b_s, b) in pairwise(curve))

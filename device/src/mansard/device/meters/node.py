@@ -14,6 +14,7 @@ from mansard.core.errors import DeviceError
 
 _LONGEST = 32  # bytes; a 64-bit number has 20 digits
 _TRIES = 3
+_CHECK_EVERY = 8  # equal readings: whether the file is still the one at its path
 
 
 class Node:
@@ -22,6 +23,8 @@ class Node:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle = -1
+        self._last = b""
+        self._n_same = 0
 
     def read(self) -> int:
         """The number now; raises DeviceError where there is none, or the file is gone."""
@@ -32,9 +35,7 @@ class Node:
                     # Without O_NONBLOCK a pipe in the file's place would stop us for ever.
                     self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
                 text = os.pread(self._handle, _LONGEST, 0)
-                # A file that was replaced or whose driver was bound anew has no links left:
-                # what it says is old.
-                if len(text) < _LONGEST and os.fstat(self._handle).st_nlink:
+                if len(text) < _LONGEST and not self._is_stale(text):
                     return int(text)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
@@ -46,6 +47,18 @@ class Node:
             where=str(self._path),
             fix="look at the kernel's messages with dmesg; in a container, mount /sys",
         )
+
+    def _is_stale(self, text: bytes) -> bool:
+        """Whether the file was replaced, or its driver bound anew: then it has no links left.
+
+        It costs as much as the reading, and what changes is not stale: so it is asked for now
+        and then while the text stays the same.
+        """
+        if text != self._last:
+            self._last, self._n_same = text, 0
+            return False
+        self._n_same += 1
+        return self._n_same % _CHECK_EVERY == 0 and not os.fstat(self._handle).st_nlink
 
     def close(self) -> None:
         """Close the file; the next reading opens it again."""

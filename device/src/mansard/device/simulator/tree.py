@@ -28,11 +28,10 @@ class Tree(msgspec.Struct, frozen=True):
 
 def write_tree(tree: Tree, root: Path) -> None:
     """Write it below ``root``, which may exist; raises OSError."""
+    for folder in sorted({path.rpartition("/")[0] for path in (*tree.files, *tree.links)}):
+        (root / folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
     for path, content in tree.files.items():
-        file = root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        (root / path.lstrip("/")).write_bytes(content)
     for path, target in tree.links.items():
         link = root / path.lstrip("/")
-        link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(target, Path(path).parent))

@@ -23,7 +23,7 @@ _MARKS = (
 
 
 class _Bytes(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+    def read1(self, size: int, /) -> bytes: ...
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -50,7 +50,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _lines(stream: _Bytes) -> Iterator[str]:
-    head = stream.read(_CHUNK_BYTES)
+    head = stream.read1(_CHUNK_BYTES)
     encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
     decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
     rest = ""
@@ -60,7 +60,7 @@ def _lines(stream: _Bytes) -> Iterator[str]:
         rest = lines.pop()[:_LONGEST_LINE]
         n_lines += len(lines)
         yield from lines
-        head = stream.read(_CHUNK_BYTES)
+        head = stream.read1(_CHUNK_BYTES)
     rest += decode(b"", True)
     if rest:
         yield _doubted(rest) if n_lines else rest

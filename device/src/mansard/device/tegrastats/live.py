@@ -62,53 +62,67 @@ def live(
         ) from error
     try:
         end_s = None if duration_s is None else clock() + duration_s
-        yield _samples(process, tool, _SILENT_S + interval_s, end_s, clock)
+        silence = _Silence(tool, _SILENT_S + interval_s, end_s, clock)
+        yield _samples(process, silence, clock)
     finally:
         _end(process)
 
 
+class _Silence:
+    """Watches that lines keep coming, until ``end_s``."""
+
+    def __init__(
+        self, tool: Path, silent_s: float, end_s: float | None, clock: Callable[[], float]
+    ) -> None:
+        self._tool = tool
+        self._silent_s = silent_s
+        self._end_s = end_s
+        self._clock = clock
+        self.heard_s = clock()
+        self.other = ""  # the last words that are no line
+
+    def wait_s(self) -> float | None:
+        """How long to wait for output; None at the end. Raises DeviceError after silence."""
+        now_s = self._clock()
+        if self._end_s is not None and now_s >= self._end_s:
+            return None
+        quiet_s = self.heard_s + self._silent_s
+        if now_s >= quiet_s:
+            raise self.error(f"prints no line of tegrastats for {self._silent_s:g} s")
+        return (quiet_s if self._end_s is None else min(quiet_s, self._end_s)) - now_s
+
+    def error(self, what: str) -> DeviceError:
+        """``what`` went wrong, with the tool's last words."""
+        words = f"; it says {printable(self.other, 200)!r}" if self.other else ""
+        return DeviceError(
+            f"{what}{words}",
+            where=str(self._tool),
+            fix=f"run it by hand: {self._tool.name} --interval 1000",
+        )
+
+
 def _samples(
-    process: subprocess.Popen[bytes],
-    tool: Path,
-    silent_s: float,
-    end_s: float | None,
-    clock: Callable[[], float],
+    process: subprocess.Popen[bytes], silence: _Silence, clock: Callable[[], float]
 ) -> Iterator[Stamped]:
     read = Parser().read
     handle = _output(process)
-    rest, other = b"", ""
-    heard_s = clock()
-    while True:
-        now_s = clock()
-        if end_s is not None and now_s >= end_s:
-            return
-        quiet_s = heard_s + silent_s
-        if now_s >= quiet_s:
-            raise DeviceError(
-                f"prints no line of tegrastats for {silent_s:g} s{_quoted(other)}",
-                where=str(tool),
-                fix=f"run it by hand: {tool.name} --interval 1000",
-            )
-        wait_s = (quiet_s if end_s is None else min(quiet_s, end_s)) - now_s
-        if not select.select([handle], [], [], max(0.0, wait_s))[0]:
+    rest = b""
+    while (wait_s := silence.wait_s()) is not None:
+        if not select.select([handle], [], [], wait_s)[0]:
             continue
         data = os.read(handle, _READ_BYTES)
         arrived_s = clock()
         if not data:
-            raise DeviceError(
-                f"ended by itself{_quoted(other)}",
-                where=str(tool),
-                fix=f"run it by hand: {tool.name} --interval 1000",
-            )
+            raise silence.error("ended by itself")
         *lines, rest = (rest + data).split(b"\n")
         rest = rest[:_LONGEST_LINE]
         for line in lines:
             text = line.decode("utf-8", "replace")
             sample = read(text)
             if sample is None:
-                other = text.strip() or other
+                silence.other = text.strip() or silence.other
                 continue
-            heard_s = arrived_s
+            silence.heard_s = arrived_s
             yield arrived_s, sample
 
 
@@ -116,10 +130,6 @@ def _output(process: subprocess.Popen[bytes]) -> int:
     if process.stdout is None:  # never: it was asked for
         raise DeviceError("has no output")
     return process.stdout.fileno()
-
-
-def _quoted(words: str) -> str:
-    return f"; it says {printable(words, 200)!r}" if words else ""
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

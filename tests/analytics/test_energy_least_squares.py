@@ -1,0 +1,55 @@
+"""Non-negative least squares against its own optimality conditions, and Student's t by table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.analytics.least_squares import solve_non_negative, student_quantile
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+def test_no_small_step_makes_it_better(seed: int, n_columns: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n_columns + 4, n_columns))
+    wanted = random.normal(size=n_columns + 4)
+    found = solve_non_negative(rows, wanted)
+    assert (found.values >= 0).all()
+    # Karush, Kuhn and Tucker: no slope where a value is free, none downhill where it is 0
+    slope = rows.T @ (rows @ found.values - wanted)
+    assert slope[found.values > 0] == pytest.approx(0, abs=1e-8)
+    assert (slope[found.values == 0] >= -1e-8).all()
+
+
+def test_a_positive_solution_is_the_plain_one() -> None:
+    # y = 2 + 3 t at t = 0, 1, 2, 3
+    rows = np.array([[1.0, t] for t in range(4)])
+    found = solve_non_negative(rows, np.array([2.0, 5.0, 8.0, 11.0]))
+    assert found.values == pytest.approx([2.0, 3.0])
+    assert not found.is_hidden.any()
+
+
+def test_half_widths_of_a_straight_line() -> None:
+    # The mean of 1, 2, 3 is 2 with a standard error of 1/√3; t(2) = 4.303: ± 2.484
+    found = solve_non_negative(np.ones((3, 1)), np.array([1.0, 2.0, 3.0]))
+    assert found.half is not None
+    assert found.half[0] == pytest.approx(2.484, abs=0.001)
+
+
+def test_columns_that_are_one_are_hidden() -> None:
+    rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0], [3.0, 6.0, 0.0], [1.0, 2.0, 2.0]])
+    # the first two together are 1, the third is 2: 1, 2 + 2, 3, 1 + 2 · 2
+    found = solve_non_negative(rows, np.array([1.0, 4.0, 3.0, 5.0]))
+    assert found.is_hidden.tolist() == [True, True, False]
+    assert found.values[2] == pytest.approx(2.0)
+
+
+# Quantiles of 95 % two-sided, as in any table of Student's distribution.
+@pytest.mark.parametrize(
+    ("n_free", "quantile"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (30, 2.042)],
+)
+def test_student_by_table(n_free: int, quantile: float) -> None:
+    assert student_quantile(n_free) == pytest.approx(quantile, rel=2e-3)

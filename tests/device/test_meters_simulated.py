@@ -1,0 +1,119 @@
+"""The meters on the five simulated boards: real files, and a daemon that moves them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mansard.core.hardware import MODULES
+from mansard.core.records import EnergyWindow
+from mansard.device.identity import identify
+from mansard.device.meters.meter import Meters, find_meters
+from mansard.device.meters.sampler import Sampler, idle_window
+from mansard.device.meters.tegrastats import open_tegrastats
+from mansard.device.simulator import create_board, running, set_fault, set_load
+
+BOARDS = {
+    "agx-orin": ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),
+    "orin-nano-super": ("VDD_IN",),
+    "xavier-nx": ("VDD_IN",),
+    "tx2": ("VDD_IN",),
+    "thor": ("VIN",),
+}
+
+
+def measure(meters: Meters, seconds: float = 0.5) -> EnergyWindow:
+    with Sampler(meters) as sampler:
+        return idle_window(sampler, seconds)
+
+
+def powers_w(window: EnergyWindow) -> dict[str, float]:
+    return {
+        rail.rail: rail.energy_j / window.window_s
+        for rail in window.rails
+        if rail.energy_j is not None
+    }
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_board_has_its_rails_its_total_and_energy(name: str, tmp_path: Path) -> None:
+    root = create_board(name, tmp_path)
+    with running(root):
+        machine = identify(root)
+        meters = find_meters(root, machine)
+        set_load(root, cpu=0.2, gpu=0.0)
+        calm = measure(meters)
+        set_load(root, cpu=1.0, gpu=1.0, memory=1.0)
+        time.sleep(0.2)
+        busy = measure(meters)
+    assert machine.board is not None
+    module = MODULES[machine.board.part_number or ""]
+    assert set(meters.found[0].rails) == set(module.rails)
+    assert meters.missing == {}
+    assert meters.total is not None
+    assert meters.total.rails == BOARDS[name]
+    assert busy.total_j is not None
+    assert calm.total_j is not None
+    # Everything at work draws more than a fifth of the cores.
+    assert busy.total_j / busy.window_s > 1.2 * calm.total_j / calm.window_s
+    rails = {rail.rail: rail.energy_j or 0.0 for rail in busy.rails}
+    assert busy.total_j == pytest.approx(sum(rails[rail] for rail in BOARDS[name]))
+    if len(BOARDS[name]) == 1:
+        assert busy.total_j > sum(rails[part] for part in meters.total.parts)
+
+
+def test_chips_and_tegrastats_agree(tmp_path: Path) -> None:
+    root = create_board("orin-nano-super", tmp_path)
+    with running(root):
+        set_load(root, cpu=0.5, gpu=0.5)
+        time.sleep(0.2)
+        chips = find_meters(root)
+        lines, why = open_tegrastats(root)
+        assert lines is not None, why
+        by_chips = powers_w(measure(chips, 1.0))
+        by_lines = powers_w(measure(Meters((lines,), {}), 1.0))
+    assert by_lines.keys() == by_chips.keys()
+    steps_w = chips.facts(0.01).steps_w
+    for rail, power_w in by_chips.items():
+        # The load stays, heat rises a little; each reading is right to one step.
+        assert by_lines[rail] == pytest.approx(power_w, rel=0.05, abs=steps_w[rail])
+
+
+def test_a_monitor_that_stops_is_not_measurable(running_agx_orin: Path) -> None:
+    set_fault(running_agx_orin, "sensor_stops", True)
+    time.sleep(0.2)
+    window = measure(find_meters(running_agx_orin))
+    assert [rail.energy_j for rail in window.rails] == [None] * 4
+    assert "are the same" in window.rails[0].unknown["energy_j"]
+    assert window.total_j is None
+
+
+def test_a_rail_that_jumps_has_no_energy(running_agx_orin: Path) -> None:
+    set_fault(running_agx_orin, "sensor_jumps", "VIN_SYS_5V0")
+    time.sleep(0.2)
+    window = measure(find_meters(running_agx_orin))
+    why = {rail.rail: rail.unknown.get("energy_j", "") for rail in window.rails}
+    assert "the sensor jumped to" in why["VIN_SYS_5V0"]
+    assert why["VDD_CPU_CV"] == ""
+    assert window.unknown["total_j"].startswith("VIN_SYS_5V0: the sensor jumped")
+
+
+def test_labels_that_are_swapped_make_no_total(tmp_path: Path) -> None:
+    root = create_board("orin-nano-super", tmp_path)
+    set_fault(root, "labels_swapped", ["VDD_IN", "VDD_CPU_GPU_CV"])
+    with running(root):
+        set_load(root, cpu=0.5, gpu=0.5)
+        time.sleep(0.2)
+        window = measure(find_meters(root))
+    assert window.total_j is None
+    assert "labels seem swapped: VDD_IN is" in window.unknown["total_j"]
+
+
+def test_a_rail_that_is_missing_leaves_no_total(agx_orin: Path) -> None:
+    set_fault(agx_orin, "rail_missing", "VDD_CPU_CV")
+    meters = find_meters(agx_orin)
+    assert "VDD_CPU_CV" not in meters.found[0].rails
+    assert meters.total is None
+    assert "needs VDD_CPU_CV" in meters.why_no_total
