@@ -20,7 +20,7 @@ import pytest
 from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Trial
-from mansard.device.simulator import create_board, running, snapshot
+from mansard.device.simulator import create_board, running, set_fault, snapshot
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 300
@@ -137,3 +137,19 @@ def test_an_unknown_mode_lists_the_real_ones(board: Path, tmp_path: Path) -> Non
     (line,) = done.stderr.splitlines()
     assert "20W" in line
     assert all(name in line for name in MODES)
+
+
+def test_modes_that_need_a_reboot_are_left_out_beforehand(
+    board: Path, tmp_path: Path, network: Path
+) -> None:
+    # 15W gates five of eight TPCs; this board's GPU has run, so another mask needs a reboot.
+    set_fault(board, "reboot_modes", [1])
+    found = snapshot(board)
+    command = bench(board, tmp_path / "runs", network)
+    command[command.index("all")] = "15W"
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    left_out, error = done.stderr.splitlines()
+    assert left_out.startswith("15W: left out, it needs a reboot: ")
+    assert error.startswith("mansard: every mode asked for needs a reboot; ")
+    assert snapshot(board) == found

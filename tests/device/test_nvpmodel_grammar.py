@@ -153,6 +153,14 @@ def test_what_is_no_configuration_is_an_error(text: str, what: str) -> None:
     assert caught.value.where == "board.conf"
 
 
+@pytest.mark.parametrize("line", ["<POWER_MODEL " + "a" * 250_000 + " >", "a b " + "c" * 250_000])
+def test_a_very_long_line_is_none_and_takes_no_time(line: str) -> None:
+    config = parse_config(f"{MODE}{line}\n{TAIL}", "x.conf")
+    assert config.modes[0].settings == ()
+    assert len(config.ignored) == 1
+    assert len(config.ignored[0]) < 200
+
+
 def test_of_very_many_bad_lines_the_first_are_kept_and_the_others_counted() -> None:
     config = parse_config("junk\n" * 300 + MODE + TAIL, "x.conf")
     assert len(config.ignored) == 201

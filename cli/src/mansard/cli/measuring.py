@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.cli.console import Progress, note, show_progress
+from mansard.cli.reboots import modes_that_need_a_reboot
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
@@ -52,7 +53,11 @@ def plan_modes(
 def measure_modes(
     plans: Sequence[ModePlan], machine: MachineIdentity, runs: Path, root: Path
 ) -> Measured:
-    """Measure what ``runs`` does not hold yet of every mode, and put the machine back."""
+    """Measure what ``runs`` does not hold yet of every mode, and put the machine back.
+
+    Modes that need a reboot are left out with a note; one that cannot be set for another
+    reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
+    """
     from mansard.device.hold import hold_machine
     from mansard.device.meters.meter import find_meters
 
@@ -61,6 +66,8 @@ def measure_modes(
         hold = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
             hold = stack.enter_context(hold_machine(root))
+            _say_what_was_restored(hold)
+            plans = _without_reboots(plans, root)
         meters = find_meters(root, machine)
         for number, each in enumerate(plans):
             n_later = sum(later.n_missing for later in plans[number + 1 :])
@@ -72,6 +79,29 @@ def measure_modes(
                 failed.append(each.plan.mode.name)
                 note(f"{each.plan.mode.name}: left out: {error}")
     return Measured(frozenset(run_ids), tuple(failed))
+
+
+def _without_reboots(plans: Sequence[ModePlan], root: Path) -> list[ModePlan]:
+    modes = [each.plan.mode for each in plans if each.n_missing]
+    left_out = modes_that_need_a_reboot(root, modes)
+    for name, words in left_out.items():
+        note(f"{name}: left out, it needs a reboot: {words}")
+    kept = [
+        each
+        for each in plans
+        if each.plan.mode.kind != "nvpmodel" or each.plan.mode.name not in left_out
+    ]
+    if not kept:
+        raise DeviceError(
+            "every mode asked for needs a reboot",
+            fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
+        )
+    return kept
+
+
+def _say_what_was_restored(hold: Hold) -> None:
+    if hold.restored is not None:
+        note("note: put back first what an earlier run had left set when it was cut off")
 
 
 def needs_setting(mode: PowerMode) -> bool:

@@ -22,9 +22,10 @@ from mansard.core.errors import InputError
 from mansard.device.nvpmodel.config import Config, Param, Setting, Table
 from mansard.device.nvpmodel.sections import Line, assemble
 
-__all__ = ["Config", "Param", "Setting", "Table", "parse_config", "text_lines"]
+__all__ = ["Config", "Param", "Setting", "Table", "parse_config"]
 
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
+MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HEADER = re.compile(r"<\s*(\w+)([^<>]*)>?")
 
@@ -59,6 +60,9 @@ def _lines(text: str, where: str) -> Iterator[Line]:
     for number, raw in text_lines(text, where):
         line = raw.partition("#")[0].strip()
         if not line:
+            continue
+        if len(line) > MAX_LINE:
+            yield Line(number, line, None, "")
             continue
         header = _HEADER.fullmatch(line)
         if header is not None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from mansard.device.nvpmodel.config import Config
-from mansard.device.nvpmodel.grammar import text_lines
+from mansard.device.nvpmodel.grammar import MAX_LINE, text_lines
 from mansard.device.nvpmodel.sections import Line, assemble
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
@@ -35,6 +35,9 @@ def is_verbose(text: str) -> bool:
 
 def _lines(text: str, where: str) -> Iterator[Line]:
     for number, raw in text_lines(text, where):
+        if len(raw) > MAX_LINE:
+            yield Line(number, raw, None, "")
+            continue
         prefix = _PREFIX.match(raw)
         content = raw[prefix.end() :] if prefix else raw
         header = _HEADER.fullmatch(content)
