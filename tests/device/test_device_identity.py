@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mansard.device.cgroup import cpu_quota
 from mansard.device.identity import identify
-from mansard.device.state import read_state
 from mansard.device.system import parse_cpu_list, usable_cpus
 from mansard.device.topology import physical_cores
 
@@ -152,28 +151,6 @@ def test_this_machine_has_a_name_and_cores() -> None:
     machine = identify()
     assert machine.name
     assert set(machine.cpus) <= set(usable_cpus())
-
-
-def test_state_of_a_laptop(laptop: Path) -> None:
-    state = read_state((0, 1), laptop)
-    assert state.clock_hz == 2_400_000e3  # the slower of 2,400,000 and 2,400,001 kHz
-    assert state.temperature_c == 61.5
-    assert state.throttle_count == 7
-    assert state.unknown == {}
-
-
-def test_state_without_sensors_gives_reasons(tmp_path: Path) -> None:
-    state = read_state((0,), tmp_path)
-    assert (state.clock_hz, state.temperature_c, state.throttle_count) == (None, None, None)
-    assert state.unknown["clock_hz"].endswith("scaling_cur_freq: no such file or directory")
-    assert "virtual machine" in state.unknown["temperature_c"]
-
-
-def test_temperature_of_an_amd_desktop(tmp_path: Path) -> None:
-    write(tmp_path, "sys/class/hwmon/hwmon0/name", "nvme\n")
-    write(tmp_path, "sys/class/hwmon/hwmon3/name", "k10temp\n")
-    write(tmp_path, "sys/class/hwmon/hwmon3/temp1_input", "48250\n")
-    assert read_state((0,), tmp_path).temperature_c == 48.25
 
 
 @given(st.lists(st.integers(0, 300), unique=True).map(sorted))

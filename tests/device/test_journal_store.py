@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.core.documents import write_document
@@ -182,6 +182,7 @@ def test_a_broken_journal_is_one_clear_line_and_no_guess(root: Path, content: by
     assert (root / PLACE).read_bytes() == content
 
 
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_damaged_journal_never_raises_anything_else(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -192,10 +193,15 @@ def test_a_damaged_journal_never_raises_anything_else(
     start = data.draw(st.integers(0, len(whole)))
     stop = data.draw(st.integers(start, len(whole)))
     (root / PLACE).write_bytes(whole[:start] + data.draw(st.binary(max_size=8)) + whole[stop:])
+    assert "\n" not in said_by_restore(root)
+
+
+def said_by_restore(root: Path) -> str:
     try:
         restore(root)
     except MansardError as error:
-        assert "\n" not in str(error)
+        return str(error)
+    return ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

@@ -155,10 +155,10 @@ def test_what_is_no_configuration_is_an_error(text: str, what: str) -> None:
 
 @pytest.mark.parametrize("line", ["<POWER_MODEL " + "a" * 250_000 + " >", "a b " + "c" * 250_000])
 def test_a_very_long_line_is_none_and_takes_no_time(line: str) -> None:
-    config = parse_config(f"{MODE}{line}\n{TAIL}", "x.conf")
-    assert config.modes[0].settings == ()
-    assert len(config.ignored) == 1
-    assert len(config.ignored[0]) < 200
+    config = parse_config(f"{MODE}{line}\nGPU MAX_FREQ 5\n{TAIL}", "x.conf")
+    # What follows a header that cannot be read is not the mode's before it.
+    assert len(config.modes[0].settings) == (0 if line[0] == "<" else 1)
+    assert all(len(one) < 200 for one in config.ignored)
 
 
 def test_of_very_many_bad_lines_the_first_are_kept_and_the_others_counted() -> None:
@@ -192,6 +192,14 @@ def test_complaints_in_a_dump_are_no_settings() -> None:
     assert config.modes == parse_config(CONFIG, "x").modes
     assert len(config.ignored) == 1
     assert "NVPM ERROR: oh" in config.ignored[0]
+
+
+@pytest.mark.parametrize("header", ["POWER_MODEL: ID NAME", "POWER_MODEL:", "PARAM GPU: ARG"])
+def test_a_broken_header_in_a_dump_takes_its_lines_along(header: str) -> None:
+    dump = f"NVPM VERB: POWER_MODEL: ID=0 NAME=A\nNVPM VERB: {header}\nNVPM VERB: GPU MAX_FREQ 5\n"
+    config = parse_verbose(dump, "x")
+    assert config.modes[0].settings == ()
+    assert len(config.ignored) == 3  # the header, its line, and no default
 
 
 def test_a_dump_that_ends_early_has_the_modes_up_to_there() -> None:

@@ -29,15 +29,17 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 
 def _check_now(root: Path, machine: MachineIdentity) -> Check:
-    from mansard.device.state import read_state
+    from mansard.device.conditions import Watch
 
-    state = read_state(machine.cpus, root)
-    if state.clock_hz is None:
+    with Watch(root, machine.cpus) as watch:
+        pass
+    found = watch.conditions
+    if found.cpu_clock_hz is None:
         fix = "usual in a virtual machine; clocks stay unknown in the records"
         if machine.kind == "jetson":
             fix = "in a container mount /sys; clocks stay unknown in the records"
-        return missing("clocks", state.unknown["clock_hz"], fix)
-    return ok("clocks", f"{state.clock_hz / 1e6:.0f} MHz now")
+        return missing("clocks", found.unknown["cpu_clock_hz"], fix)
+    return ok("clocks", f"{found.cpu_clock_hz.after / 1e6:.0f} MHz now")
 
 
 def _check_domains(clocks: Clocks) -> Check:

@@ -13,17 +13,18 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from mansard.core.errors import DeviceError, RebootRequired, UsageError
+from mansard.core.errors import DeviceError, RebootRequired
 from mansard.core.records import PowerMode
-from mansard.device.acting import Actor, OnStep, Step, nvpmodel_step, quietly
+from mansard.device.acting import Actor, OnStep, Step, quietly
 from mansard.device.board_lock import board_lock
+from mansard.device.card_hold import set_card
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import read_setting
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
 from mansard.device.clocks.verify import check_caps, check_writes
 from mansard.device.interrupts import Interrupts
-from mansard.device.journal import Journal, extend, observe
+from mansard.device.journal import Journal, extend, observe, with_card
 from mansard.device.journal_store import (
     clean_up,
     find_journal,
@@ -31,12 +32,14 @@ from mansard.device.journal_store import (
     remove_journal,
     write_journal,
 )
-from mansard.device.nvpmodel.modes import BoardMode, read_modes
+from mansard.device.planning import check_permissions, find_board_mode, planned_steps
 from mansard.device.restore_order import in_order
 from mansard.device.restoring import Restored, bring_back, restore_mode
 from mansard.device.system import SYSTEM_ROOT, below
 
-_ROUNDING_S = 0.02
+__all__ = ["Hold", "hold_machine", "planned_steps", "restore"]
+
+_ROUNDING_S = 0.02  # after which a kernel that rounds has done so
 SETTLE_S = 0.3  # after which a setting that something writes back has changed
 
 
@@ -68,16 +71,6 @@ def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored 
     if is_interrupted:
         raise KeyboardInterrupt
     return restored
-
-
-def planned_steps(root: Path, mode: PowerMode) -> tuple[Step, ...]:
-    """What setting ``mode`` would do now; nothing is touched. Raises UsageError."""
-    writes = lock_steps(root, mode, find_clocks(root))
-    steps = [Step("write", write.path, write.value, write.why) for write in writes]
-    if mode.kind == "nvpmodel":
-        found = _find_mode(root, mode)
-        steps.insert(0, nvpmodel_step(root, found.id, mode.name, "set"))
-    return tuple(steps)
 
 
 def _restore_pending(actor: Actor) -> Restored | None:
@@ -139,8 +132,10 @@ class Hold:
         Raises UsageError for what the machine does not have, RebootRequired, and DeviceError
         for what cannot be written or does not stay.
         """
+        if mode.kind == "card":
+            return self._set_card(mode)
         clocks = find_clocks(self._root)
-        _check_permissions(self._root, lock_steps(self._root, mode, clocks))
+        check_permissions(self._root, lock_steps(self._root, mode, clocks))
         self._release(mode)
         on, off = core_steps(mode, find_clocks(self._root))
         self._write(on)
@@ -204,8 +199,18 @@ class Hold:
             write_journal(self._root, journal)
             self._journal = journal
 
+    def _set_card(self, mode: PowerMode) -> PowerMode:
+        if self._journal is None:
+            raise DeviceError("is not held", where=str(self._root), fix="enter the hold first")
+        journal = with_card(self._journal)
+        if journal is not self._journal:
+            self._write_journal(journal)
+        if journal.card is None:
+            raise DeviceError("is not in the journal", where="the graphics card")
+        return set_card(self._actor, mode, journal.card)
+
     def _set_nvpmodel(self, mode: PowerMode) -> None:
-        found = _find_mode(self._root, mode)
+        found = find_board_mode(self._root, mode)
         self._is_mode_changed = True
         outcome = self._actor.set_nvpmodel(found.id, mode.name, "set")
         if outcome.kind == "reboot":
@@ -217,27 +222,5 @@ class Hold:
         if outcome.kind != "set":
             raise DeviceError(
                 f"nvpmodel does not set power mode {mode.name}: {outcome.text}",
-                fix="run as root (sudo), on the board itself rather than in a container",
-            )
-
-
-def _find_mode(root: Path, mode: PowerMode) -> BoardMode:
-    modes = read_modes(root)
-    found = modes.find(mode.name)
-    if found is None or found.mode != mode:
-        names = ", ".join(one.mode.name for one in modes.modes)
-        what = "has no power mode" if found is None else "means something else by power mode"
-        raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
-    return found
-
-
-def _check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
-    """Raises DeviceError before anything is touched, if one of the files cannot be written."""
-    for write in writes:
-        path = below(root, write.path)
-        if path.exists() and not os.access(path, os.W_OK):
-            raise DeviceError(
-                "cannot be written: permission denied",
-                where=write.path,
                 fix="run as root (sudo), on the board itself rather than in a container",
             )

@@ -12,11 +12,13 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import Record, Schema
 from mansard.core.version import VERSION
+from mansard.device.card import CardState, read_card
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.settings import find_settings, read_setting
 from mansard.device.system import find_tool, read_text
 
 _NO_TOOL = "the machine has no nvpmodel"
+_NO_CARD = "no mode of a graphics card was set"
 
 
 class FileFound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +47,7 @@ class Journal(Record, frozen=True, kw_only=True):
     nvpmodel: ModeFound | None
     files: tuple[FileFound, ...]
     stores: tuple[str, ...]  # what the board's own tools stored, beside the journal
+    card: CardState | None  # of the graphics card, once a mode sets it
 
     def content(self, path: str) -> str | None:
         """What the setting ``path`` was; None where it is not in the journal."""
@@ -59,7 +62,9 @@ def read_boot_id(root: Path) -> str | None:
 def observe(root: Path) -> Journal:
     """The machine as it is now; raises DeviceError where its power mode cannot be found out."""
     boot_id, mode = read_boot_id(root), _present_mode(root)
-    unknown = {} if boot_id else {"boot_id": "/proc/sys/kernel/random/boot_id cannot be read"}
+    unknown = {"card": _NO_CARD}
+    if not boot_id:
+        unknown["boot_id"] = "/proc/sys/kernel/random/boot_id cannot be read"
     if mode is None:
         unknown["nvpmodel"] = _NO_TOOL
     return Journal(
@@ -70,6 +75,7 @@ def observe(root: Path) -> Journal:
         nvpmodel=mode,
         files=_read_files(root, frozenset()),
         stores=(),
+        card=None,
         unknown=unknown,
     )
 
@@ -79,6 +85,14 @@ def extend(root: Path, journal: Journal) -> Journal:
     known = frozenset(file.path for file in journal.files)
     more = _read_files(root, known)
     return msgspec.structs.replace(journal, files=(*journal.files, *more)) if more else journal
+
+
+def with_card(journal: Journal) -> Journal:
+    """The journal with the state of the graphics card; raises DeviceError."""
+    if journal.card is not None:
+        return journal
+    unknown = {name: why for name, why in journal.unknown.items() if name != "card"}
+    return msgspec.structs.replace(journal, card=read_card(), unknown=unknown)
 
 
 def _read_files(root: Path, known: frozenset[str]) -> tuple[FileFound, ...]:

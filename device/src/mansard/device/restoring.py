@@ -10,6 +10,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
 from mansard.device.acting import Actor, wait_for_tools
+from mansard.device.card_hold import restore_card
 from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.nodes import find_clocks
@@ -62,6 +63,10 @@ def bring_back(actor: Actor, journal: Journal) -> Restored:
             _restore_files(actor, journal, ours, changes)
             wrong = _wrong(root, journal, ours)
         left += [_difference(root, file) for file in wrong]
+        if journal.card is not None:
+            done, still = restore_card(actor, journal.card)
+            changes += done
+            left += still
         left += [f"{file.path} is no setting of this machine" for file in foreign]
     if left:
         raise _not_restored(root, left)

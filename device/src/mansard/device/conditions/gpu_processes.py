@@ -7,7 +7,6 @@ nvmlDeviceGetComputeRunningProcesses.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from mansard.core.errors import DeviceError
 from mansard.core.text import printable
+from mansard.device.nvml import load_nvml
 from mansard.device.system import SYSTEM_ROOT, below, read_text, why_unreadable
 
 CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
@@ -90,14 +91,9 @@ class GpuProcesses:
         if self._root != SYSTEM_ROOT:
             return "NVML knows this computer's cards only, not those of a folder"
         try:
-            nvml = importlib.import_module("pynvml")
-        except ImportError:
-            return "NVML's Python package nvidia-ml-py is not installed"
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            return f"NVML: {str(error).lower()}"
-        self._nvml = nvml
+            self._nvml = load_nvml()
+        except DeviceError as error:
+            return str(error)
         return ""
 
     def _name(self, pid: int) -> str:

@@ -33,6 +33,7 @@ class Cores(msgspec.Struct, frozen=True):
 
     cpus: tuple[int, ...]
     groups: tuple[Group, ...]
+    switches: dict[tuple[str, str], int]  # (parameter, argument) -> the CPU it is for
 
 
 def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None) -> Cores:
@@ -51,15 +52,14 @@ def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None)
     firsts = [cpu for param in cpu_params if (cpu := first_cpu(param)) is not None]
     existing = _existing_cpus(root)
     cpus = tuple(sorted(existing or listed | set(firsts) | {0}))
-    return Cores(cpus, _groups(cpu_params, cpus, root))
+    return Cores(cpus, _groups(cpu_params, cpus, root), switches)
 
 
-def cpus_on(config: Config, table: Table, cores: Cores) -> tuple[int, ...]:
+def cpus_on(table: Table, cores: Cores) -> tuple[int, ...]:
     """The CPUs that are on under a mode; one that it does not mention stays on."""
     off: set[int] = set()
-    switches = _switches(config)
     for setting in table.settings:
-        cpu = switches.get((setting.param, setting.argument))
+        cpu = cores.switches.get((setting.param, setting.argument))
         if cpu is not None:
             (off.discard if setting.value.strip() != "0" else off.add)(cpu)
     return tuple(cpu for cpu in cores.cpus if cpu not in off)

@@ -61,13 +61,10 @@ def _lines(text: str, where: str) -> Iterator[Line]:
         line = raw.partition("#")[0].strip()
         if not line:
             continue
-        if len(line) > MAX_LINE:
-            yield Line(number, line, None, "")
-            continue
-        header = _HEADER.fullmatch(line)
+        header = _HEADER.fullmatch(line) if len(line) <= MAX_LINE else None
         if header is not None:
             yield Line(number, line, header[1], header[2])
         elif line.startswith("<"):
             yield Line(number, line, "", "")
         else:
-            yield Line(number, line, None, line)
+            yield Line(number, line, None, line if len(line) <= MAX_LINE else "")

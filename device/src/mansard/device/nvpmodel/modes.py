@@ -70,9 +70,7 @@ def board_modes(
     clocks = clock_params(config)
     cores = find_cores(config, clocks.cpus, root)
     modes = tuple(
-        BoardMode(
-            table.id, _power_mode(config, table, clocks, cores, mode_sms(soc, module, table)), table
-        )
+        BoardMode(table.id, _power_mode(table, clocks, cores, mode_sms(soc, module, table)), table)
         for table in config.modes
     )
     default = next((one.mode.name for one in modes if one.id == config.default_id), None)
@@ -83,10 +81,8 @@ def _soc_of_tree(root: Path | None) -> str | None:
     return read_board(root).soc if root is not None else None
 
 
-def _power_mode(
-    config: Config, table: Table, clocks: ClockParams, cores: Cores, sms: int | str
-) -> PowerMode:
-    on = cpus_on(config, table, cores)
+def _power_mode(table: Table, clocks: ClockParams, cores: Cores, sms: int | str) -> PowerMode:
+    on = cpus_on(table, cores)
     clusters = clusters_on(table, cores, on)
     caps = {
         "cpu_hz": _cpu_cap(table, clocks, clusters),

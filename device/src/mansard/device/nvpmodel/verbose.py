@@ -15,7 +15,7 @@ from mansard.device.nvpmodel.sections import Line, assemble
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
-_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG):?\s+(\S+=.*)")
+_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG)\b:?(.*)")
 # What the tool says about its own work, before and after the dump.
 _CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|\W*$|#")
 
@@ -35,17 +35,14 @@ def is_verbose(text: str) -> bool:
 
 def _lines(text: str, where: str) -> Iterator[Line]:
     for number, raw in text_lines(text, where):
-        if len(raw) > MAX_LINE:
-            yield Line(number, raw, None, "")
-            continue
         prefix = _PREFIX.match(raw)
         content = raw[prefix.end() :] if prefix else raw
-        header = _HEADER.fullmatch(content)
+        header = _HEADER.match(content)
         if _CHATTER.match(content):
             continue
-        if prefix is None:
-            yield Line(number, raw, None, "")  # a complaint between the lines of the dump
-        elif header is not None:
-            yield Line(number, content, header[1], header[2])
+        if header is not None:
+            yield Line(number, raw, header[1], header[2] if len(raw) <= MAX_LINE else "")
+        elif prefix is None or len(raw) > MAX_LINE:
+            yield Line(number, raw, None, "")  # such as a complaint amid the dump
         else:
-            yield Line(number, content, None, content)
+            yield Line(number, raw, None, content)

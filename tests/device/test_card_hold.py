@@ -1,0 +1,67 @@
+"""A graphics card within a hold: journalled first, put back by whoever comes next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.device.test_card_settings import DEFAULT, Card, pytestmark
+
+__all__ = ["pytestmark"]
+
+PREPARE = """
+import os
+from pathlib import Path
+from mansard.device.hold import hold_machine, planned_steps, restore
+root = Path({root!r})
+(root / "var/lib").mkdir(parents=True, exist_ok=True)
+modes = choose("power=250W,gpu=1410MHz;power=300W")
+"""
+
+
+def test_a_hold_sets_a_card_and_puts_it_back(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    card.put("650000 0 0")
+    shown = card.run(
+        PREPARE.format(root=str(tmp_path / "root"))
+        + f"""
+show([str(step) for step in planned_steps(root, modes[0])])
+with hold_machine(root, settle_s=0) as hold:
+    for mode in modes:
+        show([hold.set(mode).power_limit_w, Path({str(tmp_path / "state")!r}).read_text().strip()])
+"""
+    )
+    assert shown == [
+        [
+            "GPU 0 power limit 250 W (mode power250W_gpu1410MHz)",
+            "GPU 0 GPU clock 1410 MHz (mode power250W_gpu1410MHz)",
+            "GPU 0 memory clock unlocked (mode power250W_gpu1410MHz)",
+        ],
+        [250.0, "250000 1410 0"],
+        [300.0, "300000 0 0"],
+    ]
+    assert card.settings == "650000 0 0"
+
+
+def test_what_a_killed_sweep_left_is_put_back(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    prepare = PREPARE.format(root=str(tmp_path / "root"))
+    # At each step of the second mode: the journal comes first, then three settings.
+    for n_steps in (1, 2, 3, 4, 6, 8):
+        card.run(
+            f"""{prepare}
+def kill(step, left=[{n_steps}]):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), 9)
+if os.fork() == 0:
+    with hold_machine(root, on_step=kill, settle_s=0) as hold:
+        for mode in modes:
+            hold.set(mode)
+assert os.wait()[1] & 127 == 9
+"""
+        )
+        # The journal twice, then three settings a mode: the fourth step is the GPU's clock.
+        assert (card.settings != DEFAULT) == (n_steps > 3)
+        card.run(prepare + "restore(root)")
+        assert card.settings == DEFAULT, n_steps
+    assert not (tmp_path / "root/var/lib/mansard/journal.json").exists()
