@@ -8,6 +8,7 @@ environment of its own, so nothing of it is imported here before it is asked for
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import sys
@@ -47,9 +48,9 @@ def _plain() -> Callable[[Path], int]:
 
 
 def _jtop() -> Callable[[Path], int]:
-    from jtop.core.tegrastats import Tegrastats
-
-    return lambda log: _each(log, Tegrastats(lambda stats: None, "")._decode)
+    # By name: it is no dependency of ours, and its types are not known here.
+    jtop = importlib.import_module("jtop.core.tegrastats")
+    return lambda log: _each(log, jtop.Tegrastats(print, "")._decode)
 
 
 def _each(log: Path, parse: Callable[[str], Any]) -> int:

@@ -152,6 +152,22 @@ def test_windows_that_were_not_measurable_are_kept_and_not_counted(tmp_path: Pat
     assert power_table(results).rows[-1][3].replace("\u00a0", " ") == "9.000 W"
 
 
+def test_a_rail_that_was_never_measurable_is_unknown_in_the_table(tmp_path: Path) -> None:
+    good = window({"VDD_GPU_SOC": 3.0, "VDD_CPU_CV": 6.0}, RAILS, repetitions=5)
+    still = msgspec.structs.replace(good.rails[1], energy_j=None, unknown={"energy_j": "still"})
+    odd = msgspec.structs.replace(
+        good, rails=(good.rails[0], still), total_j=None, unknown={"total_j": "a part is unknown"}
+    )
+    results = board_run(tmp_path, [trial("r", "read", 1e9, energy=(odd,))])
+    rows = [[cell.replace("\u00a0", " ") for cell in row] for row in power_table(results).rows]
+    assert rows == [
+        ["2c", "VDD_CPU_CV", "stream", "unknown", "0", "5.000 W"],
+        ["2c", "VDD_GPU_SOC", "stream", "3.000 W", "1", "3.000 W"],
+        ["2c", "total", "stream", "unknown", "0", "8.000 W"],
+    ]
+    assert results.energies == {}
+
+
 def test_every_window_of_a_run_is_a_row(tmp_path: Path) -> None:
     results = board_run(tmp_path, [metered(trial("r", "read", 1e9))])
     stored = pl.read_parquet(tmp_path / "dataset/energy.parquet")

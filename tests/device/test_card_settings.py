@@ -169,18 +169,16 @@ def test_a_slip_says_what_the_card_takes(tmp_path: Path) -> None:
         "power250W_gpu9MHz",
         "fast",
         "sms=4",
-        "a.toml",
     )
     shown = card.run("".join(f"say(choose, {text!r})\n" for text in texts))
     assert [error for error, _ in shown] == ["UsageError"] * len(texts)
     expected = (
-        "the power limit cannot be 900W; this card takes 200W to 700W",
+        "power has no 900W; any from 200W to 700W is available",
         "'250' is not a power",
         "gpu has no 1400MHz; available, nearest first: 1410MHz, 1710MHz",
         "gpu has no 9MHz",
         "unknown power mode 'fast'",
         "sms cannot be set",
-        "grid files are for boards",
     )
     for (_, message), start in zip(shown, expected, strict=True):
         assert message.startswith(start)
@@ -265,6 +263,44 @@ def test_without_the_library_there_is_no_card(tmp_path: Path) -> None:
     assert kind == "DeviceError"
     assert "no card of NVIDIA can be asked" in message
     assert "install NVIDIA's driver" in message
+
+
+def test_a_grid_of_limits_and_clocks(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        """
+        power = { from = "200W", to = "700W", points = 4 }
+        gpu = ["1410MHz", "1980MHz"]
+        [[exclude]]
+        power = { to = "200W" }
+        gpu = "1980MHz"
+        """
+    )
+    bad = tmp_path / "bad.toml"
+    bad.write_text('power = "all"\n')
+    worse = tmp_path / "worse.toml"
+    worse.write_text('gpu = "all"\ncores = 2\n')
+    shown = Card(tmp_path).run(
+        f"""
+show(sorted(mode.name for mode in choose({str(path)!r})))
+show(len(choose_modes({str(path)!r}, SYSTEM_ROOT, machine(4, "gpu"), pick=3)))
+say(choose, {str(bad)!r})
+say(choose, {str(worse)!r})
+"""
+    )
+    # 200, 366.7, 533.3 and 700 W in whole watts, twice, but for the one that is excluded.
+    assert shown[0] == [
+        "power200W_gpu1410MHz",
+        "power367W_gpu1410MHz",
+        "power367W_gpu1980MHz",
+        "power533W_gpu1410MHz",
+        "power533W_gpu1980MHz",
+        "power700W_gpu1410MHz",
+        "power700W_gpu1980MHz",
+    ]
+    assert shown[1] == 3
+    assert "bad.toml:1: power takes any value here" in shown[2][1]
+    assert "worse.toml:2: 'cores' is nothing that can be set; use power, gpu, emc" in shown[3][1]
 
 
 def test_a_plain_machine_with_a_card_takes_its_settings(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.device.conditions import Watch, find_sources
+from mansard.device.conditions import Watch, disturbances, find_sources
 from mansard.device.conditions.gpu_processes import parse_clients
 from mansard.device.conditions.sources import Reading
 from mansard.device.conditions.summary import temperature_slope
 from mansard.device.conditions.throttle import count_increase, count_rises
-from tests.device.conditions_machine import CPUS, create_board, put
+from tests.device.conditions_machine import CPUS, create_board, mode, put
 
 LONG_S = 3600.0
 
@@ -174,3 +174,36 @@ def test_a_counter_that_was_reset_and_one_that_is_silent() -> None:
 def test_rises_of_an_alarm() -> None:
     # on, off, (silent), on again: twice; the second one never
     assert count_rises([(1, 0), (0, 0), (None, 0), (2, 0), (3, 0)]) == 2
+
+
+@given(st.data())
+def test_junk_in_every_file_is_no_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    root = create_board(tmp_path_factory.mktemp("junk"))
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    for path in data.draw(st.lists(st.sampled_from(files), max_size=30)):
+        path.write_bytes(data.draw(st.binary(max_size=60)))
+    with Watch(root, CPUS, LONG_S) as watch:
+        for path in data.draw(st.lists(st.sampled_from(files), max_size=30)):
+            path.write_bytes(data.draw(st.binary(max_size=60)))
+    assert disturbances(watch.conditions, mode(gpu_hz=1.3005e9)) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sys/class/thermal",
+        "sys/class/thermal/thermal_zone0",
+        "sys/class/hwmon",
+        "sys/devices/system/cpu",
+        "sys/devices/system/cpu/cpu0/cpufreq",
+        "sys/kernel/debug/nvmap/iovmm",
+        "proc",
+    ],
+)
+def test_a_file_where_a_folder_belongs(tmp_path: Path, name: str) -> None:
+    put(tmp_path, name, "in the way")
+    with Watch(tmp_path, (0,), LONG_S) as watch:
+        pass
+    assert watch.conditions.cpu_clock_hz is None

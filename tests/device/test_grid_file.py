@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import InputError, MansardError, StorageError
-from mansard.core.frequency import Frequency
 from mansard.core.power_mode import core_count_mode
+from mansard.device.amount import Amount
 from mansard.device.band import Band, snap
 from mansard.device.choice import choose_modes
 from mansard.device.choices import Choices, Cluster, Table
-from mansard.device.custom_mode import custom_mode
-from mansard.device.grid import Grid, exact_point, grid_points
+from mansard.device.custom_mode import custom_mode, exact_point
+from mansard.device.grid import Grid, grid_points
 from mansard.device.grid_file import read_grid
 from tests.device.grid_machines import add_cpufreq, machine
 
@@ -131,7 +131,10 @@ def test_a_sixty_thousand_mode_grid_is_thinned() -> None:
     )
     points = grid_points(Grid(axes), choices)
     assert len(points) == 60_000
-    modes = {custom_mode(exact_point(point, tuple(axes)), choices).name for point in points}
+    modes = {
+        custom_mode(exact_point(dict(zip(axes, point, strict=True))), choices).name
+        for point in points
+    }
     assert len(modes) == 60_000
 
 
@@ -161,7 +164,11 @@ def test_the_modes_of_a_grid_come_in_an_order_that_repeats(tmp_path: Path) -> No
         ("cores = true", 1, "True is not a number of cores"),
         ("cores = 0", 1, "0 is not a number of cores"),
         ("gpu = []", 1, "gpu is an empty list"),
-        ('gpu = { from = "700MHz", to = "900MHz" }', 1, "no available frequency is in this range"),
+        (
+            'gpu = { from = "700MHz", to = "900MHz" }',
+            1,
+            "nothing that is available is in this range",
+        ),
         ('gpu = { from = "2GHz", to = "1GHz" }', 1, "gpu goes from 2000MHz down to 1000MHz"),
         ('gpu = { from = "1GHz", till = "2GHz" }', 1, "gpu is not a range"),
         ('gpu = { points = 5, step = "1MHz" }', 1, "gpu is not a range"),
@@ -258,7 +265,7 @@ def test_snapping_gives_an_available_frequency(
     assert snapped in steps
     assert all(abs(snapped - hz) <= abs(step - hz) for step in steps)
     wanted = data.draw(st.sampled_from(steps))
-    assert table.find(Frequency(wanted, 0.0)) == wanted
+    assert table.find(Amount(wanted)) == wanted
 
 
 VALUES = st.recursive(

@@ -12,7 +12,7 @@ import pytest
 PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
 
 
-# A sweep of one board mode and one own has about 42 steps, 38 of them writes; nvpmodel makes 29
+# A sweep of one board mode and one own has some 50 steps, most of them writes; nvpmodel makes 29
 # writes. The shares let several workers do them at once.
 @pytest.mark.parametrize(
     ("kind", "first", "stride", "n_least"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import DeviceError, InputError, MansardError
+from mansard.core.records import PowerSample
 from mansard.device.meters.energy import window_energy
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.recordings import replay_csv, replay_log
@@ -100,7 +101,7 @@ def test_a_log_without_dates_needs_its_interval(tmp_path: Path) -> None:
 def test_a_trace_is_read_at_the_clocks_pace() -> None:
     now = [100.0]
     meter = TraceMeter({"GPU": [(0, 10), (2, 30), (2, 50), (4, 50)]}, clock=lambda: now[0])
-    readings = []
+    readings: list[PowerSample] = []
     # 10 W at 0 s to 30 W at 2 s; then 50 W
     for now[0] in (100.0, 101.0, 101.5, 102.0, 103.0):
         readings.extend(meter.read())
@@ -113,12 +114,13 @@ def test_a_trace_is_read_at_the_clocks_pace() -> None:
         meter.read()
 
 
+@pytest.mark.shared_data
 def test_recorded_logs_give_energies(shared_data: Path) -> None:
     folder = shared_data / "tegrastats"
     log = folder / "gwonxhj__orin_nano__tegrastats_multi_workload_20260517_221116.log"
     meter = replay_log(log)
     assert meter.rails == ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")
-    samples = []
+    samples: list[PowerSample] = []
     with contextlib.suppress(DeviceError):  # it has no more readings
         while True:
             samples.extend(meter.read())

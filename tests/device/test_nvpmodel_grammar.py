@@ -63,6 +63,12 @@ def test_the_folder_of_an_hwmon_argument_becomes_a_pattern() -> None:
     assert config.params[0].arguments == {"WARN": "/sys/devices/i2c-7/hwmon/*/curr1_max"}
 
 
+def test_the_fans_section_is_passed_over() -> None:
+    config = parse_config(f"{MODE}{TAIL}< FAN_CONFIG DEFAULT=quiet >\nFAN x\n", "x.conf")
+    assert config.ignored == ()
+    assert config.default_id == 0
+
+
 def test_lines_that_are_none_are_kept_with_their_numbers() -> None:
     text = (
         "stray words\n"  # 1

@@ -112,6 +112,17 @@ def test_a_mode_that_does_not_gate_leaves_the_number_open() -> None:
     assert "as it finds it" in only(f"{PARAMS}< POWER_MODEL ID=0 NAME=A >\n").mode.unknown["n_sms"]
 
 
+def test_a_path_for_another_kernel_does_not_tell_the_chip() -> None:
+    # NVIDIA's file for Nano names Xavier's GPU beside its own.
+    text = (
+        "< PARAM TYPE=CLOCK NAME=GPU >\n"
+        "FREQ_TABLE_KNEXT /sys/devices/17000000.gv11b/devfreq/devfreq0/available_frequencies\n"
+        "MAX_FREQ /sys/devices/gpu.0/devfreq/57000000.gpu/max_freq\n"
+        "< POWER_MODEL ID=0 NAME=A >\n"
+    )
+    assert board_modes(parse_config(text, "x"), "x").soc == "tegra210"
+
+
 def test_dla_names_of_xavier_and_the_lower_of_two_caps() -> None:
     text = (
         "< PARAM TYPE=CLOCK NAME=NAFLL_DLA >\nMAX_FREQ /sys/a\n"

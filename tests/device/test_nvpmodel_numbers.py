@@ -95,6 +95,15 @@ def test_the_kernels_tables_win_over_the_modules(tmp_path: Path) -> None:
     assert highest.cpu[11].hz == 2201.6e6
 
 
+def test_a_mode_that_leaves_the_gating_alone_has_what_is_on_at_present(tmp_path: Path) -> None:
+    text = CONFIG.replace("TPC_POWER_GATING TPC_PG_MASK 248\n", "")
+    assert mode("15W", text).n_sms is None
+    write(tmp_path, "sys/devices/gpu.0/tpc_pg_mask", "240\n")
+    resolved = resolve(mode("15W", text), find_highest(tmp_path, ORIN))
+    assert resolved.mode.n_sms == 8  # 2 × (8 - 4)
+    assert resolved.notes == {"n_sms": "on at present"}
+
+
 def test_a_super_configuration_has_higher_clocks() -> None:
     nano = MODULES["p3767-0003"]
     plain, faster = find_highest(None, nano), find_highest(None, nano, is_super=True)

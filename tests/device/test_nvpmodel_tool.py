@@ -39,6 +39,8 @@ def mode_now(root: Path) -> int | None:
          Query("25W", 1, ("NVPM WARN: fan mode is not set!",))),
         ("NV Power Mode: 25W\nNVPM ERROR: x\n1\n", Query("25W", 1, ("NVPM ERROR: x",))),
         ("NV Power Mode: 25W\n", Query("25W", None, ())),
+        ("NVPM VERB: Current mode: NV Power Mode: MAXN\n0\n", Query("MAXN", 0, ())),
+        ("NV Power Mode: MAXP_CORE_ARM (mode 3)\n", Query("MAXP_CORE_ARM", 3, ())),
         ("NVPM ERROR: Error opening /var/lib/nvpmodel/status: 13\n", None),
         ("NV Power Mode:\n", None),
         ("", None),
@@ -214,4 +216,17 @@ def test_probing_puts_the_present_mode_back_even_if_it_fails(tmp_path: Path) -> 
 def test_probing_says_where_the_present_mode_does_not_come_back(tmp_path: Path) -> None:
     root = make_board(tmp_path, refused=(7,))
     with pytest.raises(DeviceError, match=r"15W could not be put back.*sudo nvpmodel -m 7"):
+        probe(root, read_modes(root).modes)
+
+
+def test_probing_no_mode_touches_nothing(tmp_path: Path) -> None:
+    root = make_board(tmp_path)
+    write_tool(root, "raise SystemExit('asked')")
+    assert probe(root, ()) == {}
+
+
+def test_a_present_mode_without_number_stops_probing(tmp_path: Path) -> None:
+    root = make_board(tmp_path)
+    write_tool(root, "print('NV Power Mode: OTHER')")
+    with pytest.raises(DeviceError, match="number of the present mode OTHER is not known"):
         probe(root, read_modes(root).modes)

@@ -172,6 +172,14 @@ def test_what_is_no_line_of_tegrastats(text: str) -> None:
         parse_line(text)
 
 
+def test_of_two_lines_run_together_the_second_is_kept_as_text() -> None:
+    text = "RAM 1/2MB cpu [5%@102] RAM 3/4MB CPU [6%@102] MTS fg 1% bg 2% MTS fg 3% bg 4%"
+    sample = parse_line(text)
+    assert [cpu.load_percent for cpu in sample.cpus] == [5.0]
+    assert sample.unparsed[:4] == ("RAM", "3/4MB", "CPU", "[6%@102]")
+    assert render(sample) == text
+
+
 def test_numbers_too_long_to_be_true_are_kept_as_text() -> None:
     text = f"RAM 1/2MB VDD_IN {'9' * 40}mW/1mW tj@{'9' * 400}C CPU [1%@{'9' * 30}]"
     sample = parse_line(text)

@@ -140,7 +140,7 @@ def test_a_known_module_has_its_own_rule() -> None:
 def test_ranges_of_every_field() -> None:
     lines = [
         "RAM 100/2000MB CPU [10%@100,off] GR3D_FREQ 0%@[400,500] tj@40C NC 1mW/1mW NC 2mW/2mW",
-        "RAM 300/2000MB CPU [30%@200,50%@300] GR3D_FREQ 9%@[600,700] tj@-256C NC 3mW/1mW NC 4mW/4mW",
+        "RAM 300/2000MB CPU [30%@20,50%@300] GR3D_FREQ 9%@[600,700] tj@-256C NC 3mW/1mW NC 4mW/4mW",
     ]
     found = {(one.field, one.quantity): one for one in summary(lines).fields}
     ram = found["RAM", "used"]

@@ -50,7 +50,7 @@ def find_peaks(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
 def _peak(precision: str, chains: Sequence[TrialRate]) -> Ceiling:
     long = [rate for rate in chains if (rate.fma_per_element or 0) >= FMA_LEAST]
     if not long:
-        reason = f"no {precision} chain of at least {FMA_LEAST} FMA per element was measured"
+        reason = f"no {precision} chain of at least {FMA_LEAST} FMA per element gave a rate"
         return missing(precision, "fma", "FLOP/s", reason)
     return _ceiling(precision, "fma", "FLOP/s", long, FMA_TOLERANCE)
 
@@ -75,12 +75,12 @@ def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
     if not sweep:
         return f"the kernel {kernel} was not measured"
     if level.high_bytes is None:
-        return f"no {kernel} working set above {level.low_bytes:.0f} bytes was measured"
+        return f"no {kernel} working set above {level.low_bytes:.0f} bytes gave a rate"
     if level.high_bytes <= level.low_bytes:
         return f"{level.name} is too small beside the caches below it for a set of its own"
     return (
         f"no {kernel} working set between {level.low_bytes:.0f} and "
-        f"{level.high_bytes:.0f} bytes was measured"
+        f"{level.high_bytes:.0f} bytes gave a rate"
     )
 
 

@@ -18,6 +18,8 @@ from mansard.analytics.theme import SHAPES
 
 HEIGHT_PX = 330
 MOST_RADIO_BUTTONS = 4
+CALM = "!datum.is_disturbed"
+CROSS = "M-1,-1L1,1M1,-1L-1,1"
 SIZE_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, '~g') + ' GiB'"
     " : datum.value >= 1048576 ? format(datum.value / 1048576, '~g') + ' MiB'"
@@ -46,13 +48,15 @@ def staircase_chart(
         color=alt.Color("kernel:N", scale=alt.Scale(domain=kernels), title=None),
         tooltip=tooltips(kernel="kernel", size="working set", interval="bandwidth", trial="trial"),
     )
+    calm = base.transform_filter(CALM)
     layers = [
         *_level_marks(steps, caches, x_scale, y),
-        base.mark_line(strokeWidth=2, opacity=0.85).encode(
+        calm.mark_line(strokeWidth=2, opacity=0.85).encode(
             strokeDash=alt.StrokeDash("kernel:N", scale=alt.Scale(domain=kernels), title=None)
         ),
         base.mark_rule(style="m-interval", clip=True).encode(y="low:Q", y2="high:Q"),
-        base.mark_point(size=46, opacity=1).encode(
+        _crosses(base),
+        calm.mark_point(size=46, opacity=1).encode(
             shape=alt.Shape("kernel:N", scale=shape_scale(kernels), title=None),
         ),
     ]
@@ -108,16 +112,26 @@ def chain_chart(
         ),
     )
     peak = alt.Chart(inline(peaks)).encode(y=y)
+    calm = base.transform_filter(CALM)
     layers = [
         peak.mark_rule(style="m-peak"),
         peak.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N"),
-        base.mark_line(strokeWidth=2, opacity=0.85),
+        calm.mark_line(strokeWidth=2, opacity=0.85),
         base.mark_rule(style="m-interval", clip=True).encode(y="low:Q", y2="high:Q"),
-        base.mark_point(size=56, opacity=1).encode(
+        _crosses(base),
+        calm.mark_point(size=56, opacity=1).encode(
             shape=alt.Shape("precision:N", scale=shape_scale(precisions), title=None)
         ),
     ]
     return _sweep(layers, mode, "GFLOP/s of the FMA chains over the FMA done on each element")
+
+
+def _crosses(base: alt.Chart) -> alt.Chart:
+    """Trials that something disturbed: they are seen, and no line leads through them."""
+    crosses: alt.Chart = base.transform_filter(f"!({CALM})").mark_point(
+        shape=CROSS, size=60, filled=False, strokeWidth=2, opacity=1
+    )
+    return crosses
 
 
 def tooltips(**titles: str) -> list[alt.Tooltip]:

@@ -75,7 +75,7 @@ def staircase_figure(results: Results) -> Figure:
     window = (smallest / 1.3, largest * 1.3, min(rates) / 1.6, max(rates) * 1.7)
     steps = sweep_data.ceiling_steps(results.roofs, window[0], window[1])
     chart = charts.staircase_chart(found.frame, caches, steps, _modes(results), window)
-    notes = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    notes = _sweep_notes(found)
     return make_figure("staircase", chart, _staircase_table(found.frame), notes)
 
 
@@ -86,7 +86,7 @@ def chain_figure(results: Results) -> Figure:
     highest = max(found.frame["rate"].to_list(), default=1.0) * 1.15
     peaks = sweep_data.peak_rules(results.roofs)
     chart = charts.chain_chart(found.frame, peaks, _modes(results), precisions, highest)
-    notes = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    notes = _sweep_notes(found)
     return make_figure("chains", chart, _chain_table(found.frame), notes)
 
 
@@ -151,6 +151,13 @@ def _smallest(results: Results) -> pl.DataFrame:
     return results.layers.join(chosen.select("score_id"), on="score_id", how="semi").sort(
         "score_id", "run_id", "index"
     )
+
+
+def _sweep_notes(found: chart_data.Drawn) -> tuple[str, ...]:
+    n_crosses = int(found.frame["is_disturbed"].sum())
+    crosses = f"Crosses ({n_crosses}) are trials that something disturbed; no roof rests on them."
+    dropped = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    return (crosses, *dropped) if n_crosses else dropped
 
 
 def _dropped(n_dropped: int, what: str, why: str) -> tuple[str, ...]:

@@ -20,29 +20,22 @@ def power_table(results: Results) -> Table:
     The power of a trial is its energy over its windows' length, watts; rails keep the names
     that the board gives them, and the total is formed by the rule of the run.
     """
-    labels = results.labels()
-    trials = trial_powers(results)
-    loaded = trials.group_by("run_id", "rail", "family").agg(
-        pl.col("power_w").median(), pl.len().alias("n_trials")
-    )
-    idle = (
-        _known(results)
-        .filter(pl.col("trial_id").is_null())
-        .group_by("run_id", "rail")
-        .agg(pl.col("power_w").median().alias("idle_w"))
-    )
+    idle = _idle_powers(results)
+    families = trial_powers(results).group_by("run_id", "family", "rail", maintain_order=True)
+    powers = families.agg(pl.col("power_w").median(), n_trials=pl.col("power_w").count())
+    by_run = powers.sort("family", "rail", nulls_last=True).partition_by("run_id", as_dict=True)
     rows = [
         [
-            shown(labels[row["run_id"]]),
+            shown(roof.label),
             TOTAL if row["rail"] is None else shown(row["rail"]),
             row["family"],
             quantity(row["power_w"], "W"),
             str(row["n_trials"]),
-            quantity(row["idle_w"], "W"),
+            quantity(idle.get((roof.run_id, row["rail"])), "W"),
         ]
-        for row in loaded.join(idle, on=["run_id", "rail"], how="left", nulls_equal=True)
-        .sort("run_id", "family", "rail", nulls_last=True)
-        .iter_rows(named=True)
+        for roof in results.roofs
+        if (roof.run_id,) in by_run
+        for row in by_run[roof.run_id,].iter_rows(named=True)
     ]
     return Table(
         caption="Median power of the trials",
@@ -55,16 +48,29 @@ def power_table(results: Results) -> Table:
 def trial_powers(results: Results) -> pl.DataFrame:
     """Power of each undisturbed trial on each rail, W: energy over the length of its windows.
 
-    Columns run_id, trial_id, rail (null: the total), power_w, family.
+    Columns run_id, trial_id, rail (null: the total), power_w (null: not measurable), family.
     """
     calm = results.dataset.trials.filter(pl.col("disturbances").list.len() == 0)
+    is_known = pl.col("energy_j").is_not_null()
     return (
-        _known(results)
-        .filter(pl.col("trial_id").is_not_null())
+        results.dataset.energy.filter(pl.col("trial_id").is_not_null())
         .group_by("run_id", "trial_id", "rail")
-        .agg(power_w=pl.col("energy_j").sum() / pl.col("window_s").sum())
+        .agg(
+            power_w=pl.when(is_known.any()).then(
+                pl.col("energy_j").sum() / pl.col("window_s").filter(is_known).sum()
+            )
+        )
         .join(calm.select("run_id", "trial_id", "family"), on=["run_id", "trial_id"])
     )
+
+
+def _idle_powers(results: Results) -> dict[tuple[str, str | None], float]:
+    """Median power of each rail over the idle windows of each run, W."""
+    idle = results.dataset.energy.filter(
+        pl.col("trial_id").is_null() & pl.col("power_w").is_not_null()
+    )
+    medians = idle.group_by("run_id", "rail").agg(pl.col("power_w").median())
+    return {(run_id, rail): power_w for run_id, rail, power_w in medians.iter_rows()}
 
 
 def meter_facts(results: Results) -> list[str]:
@@ -83,7 +89,3 @@ def _total_fact(meters: Sequence[str], rule: str | None, boundary: str | None) -
     total = UNKNOWN if rule is None else shown_long(rule)
     covers = UNKNOWN if boundary is None else shown_long(boundary)
     return f"{read} Total: {total}. It covers: {covers}."
-
-
-def _known(results: Results) -> pl.DataFrame:
-    return results.dataset.energy.filter(pl.col("energy_j").is_not_null())

@@ -27,6 +27,7 @@ def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
         "high": pl.Float64,
         "interval": pl.String,
         "trial": pl.String,
+        "is_disturbed": pl.Boolean,
     }
     rows = [
         {
@@ -54,6 +55,7 @@ def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
         "high": pl.Float64,
         "interval": pl.String,
         "trial": pl.String,
+        "is_disturbed": pl.Boolean,
     }
     rows = [
         {
@@ -153,6 +155,7 @@ def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
         "high": in_giga(found.high),
         "interval": quantity(found.value, unit, found.low, found.high),
         "trial": _state(rate),
+        "is_disturbed": bool(rate.disturbances),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mansard.cli.bench import bench
+from mansard.cli.demo import demo
 from mansard.cli.doctor import doctor
 from mansard.cli.export import export
 from mansard.cli.modes import modes
@@ -49,6 +50,7 @@ app.command()(score)
 app.command()(report)
 app.command()(export)
 app.command()(doctor)
+app.command()(demo)
 app.command()(modes)
 app.command()(restore)
 app.command()(telemetry)

@@ -36,8 +36,11 @@ def run_bench(request: BenchRequest) -> None:
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
     from mansard.device.choice import choose_modes
+    from mansard.device.hold import restore
     from mansard.device.identity import identify
 
+    if not request.is_dry_run:
+        restore(request.root)  # else what a run that was cut off left is taken for the present
     # Everything that can be wrong with the request is found before minutes of measuring.
     machine = identify(request.root)
     modes = choose_modes(request.mode, request.root, machine, pick=request.pick)

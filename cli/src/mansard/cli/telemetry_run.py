@@ -14,6 +14,7 @@ from mansard.device.jetson import find_module
 from mansard.device.tegrastats import TegrastatsSample
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.live import live
+from mansard.device.tegrastats.parse import BATCH
 from mansard.device.tegrastats.summary import Summariser, summarise
 from mansard.device.tegrastats.times import Moment
 
@@ -29,7 +30,10 @@ def run_telemetry(request: Request) -> bool:
         for log in request.logs:
             summariser = Summariser(request.interval_s, module)
             each = _taker(output, str(log))
-            output.finish_log(summarise(read_lines(log), str(log), summariser, each))
+            n_ahead = BATCH if log.is_file() else 1  # a pipe's lines are shown as they come
+            output.finish_log(
+                summarise(read_lines(log), str(log), summariser, each, n_ahead=n_ahead)
+            )
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.device.clocks.settings import read_setting
 from mansard.device.nvpmodel.tool import Outcome, set_mode
-from mansard.device.system import SYSTEM_ROOT, below, find_tool, write_text
+from mansard.device.system import SYSTEM_ROOT, Finished, below, find_tool, run_tool, write_text
 
 _TOOLS = ("nvpmodel", "jetson_clocks")
 _POLL_S = 0.05
@@ -73,12 +73,25 @@ class Actor:
             self._on_step(nvpmodel_step(self.root, number, name, why))
             return set_mode(self.root, number)
 
+    def run_tool(self, name: str, arguments: Sequence[str], why: str) -> Finished:
+        """Run another of the board's tools, "yes" to what it asks; raises DeviceError."""
+        tool = find_tool(self.root, name)
+        if tool is None:
+            raise DeviceError(f"has no {name} that may be run", where=str(self.root))
+        with self._shield():
+            self._on_step(tool_step(self.root, name, " ".join(arguments), why))
+            return run_tool([tool, *arguments], answer="Y\n")
+
 
 def nvpmodel_step(root: Path, number: int, name: str, why: str) -> Step:
     """The call of nvpmodel that sets a mode."""
-    tool = find_tool(root, "nvpmodel")
-    board_path = f"/{tool.relative_to(root)}" if tool is not None else "nvpmodel"
-    return Step("nvpmodel", board_path, f"-m {number}", f"{why}: mode {name}")
+    return tool_step(root, "nvpmodel", f"-m {number}", f"{why}: mode {name}")
+
+
+def tool_step(root: Path, name: str, arguments: str, why: str) -> Step:
+    """A call of one of the board's tools."""
+    tool = find_tool(root, name)
+    return Step(name, f"/{tool.relative_to(root)}" if tool is not None else name, arguments, why)
 
 
 def real_path(root: Path, path: str) -> Path:

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, parse_frequency
-from mansard.core.power_mode import CLOCKS
-from mansard.device.choices import Choices, Table
+from mansard.device.amount import GRAIN, Amount, format_amount, read_amount
+from mansard.device.choices import Table
 
 _MOST_STEPS = 10_000
 _RANGE_KEYS = ("from", "to", "step", "points")
@@ -31,67 +30,72 @@ class Band(msgspec.Struct, frozen=True):
         return self.low <= value <= self.high
 
 
-def read_band(key: str, given: Any, choices: Choices) -> Band:
+def read_band(key: str, given: Any, table: Table) -> Band:
     """What the file says of one setting; raises UsageError."""
-    table = choices.settable(key) if key in CLOCKS else _core_table(choices)
-    low, high = table.available_hz[0], table.available_hz[-1]
     if given == "all":
-        return Band(low, high, None)
+        return Band(table.steps[0], table.steps[-1], None)
     if isinstance(given, Mapping):
         return _range(key, given, table)
     listed = given if isinstance(given, list) else [given]
     if not listed:
         raise UsageError(f"{key} is an empty list", fix="name one value, or leave the line out")
-    values = tuple(dict.fromkeys(_exact(key, value, choices) for value in listed))
+    amounts = [read_amount(key, value, table.unit) for value in listed]
+    values = tuple(dict.fromkeys(table.require(key, amount) for amount in amounts))
     return Band(min(values), max(values), values)
 
 
-def band_values(key: str, band: Band, choices: Choices) -> tuple[float, ...]:
+def band_values(key: str, band: Band, table: Table) -> tuple[float, ...]:
     """The values that a grid takes of ``band``, ascending; raises UsageError for none."""
-    table = choices.settable(key) if key in CLOCKS else _core_table(choices)
     if band.values is not None:
         return tuple(sorted(band.values))
     if table.is_continuous:
         raise UsageError(
-            f"{key} takes any frequency here, so all of them are too many",
+            f"{key} takes any value here, so all of them are too many",
             fix="give the range a step, or a number of points",
         )
-    return tuple(value for value in table.available_hz if band.holds(value))
+    return tuple(value for value in table.steps if band.holds(value))
 
 
-def snap(hz: float, band: Band, table: Table) -> float:
-    """The available frequency in ``band`` that is nearest to ``hz``; raises UsageError."""
+def snap(value: float, band: Band, table: Table) -> float:
+    """The available value in ``band`` that is nearest to ``value``; raises UsageError."""
     if table.is_continuous:
-        whole_hz = round(hz / 1e6) * 1e6  # so that the name, in MHz, tells modes apart
-        return min(
-            max(whole_hz, table.available_hz[0], band.low), table.available_hz[-1], band.high
-        )
-    inside = [value for value in table.available_hz if band.holds(value)]
+        grain = GRAIN[table.unit]
+        low, high = max(table.steps[0], band.low), min(table.steps[-1], band.high)
+        return min(max(round(value / grain) * grain, low), high)
+    inside = [step for step in table.steps if band.holds(step)]
     if not inside:
-        raise UsageError("no available frequency is in this range", fix=table.offer(hz))
-    return min(inside, key=lambda value: (abs(value - hz), value))
+        raise UsageError("nothing that is available is in this range", fix=table.offer(value))
+    return min(inside, key=lambda step: (abs(step - value), step))
 
 
 def _range(key: str, given: Mapping[str, Any], table: Table) -> Band:
     strange = [name for name in given if name not in _RANGE_KEYS]
     if strange or not given or {"step", "points"} <= given.keys():
         raise UsageError(f"{key} is not a range", fix=_RANGE)
-    low = _bound(key, given["from"]) if "from" in given else _at(table.available_hz[0])
-    high = _bound(key, given["to"]) if "to" in given else _at(table.available_hz[-1])
-    if low.hz > high.hz:
+    low = _end(key, given.get("from"), table, table.steps[0])
+    high = _end(key, given.get("to"), table, table.steps[-1])
+    if low.value > high.value:
         raise UsageError(f"{key} goes from {low.text} down to {high.text}", fix="turn it round")
+    if low.value > table.steps[-1] or high.value < table.steps[0]:
+        raise UsageError("nothing that is available is in this range", fix=table.offer(low.value))
     # What is written in whole MHz means the table's nearest entry, at both ends.
-    ends = Band(table.find(low) or low.hz, table.find(high) or high.hz, None)
-    wanted = _wanted(key, given, ends)
+    ends = Band(table.find(low) or low.value, table.find(high) or high.value, None)
+    wanted = _wanted(key, given, ends, table)
     if not table.is_continuous or wanted:
         snap(ends.low, ends, table)  # an empty range is a mistake even where nothing is snapped
     if not wanted:
         return ends
-    values = tuple(dict.fromkeys(snap(hz, ends, table) for hz in wanted))
+    values = tuple(dict.fromkeys(snap(value, ends, table) for value in wanted))
     return Band(ends.low, ends.high, values)
 
 
-def _wanted(key: str, given: Mapping[str, Any], ends: Band) -> list[float]:
+def _end(key: str, given: Any, table: Table, default: float) -> Amount:
+    if given is None:
+        return Amount(default, 0.0, format_amount(default, table.unit))
+    return read_amount(key, given, table.unit)
+
+
+def _wanted(key: str, given: Mapping[str, Any], ends: Band, table: Table) -> list[float]:
     """The values that a range asks for, evenly apart, before they are snapped."""
     if "points" in given:
         n = given["points"]
@@ -100,39 +104,9 @@ def _wanted(key: str, given: Mapping[str, Any], ends: Band) -> list[float]:
         gap = (ends.high - ends.low) / max(1, n - 1)
         return [ends.low + index * gap for index in range(n)]
     if "step" in given:
-        step = _bound(key, given["step"]).hz
-        n_steps = int((ends.high - ends.low) / step + 1e-9)
+        step = read_amount(key, given["step"], table.unit).value
+        n_steps = int((ends.high - ends.low) / step + 1e-9) if step else _MOST_STEPS + 1
         if n_steps > _MOST_STEPS:
             raise UsageError(f"{key} has more than {_MOST_STEPS} steps", fix="make the step longer")
         return [ends.low + index * step for index in range(n_steps + 1)]
     return []
-
-
-def _bound(key: str, given: Any) -> Frequency:
-    if key in CLOCKS:
-        return _frequency(key, given)
-    if type(given) is not int or not 1 <= given <= _MOST_STEPS:
-        raise UsageError(f"{given!r} is not a number of cores", fix="write a whole number from 1")
-    return _at(float(given))
-
-
-def _exact(key: str, given: Any, choices: Choices) -> float:
-    if key in CLOCKS:
-        return choices.find(key, _frequency(key, given))
-    cores = _bound(key, given).hz
-    choices.check_cores(int(cores))
-    return cores
-
-
-def _frequency(key: str, given: Any) -> Frequency:
-    if not isinstance(given, str):
-        raise UsageError(f"{key} has {given!r}, which has no unit", fix='write "612MHz", in quotes')
-    return parse_frequency(given)
-
-
-def _core_table(choices: Choices) -> Table:
-    return Table(tuple(float(count) for count in range(1, len(choices.cpus) + 1)))
-
-
-def _at(value: float) -> Frequency:
-    return Frequency(value, 0.0)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 from mansard.core.errors import DeviceError, UsageError
-from mansard.core.frequency import format_frequency, parse_frequency
 from mansard.core.power_mode import parse_modes
 from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.amount import Unit, format_amount, read_amount
 from mansard.device.card import CardLimits, CardState, read_card, read_card_limits
+from mansard.device.card_choices import KEYS, CardChoices, card_choices
 from mansard.device.card_setting import NO_LOCK, why_not_settable
-from mansard.device.choices import Choices, Table
 from mansard.device.mode_text import split_pairs
 from mansard.device.system import SYSTEM_ROOT
 
-KEYS = ("power", "gpu", "emc")
 _N_LIMITS = 5  # that "all" means, beside the default
-_WATTS = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?W", re.IGNORECASE | re.ASCII)
 _NAME_PART = re.compile(r"(power|gpu|emc)([0-9.]+(?:W|[kMG]?Hz))")
 _CORES = re.compile(r"[0-9]+c")
 _CPU = "clocks and cores of the CPU are left alone on a machine with a graphics card"
 _SMS = "read by the kernels that run on the card"
 _NO_DLA = "a graphics card has no DLA"
-_NO_GRID = (
-    "on a graphics card write the modes with ';' between them, such as 'power=200W;power=250W'"
-)
 
 
 class CardModes:
@@ -84,7 +80,7 @@ class CardModes:
         if _CORES.fullmatch(name):
             return parse_modes(name, self._n_cpus)[0]  # the CPU beside the card is measured
         parts = [_NAME_PART.fullmatch(part) for part in name.split("_")]
-        if not all(parts):
+        if not all(parts) or len({part[1] for part in parts if part}) < len(parts):
             raise UsageError(
                 f"unknown power mode {name!r}",
                 fix="write 'all', or power=250W, gpu=1410MHz, memory=1593MHz (some or all of them)",
@@ -96,28 +92,40 @@ class CardModes:
         parts = [part for part in text.split(";") if part.strip()]
         return tuple(self._set(split_pairs(part, KEYS)) for part in parts)
 
-    def choices(self) -> Choices:
-        """A card has no grid of clocks and cores; raises UsageError."""
-        raise UsageError("grid files are for boards", fix=_NO_GRID)
+    def choices(self) -> CardChoices:
+        """Power limits and clocks of the card; raises UsageError where it may not be set."""
+        return self._choices
 
-    def _set(self, pairs: dict[str, str]) -> PowerMode:
-        limits = self._limits
-        power = pairs.get("power")
+    @cached_property
+    def _choices(self) -> CardChoices:
+        return card_choices(self._limits)
+
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode of these settings; a limit that is not among them stays as it is."""
         limit_mw = self._state.power_limit_mw
         limit_w = None if limit_mw is None else limit_mw / 1e3
-        gpu = _clock("gpu", pairs.get("gpu"), limits.gpu_mhz, limits.unknown)
-        memory = _clock("emc", pairs.get("emc"), limits.memory_mhz, limits.unknown)
-        return self._custom(limit_w if power is None else _watts(power, limits), gpu, memory)
+        return self._custom(values.get("power", limit_w), values.get("gpu"), values.get("emc"))
+
+    def _set(self, pairs: Mapping[str, str]) -> PowerMode:
+        tables = {key: self.choices().table(key) for key in pairs}
+        return self.make(
+            {
+                key: tables[key].require(key, read_amount(key, text, tables[key].unit))
+                for key, text in pairs.items()
+            }
+        )
 
     def _custom(
         self, limit_w: float | None, gpu_hz: float | None, memory_hz: float | None
     ) -> PowerMode:
-        parts = [
-            f"power{limit_w:.10g}W" if limit_w is not None else "",
-            f"gpu{format_frequency(gpu_hz)}" if gpu_hz is not None else "",
-            f"emc{format_frequency(memory_hz)}" if memory_hz is not None else "",
-        ]
-        name = "_".join(filter(None, parts))
+        units: tuple[tuple[str, float | None, Unit], ...] = (
+            ("power", limit_w, "W"),
+            ("gpu", gpu_hz, "Hz"),
+            ("emc", memory_hz, "Hz"),
+        )
+        name = "_".join(
+            f"{key}{format_amount(value, unit)}" for key, value, unit in units if value is not None
+        )
         why = self._state.unknown.get("power_limit_mw", "")
         return self._mode(name, "card", limit_w, gpu_hz, memory_hz, why)
 
@@ -148,35 +156,3 @@ class CardModes:
             power_limit_w=limit_w,
             unknown=unknown,
         )
-
-
-def _watts(text: str, limits: CardLimits) -> float:
-    match = _WATTS.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r} is not a power", fix="write it in watts, such as 250W")
-    if limits.least_mw is None or limits.most_mw is None:
-        why = limits.unknown.get("power", "the card names no limits")
-        raise UsageError("the power limit cannot be set on this card", fix=why)
-    limit_mw = float(match[1]) * 1e3
-    if not limits.least_mw <= limit_mw <= limits.most_mw:
-        raise UsageError(
-            f"the power limit cannot be {text}",
-            fix=f"this card takes {limits.least_mw / 1e3:g}W to {limits.most_mw / 1e3:g}W",
-        )
-    return limit_mw / 1e3
-
-
-def _clock(
-    key: str, text: str | None, steps_mhz: tuple[int, ...], unknown: dict[str, str]
-) -> float | None:
-    if text is None:
-        return None
-    wanted = parse_frequency(text)
-    table = Table(tuple(mhz * 1e6 for mhz in steps_mhz))
-    hz = table.find(wanted)
-    if hz is None and not steps_mhz:
-        why = unknown.get("gpu" if key == "gpu" else "memory", "the card lists none")
-        raise UsageError(f"{key} cannot be set on this card", fix=f"leave it out: {why}")
-    if hz is None:
-        raise UsageError(f"{key} has no {wanted.text}", fix=table.offer(wanted.hz))
-    return hz

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.choices import Choices
+from mansard.device.choices import Settable
 from mansard.device.cpu_modes import CpuModes
-from mansard.device.custom_mode import custom_mode
-from mansard.device.grid import exact_point, grid_points
+from mansard.device.grid import grid_points
 from mansard.device.grid_file import read_grid
 from mansard.device.mode_text import is_settings, split_names
 from mansard.device.space_filling import spread
@@ -42,8 +41,12 @@ class Modes(Protocol):
         """The modes of ``key=value`` texts, separated by ';'; raises UsageError."""
         ...
 
-    def choices(self) -> Choices:
-        """What custom modes are made of; raises UsageError or DeviceError."""
+    def choices(self) -> Settable:
+        """What a grid may set; raises UsageError or DeviceError."""
+        ...
+
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is, by the keys of its axes."""
         ...
 
 
@@ -71,7 +74,7 @@ def choose_modes(
     text = (text or "").strip()
     modes = _modes_of(text, root, machine)
     if text.lower().endswith(".toml"):
-        return _grid_modes(Path(text), modes.choices(), pick, seed)
+        return _grid_modes(Path(text), modes, pick, seed)
     chosen = _distinct(_listed(text, modes))
     if pick is None or pick >= len(chosen):
         return chosen
@@ -102,14 +105,14 @@ def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
     return tuple(modes.named(name) for name in split_names(text))
 
 
-def _grid_modes(path: Path, choices: Choices, pick: int | None, seed: int) -> tuple[PowerMode, ...]:
+def _grid_modes(path: Path, modes: Modes, pick: int | None, seed: int) -> tuple[PowerMode, ...]:
+    choices = modes.choices()
     grid = read_grid(path, choices)
-    keys = tuple(grid.axes)
     points = grid_points(grid, choices)
     kept = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
     random.Random(seed).shuffle(kept)  # noqa: S311 - an order, not a secret
-    modes = (custom_mode(exact_point(points[index], keys), choices) for index in kept)
-    return _distinct(modes)
+    keys = tuple(grid.axes)
+    return _distinct(modes.make(dict(zip(keys, points[index], strict=True))) for index in kept)
 
 
 def _distinct(modes: Iterable[PowerMode]) -> tuple[PowerMode, ...]:

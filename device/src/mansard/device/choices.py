@@ -2,43 +2,83 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, find_frequency, format_frequency, nearest_first
+from mansard.core.power_mode import CLOCKS
 from mansard.core.records import PowerMode
+from mansard.device.amount import Amount, Unit, format_amount
+
+KEYS = (*CLOCKS, "cores")
+_MOST_SHOWN = 12
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The frequencies of one clock, ascending.
+    """The values of one setting, ascending.
 
-    ``is_continuous``: the kernel names only the ends and takes every frequency between.
+    ``is_continuous``: only the ends are named, and everything between them can be set.
     ``why_not``: why it cannot be set, and what would allow it; empty where it can.
     """
 
-    available_hz: tuple[float, ...] = ()
+    steps: tuple[float, ...] = ()
     is_continuous: bool = False
     why_not: str = ""
+    unit: Unit = "Hz"
 
-    def find(self, wanted: Frequency) -> float | None:
-        """The available frequency that was meant by ``wanted``; None where there is none."""
-        if self.is_continuous and self.available_hz[0] <= wanted.hz <= self.available_hz[-1]:
-            return wanted.hz
-        return find_frequency(wanted, self.available_hz)
+    def find(self, wanted: Amount) -> float | None:
+        """The value that was meant by ``wanted``; None where there is none."""
+        if self.is_continuous and self.steps[0] <= wanted.value <= self.steps[-1]:
+            return wanted.value
+        fitting = [step for step in self.steps if wanted.fits(step)]
+        return min(fitting, key=lambda step: abs(step - wanted.value), default=None)
 
-    def floor(self, hz: float) -> float:
-        """The highest available frequency up to ``hz``, or the lowest if all are above."""
-        low, high = self.available_hz[0], self.available_hz[-1]
+    def require(self, key: str, wanted: Amount) -> float:
+        """The same; raises UsageError that lists what there is."""
+        value = self.find(wanted)
+        if value is not None:
+            return value
+        what = f"{key} has no {wanted.text}"
+        if self.unit == "cores":
+            what = f"{wanted.text} cores cannot be on"
+        raise UsageError(what, fix=self.offer(wanted.value))
+
+    def floor(self, value: float) -> float:
+        """The highest value up to ``value``, or the lowest if all are above."""
+        low, high = self.steps[0], self.steps[-1]
         if self.is_continuous:
-            return min(max(hz, low), high)
-        return max((step for step in self.available_hz if step <= hz), default=low)
+            return min(max(value, low), high)
+        return max((step for step in self.steps if step <= value), default=low)
 
-    def offer(self, hz: float) -> str:
-        """What is available, in words, nearest to ``hz`` first."""
+    def offer(self, value: float) -> str:
+        """What is available, in words, nearest to ``value`` first."""
+        low, high = (format_amount(end, self.unit) for end in (self.steps[0], self.steps[-1]))
+        if self.unit == "cores":
+            return f"use {low} to {high}"
         if self.is_continuous:
-            low, high = self.available_hz[0], self.available_hz[-1]
-            return f"any from {format_frequency(low)} to {format_frequency(high)} is available"
-        return f"available, nearest first: {nearest_first(hz, self.available_hz)}"
+            return f"any from {low} to {high} is available"
+        ordered = sorted(self.steps, key=lambda step: (abs(step - value), step))
+        names = list(dict.fromkeys(format_amount(step, self.unit) for step in ordered))
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        return f"available, nearest first: {', '.join(names[:_MOST_SHOWN])}{more}"
+
+
+class Settable(Protocol):
+    """What a grid may set on some machine."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the settings, in the order of the grid's axes."""
+        ...
+
+    def table(self, key: str) -> Table:
+        """The values of one of them; raises UsageError where it cannot be set."""
+        ...
+
+    def reachable_hz(self, cpu_hz: float, n_cpus: int | None) -> float:
+        """The highest CPU clock up to ``cpu_hz`` that the cores that are on have."""
+        ...
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -49,7 +89,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a custom mode of one machine is made of."""
+    """Everything that a custom mode of a board or a plain machine is made of."""
 
     present: PowerMode  # what is not set stays as it is here
     cpus: tuple[int, ...]  # one logical CPU for each core, in the order they are switched on
@@ -59,28 +99,22 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     emc: Table
     dla: Table
 
-    def settable(self, key: str) -> Table:
-        """The table of ``gpu``, ``emc``, ``cpu`` or ``dla``; raises UsageError if it has none."""
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The clocks, and the number of cores."""
+        return KEYS
+
+    def table(self, key: str) -> Table:
+        """The values of one of ``keys``; raises UsageError where it cannot be set."""
+        if key == "cores":
+            return Table(tuple(map(float, range(1, len(self.cpus) + 1))), unit="cores")
         table: Table = getattr(self, key)
-        if table.why_not or not table.available_hz:
+        if table.why_not or not table.steps:
             raise UsageError(
                 f"{key} cannot be set on this machine",
                 fix=table.why_not or f"leave {key} out: the kernel names no frequency for it",
             )
         return table
-
-    def find(self, key: str, wanted: Frequency) -> float:
-        """The available frequency of one clock; raises UsageError that lists those there are."""
-        table = self.settable(key)
-        hz = table.find(wanted)
-        if hz is None:
-            raise UsageError(f"{key} has no {wanted.text}", fix=table.offer(wanted.hz))
-        return hz
-
-    def check_cores(self, n_cpus: int) -> None:
-        """Raise UsageError where the machine has no ``n_cpus`` cores."""
-        if not 1 <= n_cpus <= len(self.cpus):
-            raise UsageError(f"{n_cpus} cores cannot be on", fix=f"use 1 to {len(self.cpus)}")
 
     def on(self, n_cpus: int | None) -> tuple[tuple[Cluster, tuple[int, ...]], ...]:
         """The clusters that have cores on, with these; the present ones if ``n_cpus`` is None."""
@@ -97,11 +131,16 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
                 found.append((cluster, cpus))
         return tuple(found)
 
+    def reachable_hz(self, cpu_hz: float, n_cpus: int | None) -> float:
+        """The highest CPU clock up to ``cpu_hz`` that the cores that are on have."""
+        tables = [cluster.table for cluster, _ in self.on(n_cpus) if cluster.table.steps]
+        return max((table.floor(cpu_hz) for table in tables), default=cpu_hz)
+
 
 def merge(tables: tuple[Table, ...]) -> Table:
     """The frequencies that any of ``tables`` has."""
-    usable = [table for table in tables if table.available_hz and not table.why_not]
+    usable = [table for table in tables if table.steps and not table.why_not]
     if not usable:
         return tables[0] if tables else Table(why_not="the kernel shows no CPU clock (cpufreq)")
-    steps = {hz for table in usable for hz in table.available_hz}
+    steps = {step for table in usable for step in table.steps}
     return Table(tuple(sorted(steps)), any(table.is_continuous for table in usable))

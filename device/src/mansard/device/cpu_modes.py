@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 from mansard.core.frequency import parse_frequency
@@ -11,7 +13,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.choices import Choices, Cluster, Table, merge
 from mansard.device.clocks.cpu import find_clusters
 from mansard.device.clocks.domain import Domain
-from mansard.device.custom_mode import custom_mode, custom_modes, resolve
+from mansard.device.custom_mode import custom_mode, custom_modes, exact_point, resolve
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
 _NO_CPUFREQ = (
@@ -53,8 +55,16 @@ class CpuModes:
         """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
         return custom_modes(text, self.choices())
 
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is."""
+        return custom_mode(exact_point(values), self.choices())
+
     def choices(self) -> Choices:
         """Cores, and the CPU's clocks where cpufreq may be written."""
+        return self._choices
+
+    @cached_property
+    def _choices(self) -> Choices:
         clusters = read_clusters(self._root, self._cpus)
         no_clock = Table(why_not=_ACCELERATORS_ONLY)
         return Choices(

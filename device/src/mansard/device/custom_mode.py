@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, format_frequency, nearest_first
+from mansard.core.frequency import format_frequency
 from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.choices import Choices, Cluster
+from mansard.device.amount import Amount
+from mansard.device.choices import Choices, Cluster, Table
 from mansard.device.mode_text import parse_settings
 
 _UNCAPPED = "left as it is: no cap can be read"
@@ -26,16 +29,26 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 def resolve(settings: Settings, choices: Choices) -> Point:
     """The exact settings that were meant; raises UsageError that lists what is available."""
-    if settings.n_cpus is not None:
-        choices.check_cores(settings.n_cpus)
+    n_cpus = settings.n_cpus
+    if n_cpus is not None:
+        choices.table("cores").require("cores", Amount(float(n_cpus), 0.0, str(n_cpus)))
     found = {
-        f"{key}_hz": choices.find(key, wanted)
+        f"{key}_hz": choices.table(key).require(
+            key, Amount(wanted.hz, wanted.slack_hz, wanted.text)
+        )
         for key in CLOCKS
         if (wanted := getattr(settings, key)) is not None
     }
-    point = Point(n_cpus=settings.n_cpus, **found)
+    point = Point(n_cpus=n_cpus, **found)
     _check_reachable(point, choices)
     return point
+
+
+def exact_point(values: Mapping[str, float]) -> Point:
+    """The settings that the values of a grid's axes are, by their keys."""
+    clocks = {f"{key}_hz": value for key, value in values.items() if key != "cores"}
+    cores = values.get("cores")
+    return Point(n_cpus=None if cores is None else int(cores), **clocks)
 
 
 def custom_modes(text: str, choices: Choices) -> tuple[PowerMode, ...]:
@@ -48,12 +61,11 @@ def _check_reachable(point: Point, choices: Choices) -> None:
     if point.cpu_hz is None:
         return
     tables = [cluster.table for cluster, _ in choices.on(point.n_cpus)]
-    exact = Frequency(point.cpu_hz, 0.0)
-    if not any(table.find(exact) for table in tables if table.available_hz):
-        steps = sorted({hz for table in tables for hz in table.available_hz})
+    if not any(table.find(Amount(point.cpu_hz)) for table in tables if table.steps):
+        steps = tuple(sorted({step for table in tables for step in table.steps}))
         raise UsageError(
             f"none of the cores that are on has {format_frequency(point.cpu_hz)}",
-            fix=f"switch more cores on, or use {nearest_first(point.cpu_hz, steps)}",
+            fix=f"switch more cores on; {Table(steps).offer(point.cpu_hz)}",
         )
 
 
@@ -106,6 +118,6 @@ def _capped(
         # A cluster that comes on takes the clock of the fastest that is on already.
         fastest = max((old.max_hz for old in present.clusters if old.max_hz), default=None)
         hz = point.cpu_hz if point.cpu_hz is not None else fastest
-        if hz is not None and cluster.table.available_hz:
+        if hz is not None and cluster.table.steps:
             hz = cluster.table.floor(hz)
     return CpuCluster(cpus=cpus, max_hz=hz, unknown={} if hz else {"max_hz": _UNCAPPED})

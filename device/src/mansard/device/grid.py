@@ -10,12 +10,10 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.device.band import Band
-from mansard.device.choices import Choices
-from mansard.device.custom_mode import Point
+from mansard.device.choices import Settable
 
 # Thirty seconds a mode are ten weeks; a slip in a file is likelier than such a sweep.
 MOST_MODES = 200_000
-_FIELDS = {"gpu": "gpu_hz", "emc": "emc_hz", "cpu": "cpu_hz", "dla": "dla_hz", "cores": "n_cpus"}
 
 
 class Grid(msgspec.Struct, frozen=True):
@@ -25,7 +23,7 @@ class Grid(msgspec.Struct, frozen=True):
     exclusions: tuple[Mapping[str, Band], ...] = ()
 
 
-def grid_points(grid: Grid, choices: Choices) -> tuple[tuple[float, ...], ...]:
+def grid_points(grid: Grid, choices: Settable) -> tuple[tuple[float, ...], ...]:
     """One value for each axis of ``grid`` in each of its modes, no mode twice; raises UsageError.
 
     A CPU clock that no core of the mode reaches counts as the highest it does reach.
@@ -40,21 +38,13 @@ def grid_points(grid: Grid, choices: Choices) -> tuple[tuple[float, ...], ...]:
     points = itertools.product(*grid.axes.values())
     if grid.exclusions:
         points = (p for p in points if not _is_excluded(p, keys, grid.exclusions))  # type: ignore[assignment]
-    if "cpu" in keys and len(choices.clusters) > 1:
+    if "cpu" in keys:
         reach = _Reach(keys, choices)
         points = map(reach.reached, points)  # type: ignore[assignment]
     found = tuple(dict.fromkeys(points))
     if not found:
         raise UsageError("the grid has no mode left", fix="exclude less, or name more values")
     return found
-
-
-def exact_point(values: tuple[float, ...], keys: tuple[str, ...]) -> Point:
-    """The settings that the ``values`` of a grid's axes ``keys`` are."""
-    given = dict(zip(keys, values, strict=True))
-    cores = given.pop("cores", None)
-    clocks = {_FIELDS[key]: value for key, value in given.items()}
-    return Point(n_cpus=None if cores is None else int(cores), **clocks)
 
 
 def _is_excluded(
@@ -69,7 +59,7 @@ def _is_excluded(
 class _Reach:
     """The highest CPU clock that the cores of a point have, up to the one wanted."""
 
-    def __init__(self, keys: tuple[str, ...], choices: Choices) -> None:
+    def __init__(self, keys: tuple[str, ...], choices: Settable) -> None:
         self._cpu = keys.index("cpu")
         self._cores = keys.index("cores") if "cores" in keys else None
         self._choices = choices
@@ -80,8 +70,7 @@ class _Reach:
         cores = None if self._cores is None else point[self._cores]
         hz = self._known.get((wanted, cores))
         if hz is None:
-            on = self._choices.on(None if cores is None else int(cores))
-            tables = [cluster.table for cluster, _ in on if cluster.table.available_hz]
-            hz = max((table.floor(wanted) for table in tables), default=wanted)
+            n_cpus = None if cores is None else int(cores)
+            hz = self._choices.reachable_hz(wanted, n_cpus)
             self._known[wanted, cores] = hz
         return (*point[: self._cpu], hz, *point[self._cpu + 1 :])

@@ -15,24 +15,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.device.band import Band, band_values, read_band
-from mansard.device.choices import Choices
+from mansard.device.choices import Settable
 from mansard.device.grid import Grid
-from mansard.device.mode_text import KEYS, setting_key
+from mansard.device.mode_text import setting_key
+
+Found = TypeVar("Found")
 
 _MOST_BYTES = 1 << 20
 _EXCLUDE = "exclude"
 _LOCATION = re.compile(r" \(at (?:line ([0-9]+), column [0-9]+|end of document)\)")
 
 
-def read_grid(path: Path, choices: Choices) -> Grid:
+def read_grid(path: Path, choices: Settable) -> Grid:
     """The grid that a file describes; raises InputError with its line, or StorageError."""
     try:
         text = read_whole(path).decode()
@@ -48,16 +51,18 @@ def read_grid(path: Path, choices: Choices) -> Grid:
         raise InputError("'exclude' is no table", where=str(path), fix="begin it with [[exclude]]")
     bands = _read_table(content, choices, text, path, section=0)
     if not bands:
-        raise InputError("is an empty grid", where=str(path), fix=f"set one of {', '.join(KEYS)}")
+        raise InputError(
+            "is an empty grid", where=str(path), fix=f"set one of {', '.join(choices.keys)}"
+        )
     axes = {
-        key: _located(path, text, name, 0, lambda k=key, b=band: band_values(k, b, choices))
+        key: _located(path, text, name, 0, partial(band_values, key, band, choices.table(key)))
         for key, (name, band) in bands.items()
     }
     exclusions = tuple(
         _exclusion(entry, axes.keys(), choices, text, path, section)
         for section, entry in enumerate(excluded, start=1)
     )
-    return Grid({key: axes[key] for key in KEYS if key in axes}, exclusions)
+    return Grid({key: axes[key] for key in choices.keys if key in axes}, exclusions)
 
 
 def _parse_toml(text: str, path: Path) -> dict[str, Any]:
@@ -89,8 +94,8 @@ def _line_of(message: str, text: str) -> str:
 
 def _exclusion(
     entry: dict[str, Any],
-    axes: Any,
-    choices: Choices,
+    axes: Collection[str],
+    choices: Settable,
     text: str,
     path: Path,
     section: int,
@@ -109,24 +114,24 @@ def _exclusion(
 
 
 def _read_table(
-    table: dict[str, Any], choices: Choices, text: str, path: Path, section: int
+    table: dict[str, Any], choices: Settable, text: str, path: Path, section: int
 ) -> dict[str, tuple[str, Band]]:
     """The band of each setting, with the name by which the file calls it."""
     bands: dict[str, tuple[str, Band]] = {}
     for name, given in table.items():
 
         def read(name: str = name, given: Any = given) -> tuple[str, Band]:
-            key = setting_key(name)
+            key = setting_key(name, choices.keys)
             if key in bands:
                 raise UsageError(f"{key} is set twice", fix="keep one of them")
-            return key, read_band(key, given, choices)
+            return key, read_band(key, given, choices.table(key))
 
         key, band = _located(path, text, name, section, read)
         bands[key] = (name, band)
     return bands
 
 
-def _located(path: Path, text: str, name: str, section: int, read: Any) -> Any:
+def _located(path: Path, text: str, name: str, section: int, read: Callable[[], Found]) -> Found:
     """What ``read`` returns; its UsageError becomes an InputError at the line of ``name``."""
     try:
         return read()

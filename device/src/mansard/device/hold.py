@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
 from mansard.core.errors import DeviceError, RebootRequired
 from mansard.core.records import PowerMode
 from mansard.device.acting import Actor, OnStep, Step, quietly
@@ -24,22 +26,19 @@ from mansard.device.clocks.settings import read_setting
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
 from mansard.device.clocks.verify import check_caps, check_writes
 from mansard.device.interrupts import Interrupts
+from mansard.device.jetson_clocks import STORE, is_needed, lock_by_tool, unlock_by_tool
 from mansard.device.journal import Journal, extend, observe, with_card
-from mansard.device.journal_store import (
-    clean_up,
-    find_journal,
-    read_journal,
-    remove_journal,
-    write_journal,
-)
+from mansard.device.journal_store import remove_journal, write_journal
+from mansard.device.pending import restore, restore_pending
 from mansard.device.planning import check_permissions, find_board_mode, planned_steps
 from mansard.device.restore_order import in_order
-from mansard.device.restoring import Restored, bring_back, restore_mode
+from mansard.device.restoring import Restored, restore_mode
 from mansard.device.system import SYSTEM_ROOT, below
 
 __all__ = ["Hold", "hold_machine", "planned_steps", "restore"]
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
+_BEFORE_NEXT = "as it was found, before the next mode"
 SETTLE_S = 0.3  # after which a setting that something writes back has changed
 
 
@@ -53,46 +52,17 @@ def hold_machine(
     return Hold(root, on_step, settle_s)
 
 
-def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
-    """Put back what a run that was cut off left; None if there is nothing to do.
-
-    Raises DeviceError while a sweep is alive, or where something could not be put back.
-    """
-    if find_journal(root) is None:
-        clean_up(root)
-        return None
-    interrupts = Interrupts(_restore_pending.__code__)
-    interrupts.install()
-    try:
-        with board_lock(root):
-            restored = _restore_pending(Actor(root, on_step))
-    finally:
-        is_interrupted = interrupts.remove()
-    if is_interrupted:
-        raise KeyboardInterrupt
-    return restored
-
-
-def _restore_pending(actor: Actor) -> Restored | None:
-    restored = None
-    while (path := find_journal(actor.root)) is not None:
-        restored = bring_back(actor, read_journal(path))
-        actor.announce(Step("journal", str(path), "", "removed, the machine is as it was"))
-        remove_journal(path)
-    clean_up(actor.root)
-    return restored
-
-
 class Hold:
     """A machine that is held: made by ``hold_machine``, used in a ``with`` block."""
 
     def __init__(self, root: Path, on_step: OnStep, settle_s: float) -> None:
         self._root = root
         self._settle_s = settle_s
-        self._interrupts = Interrupts(Hold.__exit__.__code__, _restore_pending.__code__)
+        self._interrupts = Interrupts(Hold.__exit__.__code__, restore_pending.__code__)
         self._actor = Actor(root, on_step, self._interrupts.shield)
         self._stack = contextlib.ExitStack()
         self._journal: Journal | None = None
+        self._path: Path | None = None  # of the journal
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
         self.restored: Restored | None = None  # what an earlier run had left
@@ -102,8 +72,8 @@ class Hold:
             stack.enter_context(board_lock(self._root))
             self._interrupts.install()
             stack.callback(self._interrupts.remove)
-            self.restored = _restore_pending(self._actor)
-            self._write_journal(observe(self._root))
+            self.restored = restore_pending(self._actor)
+            self._begin_journal()
             self._stack = stack.pop_all()
         return self
 
@@ -115,7 +85,7 @@ class Hold:
     ) -> None:
         try:
             # The journal on disk, not the one in memory: that is the one that counts.
-            _restore_pending(Actor(self._root, self._actor.announce))
+            restore_pending(Actor(self._root, self._actor.announce))
         finally:
             is_interrupted = self._interrupts.remove()
             self._stack.close()
@@ -144,6 +114,9 @@ class Hold:
         if is_set:
             self._set_nvpmodel(mode)
         clocks = find_clocks(self._root)
+        if is_needed(self._root, mode, clocks):
+            self._lock_by_tool()
+            clocks = find_clocks(self._root)
         writes = (*on, *clock_steps(self._root, mode, clocks, is_set=is_set), *off)
         self._write(writes[len(on) :])
         time.sleep(min(_ROUNDING_S, self._settle_s))
@@ -158,14 +131,19 @@ class Hold:
     def _release(self, mode: PowerMode) -> None:
         """Undo the locks of the mode before, so that none of it is left in the next one."""
         journal = self._journal
-        if journal is None or not self._written:
+        if journal is None or self._path is None:
             return
+        left: list[str] = []
+        if journal.stores:
+            left += unlock_by_tool(self._actor, self._path.parent, _BEFORE_NEXT)
         if mode.kind == "clocks" and self._is_mode_changed and journal.nvpmodel is not None:
-            restore_mode(self._actor, journal.nvpmodel, [], is_forced=False)
+            left += restore_mode(self._actor, journal.nvpmodel, [], is_forced=False)
+        if left:
+            raise DeviceError(f"the mode before cannot be undone: {'; '.join(left)}")
         locked = [file for file in journal.files if file.path in self._written]
         for file in in_order(self._root, locked):
             if read_setting(self._root, file.path) not in {None, file.content}:
-                self._actor.write(file.path, file.content, "as it was found, before the next mode")
+                self._actor.write(file.path, file.content, _BEFORE_NEXT)
         self._written.clear()
 
     def _write(self, writes: tuple[Write, ...]) -> None:
@@ -192,11 +170,26 @@ class Hold:
             if journal is not self._journal:
                 self._write_journal(journal)
 
+    def _lock_by_tool(self) -> None:
+        if self._journal is None or self._path is None:
+            raise DeviceError("is not held", where=str(self._root), fix="enter the hold first")
+        if not self._journal.stores:
+            self._write_journal(msgspec.structs.replace(self._journal, stores=(STORE,)))
+        lock_by_tool(self._actor, self._path.parent)
+
+    def _begin_journal(self) -> None:
+        try:
+            self._write_journal(observe(self._root))
+        except BaseException:
+            if self._path is not None:  # nothing was touched yet
+                remove_journal(self._path)
+            raise
+
     def _write_journal(self, journal: Journal) -> None:
         why = f"{len(journal.files)} settings as they were found"
         self._actor.announce(Step("journal", "journal", "", why))
         with self._interrupts.shield():
-            write_journal(self._root, journal)
+            self._path = write_journal(self._root, journal)
             self._journal = journal
 
     def _set_card(self, mode: PowerMode) -> PowerMode:

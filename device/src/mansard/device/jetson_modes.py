@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mansard.device.choices import Choices, Cluster, Table, merge
 from mansard.device.clocks.domain import Domain
 from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.clocks.readback import read_mode
-from mansard.device.custom_mode import custom_mode, custom_modes, resolve
+from mansard.device.custom_mode import custom_mode, custom_modes, exact_point, resolve
 from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
@@ -73,8 +74,16 @@ class JetsonModes:
         """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
         return custom_modes(text, self.choices())
 
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is."""
+        return custom_mode(exact_point(values), self.choices())
+
     def choices(self) -> Choices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
+        return self._choices
+
+    @cached_property
+    def _choices(self) -> Choices:
         clocks = find_clocks(self._root)
         # Not those of this process: cores that the present mode has off can be switched on.
         cpus = tuple(clocks.online) or self._cpus
@@ -109,7 +118,7 @@ class JetsonModes:
     def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> Table:
         """A clock's table; where the kernel has none, what the board's own modes set it to."""
         table = _table(domain)
-        if domain is None or table.available_hz:
+        if domain is None or table.steps:
             return table
         known = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
         steps = tuple(sorted(hz for hz in known if hz))

@@ -11,6 +11,7 @@ from pathlib import Path
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, StorageError
 from mansard.core.files import make_folder, storage_error
+from mansard.device.jetson_clocks import STORE
 from mansard.device.journal import Journal
 from mansard.device.system import SYSTEM_ROOT
 
@@ -104,6 +105,7 @@ def remove_journal(path: Path) -> None:
     try:
         for torn in folder.glob(f".{_NAME}.*"):
             torn.unlink(missing_ok=True)
+        (folder / STORE).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         _sync(folder)
     except OSError as error:

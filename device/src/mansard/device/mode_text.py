@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from mansard.core.errors import UsageError
 from mansard.core.frequency import parse_frequency
-from mansard.core.power_mode import CLOCKS, Settings
+from mansard.core.power_mode import Settings
+from mansard.device.amount import read_amount
+from mansard.device.choices import KEYS
 
 EXAMPLE = "gpu=612MHz,emc=2133MHz,cpu=1190MHz,cores=4"
-KEYS = (*CLOCKS, "cores")
 _ALIASES = {"memory": "emc", "mem": "emc", "core": "cores", "cpus": "cores"}
 _SM_KEYS = {"sm", "sms", "tpc", "tpcs"}
-_COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
 _SMS_FIXED = (
     "multiprocessors are gated by the board's own modes alone, before the GPU driver starts: "
     "choose one of them by name (mansard modes shows the SMs of each)"
@@ -43,7 +41,8 @@ def parse_one(text: str) -> Settings:
     pairs = split_pairs(text)
     cores = pairs.pop("cores", None)
     clocks = {key: parse_frequency(value) for key, value in pairs.items()}
-    return Settings(n_cpus=None if cores is None else parse_cores(cores), **clocks)
+    n_cpus = None if cores is None else int(read_amount("cores", cores, "cores").value)
+    return Settings(n_cpus=n_cpus, **clocks)
 
 
 def split_pairs(text: str, keys: tuple[str, ...] = KEYS) -> dict[str, str]:
@@ -72,10 +71,3 @@ def setting_key(name: str, keys: tuple[str, ...] = KEYS) -> str:
     if key not in keys:
         raise UsageError(f"{name!r} is nothing that can be set", fix=f"use {', '.join(keys)}")
     return key
-
-
-def parse_cores(text: str) -> int:
-    """A number of cores; raises UsageError."""
-    if _COUNT.fullmatch(text.strip()) is None:
-        raise UsageError(f"{text!r} is not a number of cores", fix="write cores=4")
-    return int(text)

@@ -11,6 +11,7 @@ from mansard.device.acting import Step, nvpmodel_step
 from mansard.device.card_hold import planned_card_steps
 from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.clocks.steps import Write, core_steps, lock_steps
+from mansard.device.jetson_clocks import is_needed, planned_tool_steps
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.system import below
 
@@ -28,7 +29,8 @@ def planned_steps(root: Path, mode: PowerMode, clocks: Clocks | None = None) -> 
     if mode.kind == "nvpmodel":
         found = find_board_mode(root, mode)
         on, _ = core_steps(mode, clocks)
-        steps.insert(len(on), nvpmodel_step(root, found.id, mode.name, "set"))
+        tools = planned_tool_steps(root) if is_needed(root, mode, clocks) else ()
+        steps[len(on) : len(on)] = (nvpmodel_step(root, found.id, mode.name, "set"), *tools)
     return tuple(steps)
 
 

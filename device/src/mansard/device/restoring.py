@@ -15,6 +15,7 @@ from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.settings import is_setting, known_settings, read_setting
+from mansard.device.jetson_clocks import unlock_by_tool
 from mansard.device.journal import FileFound, Journal, ModeFound, read_boot_id
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
@@ -45,8 +46,11 @@ class Restored(msgspec.Struct, frozen=True):
         return (what, *(self.changes or ("everything was as it was found",)))
 
 
-def bring_back(actor: Actor, journal: Journal) -> Restored:
-    """Restore everything and verify it; raises DeviceError that lists what is not as it was."""
+def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
+    """Restore everything and verify it; raises DeviceError that lists what is not as it was.
+
+    ``folder``: the journal's, where the board's tools have stored what they changed.
+    """
     root = actor.root
     wait_for_tools(root)
     changes: list[str] = []
@@ -54,12 +58,14 @@ def bring_back(actor: Actor, journal: Journal) -> Restored:
     is_after_reboot = None not in {boot_id, journal.boot_id} and boot_id != journal.boot_id
     left = restore_mode(actor, journal.nvpmodel, changes, is_forced=False)
     if not is_after_reboot:
+        if journal.stores:
+            left += unlock_by_tool(actor, folder, _BACK)
         ours, foreign = _sort_out(root, journal.files)
         _restore_files(actor, journal, ours, changes)
         wrong = _wrong(root, journal, ours)
         if wrong and journal.nvpmodel is not None:
             # A tool that was killed half way can leave what it alone is able to set.
-            left = restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
+            left += restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
             _restore_files(actor, journal, ours, changes)
             wrong = _wrong(root, journal, ours)
         left += [_difference(root, file) for file in wrong]

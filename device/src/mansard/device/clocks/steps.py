@@ -86,27 +86,29 @@ def clock_steps(
     """The writes to the clocks alone; raises UsageError. See ``lock_steps``."""
     if mode.kind not in {"nvpmodel", "clocks", "cores"}:
         return ()
+    is_capped = mode.kind == "nvpmodel"  # the tool has, or will have, set the maximum by then
     writes: list[Write] = []
     for cluster in clocks.cpu:
         hz = cpu_target(root, mode, cluster, is_set=is_set)
-        if hz is not None:
-            hold = _cap_only if mode.kind == "cores" else _hold
-            writes += hold(root, cluster, hz)
+        if hz is not None and mode.kind == "cores":
+            writes += _cap_only(root, cluster, hz)
+        elif hz is not None:
+            writes += _hold(root, cluster, hz, is_capped=is_capped)
     if mode.kind == "cores":
         return tuple(writes)
     gpu_hz = gpu_target(root, mode, clocks.gpu, is_set=is_set)
     if gpu_hz is not None and clocks.gpu is not None:
-        writes += _hold(root, clocks.gpu, gpu_hz)
+        writes += _hold(root, clocks.gpu, gpu_hz, is_capped=is_capped)
     emc_hz = emc_target(root, mode, clocks.emc, is_set=is_set)
     if emc_hz is not None and clocks.emc is not None:
-        writes += _hold_emc(root, clocks.emc, emc_hz)
+        writes += _hold_emc(root, clocks.emc, emc_hz, is_capped=is_capped)
     if mode.kind == "clocks" and mode.dla_hz is not None:
         for dla in clocks.dla:
             writes += _cap_only(root, dla, match(root, dla, mode.dla_hz))
     return tuple(writes)
 
 
-def _hold(root: Path, domain: Domain, hz: float) -> list[Write]:
+def _hold(root: Path, domain: Domain, hz: float, *, is_capped: bool) -> list[Write]:
     """Minimum and maximum to the same frequency."""
     name = f"{domain.name} held at {format_frequency(hz)}"
     value = str(round(hz / domain.unit_hz))
@@ -115,7 +117,7 @@ def _hold(root: Path, domain: Domain, hz: float) -> list[Write]:
         return [maximum]
     minimum = Write(domain.min_path, value, f"{name}: minimum")
     ceiling_hz = domain.read_hz(root, domain.max_path)
-    is_raised = ceiling_hz is None or hz >= ceiling_hz
+    is_raised = is_capped or ceiling_hz is None or hz >= ceiling_hz
     return [maximum, minimum] if is_raised else [minimum, maximum]
 
 
@@ -129,12 +131,13 @@ def _cap_only(root: Path, domain: Domain, hz: float) -> list[Write]:
     return writes
 
 
-def _hold_emc(root: Path, emc: Emc, hz: float) -> list[Write]:
+def _hold_emc(root: Path, emc: Emc, hz: float, *, is_capped: bool) -> list[Write]:
     writes: list[Write] = []
     value, name = str(round(hz)), f"emc held at {format_frequency(hz)}"
     cap_hz, has_pair = emc.cap_hz(root), emc.domain.max_path is not None
     is_held = emc.lock is not None or has_pair
-    if emc.cap_path is not None and ((cap_hz is not None and cap_hz < hz) or not is_held):
+    is_low = cap_hz is not None and cap_hz < hz and not is_capped
+    if emc.cap_path is not None and (is_low or not is_held):
         writes.append(Write(emc.cap_path, value, f"emc up to {format_frequency(hz)}: cap"))
     if emc.lock is not None:
         # The switch goes first: as long as it is as it was found, the rate was not touched.
@@ -145,5 +148,5 @@ def _hold_emc(root: Path, emc: Emc, hz: float) -> list[Write]:
         ]
         writes.append(Write(emc.lock.rate, value, f"{name}: rate"))
     elif has_pair:
-        writes += _hold(root, emc.domain, hz)
+        writes += _hold(root, emc.domain, hz, is_capped=is_capped)
     return writes

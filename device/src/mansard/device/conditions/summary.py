@@ -102,8 +102,9 @@ def _n_overcurrents(sources: Sources, looks: Sequence[Looks]) -> int | None:
     if not (sources.overcurrent.are_known and looks):
         return None
     counted = count_increase(looks[0].overcurrents, looks[-1].overcurrents)
-    # An alarm and the counter may tell of the same event: the greater number holds.
-    return max(counted, count_rises([look.alarms for look in looks]))
+    # One event sets alarms of several rails and may be counted as well: the greater number holds.
+    is_on = [(max((alarm or 0 for alarm in look.alarms), default=0),) for look in looks]
+    return max(counted, count_rises(is_on))
 
 
 def _processes(neighbours: Sequence[Found]) -> tuple[str, ...] | None:

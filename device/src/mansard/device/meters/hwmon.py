@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
+from mansard.core.text import printable
 from mansard.device.meters.node import Node
 from mansard.device.meters.rails import Channel, RailMeter
 from mansard.device.system import below, read_int, read_text
@@ -21,6 +22,7 @@ from mansard.device.system import below, read_int, read_text
 _DRIVERS = "/sys/bus/i2c/drivers"
 _CHANNELS = {"ina3221": (1, 2, 3), "ina238": (1,)}
 _SHUNT_STEP_V = 40e-6
+LONGEST_LABEL = 64  # characters; what is no label must not fill a terminal
 _UNUSED = "NC"  # the label of a channel that is not connected
 _INPUT = "VIN"  # what tegrastats calls the one INA238 of AGX Thor, whose driver has no label
 # The chips average over some milliseconds (about 8 on an Orin Nano): what is read more often
@@ -82,7 +84,7 @@ def _label(driver: str, address: str, folder: Path, number: int) -> str:
     for name in (f"in{number}_label", f"power{number}_label", f"curr{number}_label", "label"):
         label = read_text(folder / name)
         if label:
-            return label
+            return printable(label, LONGEST_LABEL)
     return _INPUT if driver == "ina238" else f"channel {number} of {address}"
 
 

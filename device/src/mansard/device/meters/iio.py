@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
-from mansard.device.meters.hwmon import PERIOD_S
+from mansard.core.text import printable
+from mansard.device.meters.hwmon import LONGEST_LABEL, PERIOD_S
 from mansard.device.meters.node import Node
 from mansard.device.meters.rails import Channel, RailMeter
 from mansard.device.system import below, read_text
@@ -35,11 +36,12 @@ def open_iio(
             if not label or label.upper() == "NC":
                 continue
             power = Node(folders[0] / f"in_power{number}_input")
-            channel = Channel(label, chip.name, (power,), 1e-3, None, _STEP)
+            rail = printable(label, LONGEST_LABEL)
+            channel = Channel(rail, chip.name, (power,), 1e-3, None, _STEP)
             try:
                 channel.read_w()
             except DeviceError as error:
-                problems[f"ina3221x {chip.name} {label}"] = str(error)
+                problems[f"ina3221x {chip.name} {rail}"] = str(error)
             else:
                 channels.append(channel)
     if not channels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from math import prod
+from copy import copy
 
 import msgspec
 
@@ -28,7 +28,10 @@ class Channel(msgspec.Struct, frozen=True):
 
     def read_w(self) -> float:
         """The power now; raises DeviceError."""
-        return self.scale * prod(node.read() for node in self.nodes)
+        product = 1
+        for node in self.nodes:
+            product *= node.read()
+        return self.scale * product
 
 
 class RailMeter:
@@ -47,6 +50,7 @@ class RailMeter:
         self.name = name
         self.period_s = period_s
         self._channels = {channel.rail: channel for channel in tell_apart(channels)}
+        self._blanks = [(channel, _blank(rail)) for rail, channel in self._channels.items()]
         self._clock = clock
 
     @property
@@ -56,21 +60,18 @@ class RailMeter:
     def read(self) -> tuple[PowerSample, ...]:
         samples = []
         before_s = self._clock()
-        for rail, channel in self._channels.items():
-            power_w, unknown = None, READS_POWER
+        for channel, blank in self._blanks:
+            why = None
             try:
                 power_w = channel.read_w()
             except DeviceError as error:
-                unknown = {**READS_POWER, "power_w": str(error)}
+                power_w, why = 0.0, str(error)
             after_s = self._clock()
+            middle_s = (before_s + after_s) / 2
             samples.append(
-                PowerSample(
-                    rail=rail,
-                    monotonic_s=(before_s + after_s) / 2,
-                    power_w=power_w,
-                    energy_j=None,
-                    unknown=unknown,
-                )
+                _filled(blank, middle_s, power_w)
+                if why is None
+                else silent(channel.rail, middle_s, why)
             )
             before_s = after_s
         return tuple(samples)
@@ -83,6 +84,33 @@ class RailMeter:
 
     def sensor(self, rail: str) -> str:
         return self._channels[rail].sensor
+
+
+def silent(rail: str, time_s: float, why: str) -> PowerSample:
+    """The sample of a rail that did not answer."""
+    return PowerSample(
+        rail=rail,
+        monotonic_s=time_s,
+        power_w=None,
+        energy_j=None,
+        unknown={"power_w": why, "energy_j": why},
+    )
+
+
+def _blank(rail: str) -> PowerSample:
+    return PowerSample(rail=rail, monotonic_s=0.0, power_w=0.0, energy_j=None, unknown=READS_POWER)
+
+
+def _filled(blank: PowerSample, time_s: float, power_w: float) -> PowerSample:
+    """A copy of ``blank`` with its numbers, a hundred times a second: nothing is checked.
+
+    What a record checks holds already: the reason is there, and both numbers are finite,
+    being products of integers of at most 31 digits and times of the clock.
+    """
+    sample = copy(blank)
+    msgspec.structs.force_setattr(sample, "monotonic_s", time_s)
+    msgspec.structs.force_setattr(sample, "power_w", power_w)
+    return sample
 
 
 def tell_apart(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:

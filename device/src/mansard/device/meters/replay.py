@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
@@ -53,7 +53,7 @@ class TraceMeter(ReplayMeter):
 
     def __init__(
         self,
-        traces: dict[str, Sequence[tuple[float, float]]],
+        traces: Mapping[str, Sequence[tuple[float, float]]],
         period_s: float = 0.01,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,11 +12,13 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
 from mansard.device.meters.meter import Meter, Meters
+from mansard.device.meters.rails import silent
 from mansard.device.meters.reading import GAP_PERIODS
 
 CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
 _N_TRIED = 3  # readings whose cost decides the period
+_LONGEST_SLEEP_S = 0.05  # so that it ends soon when it is told to
 
 
 class Sampler:
@@ -104,7 +106,7 @@ class Sampler:
             return meter.read()
         except DeviceError as error:
             now_s, why = self._clock(), str(error)
-            return tuple(_silent(rail, now_s, why) for rail in meter.rails)
+            return tuple(silent(rail, now_s, why) for rail in meter.rails)
 
     def _count(self, taken: list[PowerSample]) -> None:
         if not taken:
@@ -131,7 +133,12 @@ class Sampler:
         while True:
             now_s = self._clock()
             tick = next_tick(now_s - start_s, self.period_s, tick)
-            if self._stop.wait(max(0.0, start_s + tick * self.period_s - now_s)):
+            due_s = start_s + tick * self.period_s
+            # A sleep costs less than waiting for an event, which matters a hundred times a second.
+            while due_s > now_s and not self._stop.is_set():
+                time.sleep(min(due_s - now_s, _LONGEST_SLEEP_S))
+                now_s = self._clock()
+            if self._stop.is_set():
                 return
             self.read()
 
@@ -157,13 +164,3 @@ def idle_window(sampler: Sampler, seconds: float, *, n_changed_min: int = 1) -> 
     end_s = time.monotonic()
     sampler.read()
     return sampler.window(start_s, end_s, n_changed_min=n_changed_min)
-
-
-def _silent(rail: str, now_s: float, why: str) -> PowerSample:
-    return PowerSample(
-        rail=rail,
-        monotonic_s=now_s,
-        power_w=None,
-        energy_j=None,
-        unknown={"power_w": why, "energy_j": why},
-    )

@@ -6,8 +6,9 @@ import re
 from types import MappingProxyType
 
 from mansard.core.hardware import MODULES, Module, active_sms
-from mansard.device.nvpmodel.config import Config, Table
+from mansard.device.nvpmodel.config import KNEXT, Config, Table
 
+NOT_GATED = "this mode leaves the GPU's gating as it finds it"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 
@@ -31,18 +32,21 @@ _ALIKE = frozenset({"tegra186"})  # chips that have their whole GPU on every mod
 
 
 def soc_of_config(config: Config) -> str | None:
-    """The chip that a configuration is for, by the path of its GPU's clock or its CPUs' name."""
+    """The chip that a configuration is for, by the path of its GPU's clock or its CPUs' name.
+
+    Paths for the newer kernel count last: Nano's file has Xavier's GPU in one of them.
+    """
     paths = [
-        path
+        (argument.endswith(KNEXT), argument != "MAX_FREQ", path)
         for param in config.params
         if param.kind == "CLOCK"
-        for path in param.arguments.values()
+        for argument, path in param.arguments.items()
     ]
-    folders = {part for path in paths for part in path.split("/")}
-    folders |= {part.rpartition(".")[2] for part in folders}
-    for name, soc in _GPU_NAMES.items():
-        if name in folders:
-            return soc
+    for _, _, path in sorted(paths):
+        folders = path.split("/")
+        for name in (*folders, *(folder.rpartition(".")[2] for folder in folders)):
+            if name in _GPU_NAMES:
+                return _GPU_NAMES[name]
     for prefix, soc in _CPU_NAMES:
         if any(param.name.startswith(prefix) for param in config.params):
             return soc
@@ -90,7 +94,7 @@ def mode_sms(soc: str | None, module: Module | None, table: Table) -> int | str:
         return known.n_sms
     text = masks.get("TPC_PG_MASK")
     if text is None:
-        return "this mode leaves the GPU's gating as it finds it"
+        return NOT_GATED
     mask = parse_integer(text)
     n_sms = active_sms(known, mask)
     return f"its gating mask {text!r} is no number" if n_sms is None else n_sms

@@ -6,6 +6,7 @@
     < PARAM TYPE=HWMON NAME=name >           then lines  ARGUMENT folder file
     < POWER_MODEL ID=number NAME=name >      then lines  PARAMETER ARGUMENT value
     < PM_CONFIG DEFAULT=number >
+    < FAN_CONFIG DEFAULT=profile >           not read
     # comments, anywhere
 
 Source: the head of every configuration file that NVIDIA ships describes it so. Files also

@@ -49,6 +49,9 @@ def probe(
     The sure way to know which modes need a reboot. It changes the board: use it inside
     ``hold_machine``, which brings the clocks back too.
     """
+    wanted = tuple(modes)
+    if not wanted:
+        return {}  # even putting the present mode back would set its clocks anew
     present = query(root)
     if present.id is None:
         raise DeviceError(
@@ -58,7 +61,7 @@ def probe(
         )
     outcomes: dict[str, Outcome] = {}
     try:
-        for one in modes:
+        for one in wanted:
             outcomes[one.mode.name] = set_one(root, one.id)
     finally:
         back = set_one(root, present.id)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.hardware import Module
+from mansard.core.hardware import Module, active_sms
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.clocks.nodes import Clocks, find_clocks
+from mansard.device.jetson import read_gating_mask
 from mansard.device.nvpmodel.caps import UNCAPPED
+from mansard.device.nvpmodel.gating import NOT_GATED
 
 _KERNEL = "the highest that the kernel lists"
 
@@ -28,6 +30,7 @@ class HighestClocks(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Highest | None = None
     memory: Highest | None = None
     dla: Highest | None = None
+    n_sms: int | None = None  # on at present; of modes that leave the gating alone
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -54,6 +57,8 @@ def resolve(mode: PowerMode, highest: HighestClocks) -> Resolved:
     cpu_hz = [cluster.max_hz for cluster in clusters]
     if mode.cpu_hz is None and cpu_hz and None not in cpu_hz:
         numbers["cpu_hz"] = max(hz for hz in cpu_hz if hz is not None)
+    if unknown.get("n_sms") == NOT_GATED and highest.n_sms is not None:
+        numbers["n_sms"], notes["n_sms"] = highest.n_sms, "on at present"
     for field in numbers:
         del unknown[field]
     resolved = msgspec.structs.replace(mode, clusters=clusters, unknown=unknown, **numbers)
@@ -87,6 +92,7 @@ def find_highest(
         gpu=Highest(gpu[-1], _KERNEL) if gpu else published.gpu,
         memory=_memory(root, clocks) or published.memory,
         dla=published.dla,
+        n_sms=active_sms(module, read_gating_mask(root)) if module is not None else None,
     )
 
 

@@ -49,6 +49,7 @@ class _Builder:
         self.default_id: int | None = None
         self.ignored: list[str] = []
         self._open: Param | _Mode | None = None
+        self._is_fan = False
 
     def ignore(self, line: Line, why: str) -> None:
         self.ignored.append(f"line {line.number}: {why}: {printable(line.text, 80)}")
@@ -56,6 +57,8 @@ class _Builder:
     def header(self, line: Line) -> None:
         fields = dict(_FIELD.findall(line.rest))
         self._open = None
+        # The fan's profile, up to r32, is no part of a mode: nothing of it is read, or missed.
+        self._is_fan = (line.section or "").startswith("FAN_")
         if line.section == "PARAM":
             self._open_param(line, fields.get("TYPE", ""), fields.get("NAME", ""))
         elif line.section == "POWER_MODEL":
@@ -66,7 +69,7 @@ class _Builder:
                 self.ignore(line, "names no default mode")
             else:
                 self.default_id = int(match[1])
-        else:
+        elif not self._is_fan:
             self.ignore(line, "is no header of this grammar")
 
     def _open_param(self, line: Line, kind: str, name: str) -> None:
@@ -105,7 +108,8 @@ class _Builder:
         words = line.rest.split()
         section = self._open
         if section is None:
-            self.ignore(line, "belongs to no section")
+            if not self._is_fan:
+                self.ignore(line, "belongs to no section")
         elif isinstance(section, _Mode):
             if len(words) == 3:
                 section.settings.append(Setting(*words))

@@ -16,7 +16,7 @@ from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, read_text, r
 
 STATUS_PATH = "/var/lib/nvpmodel/status"
 _TIMEOUT_S = 60.0
-_NAME = re.compile(r"NV Power Mode\s*:\s*(\S+)")
+_NAME = re.compile(r"NV Power Mode\s*:\s*(\S+)(?:\s*\(mode ([0-9]{1,6})\))?")
 _ID = re.compile(r"[0-9]{1,6}")
 _STATUS = re.compile(r"\bpmode:\s*([0-9]{1,6})\b")
 _COMPLAINT = re.compile(r"NVPM (?:ERROR|WARN)\b")
@@ -49,13 +49,16 @@ class Outcome(msgspec.Struct, frozen=True):
 def parse_query(output: str) -> Query | None:
     """The answer of ``nvpmodel -q``; None where it names no mode.
 
-    Lines of complaint may stand before, between and after name and number.
+    Lines of complaint may stand before, between and after name and number. Releases up to
+    r28 write both on one line: ``NV Power Mode: MAXN (mode 0)``.
     """
     lines = [line.strip() for line in output.splitlines()]
     complaints = tuple(printable(line, 200) for line in lines if _COMPLAINT.match(line))
     for place, line in enumerate(lines):
-        match = _NAME.match(line)
+        match = _NAME.search(line)
         if match is not None:
+            if match[2] is not None:
+                return Query(mode_name(match[1]), int(match[2]), complaints)
             numbers = (int(later) for later in lines[place + 1 :] if _ID.fullmatch(later))
             return Query(mode_name(match[1]), next(numbers, None), complaints)
     return None

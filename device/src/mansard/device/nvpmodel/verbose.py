@@ -15,7 +15,7 @@ from mansard.device.nvpmodel.sections import Line, assemble
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
-_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG)\b:?(.*)")
+_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
 # What the tool says about its own work, before and after the dump.
 _CHATTER = re.compile(r"Config file:|parsing done for|succeed to parse|\W*$|#")
 

@@ -121,17 +121,27 @@ def label_files(root: Path) -> dict[str, Path]:
     return {file.read_text().strip(): file for glob in globs for file in sorted(root.glob(glob))}
 
 
+def _label_file(root: Path, label: str) -> Path:
+    files = label_files(root)
+    if label not in files:
+        raise UsageError(f"there is no rail {label!r}", fix=f"choose one of: {', '.join(files)}")
+    return files[label]
+
+
 def _remove_rail(root: Path, label: str) -> None:
-    file = label_files(root)[label]
-    number = "".join(filter(str.isdigit, file.name.removesuffix("_label")))
-    for other in file.parent.iterdir():
-        if number in other.name.partition("_")[0] or other.name.endswith(f"_{number}"):
+    file = _label_file(root, label)
+    number = int("".join(filter(str.isdigit, file.name)))
+    globs: tuple[str, ...]
+    if file.name.startswith("rail_name"):
+        globs = (f"in_*{number}_input", f"*_limit_{number}", file.name)
+    else:
+        globs = (f"in{number}_*", f"curr{number}_*", f"shunt{number}_*", f"in{number + 3}_input")
+    for glob in globs:
+        for other in file.parent.glob(glob):
             other.unlink()
-    for other in file.parent.glob(f"in_*{number}_input"):
-        other.unlink()
 
 
 def _swap_labels(root: Path, first: str, second: str) -> None:
-    files = label_files(root)
+    files = {label: _label_file(root, label) for label in (first, second)}
     files[first].write_text(f"{second}\n")
     files[second].write_text(f"{first}\n")

@@ -78,7 +78,7 @@ class Kernel:
 
     def _limit(self, path: Path) -> str | None:
         # A cluster that is off takes nothing: EBUSY.
-        asleep = [self.cpu[c.param] for c in self.board.clusters if not self.on & set(c.cpus)]
+        asleep = [self.cpu[c.param] for c in self.board.clusters if self._is_asleep(c)]
         lower = bool(self.faults.get("kernel_rounds"))
         for domain, group in self._groups().items():
             for limits in group:
@@ -87,6 +87,13 @@ class Kernel:
                     changed = limits.settle(path, refused=refused, lower=lower)
                     return domain if changed else None
         return None
+
+    def _is_asleep(self, cluster: Cluster) -> bool:
+        if self.on & set(cluster.cpus):
+            return False
+        # A switch may have been written, its event still on the way.
+        mine = [path for path, cpu in self.switches.items() if cpu in cluster.cpus]
+        return not any(read_text(path) == "1" for path in mine)
 
     def kept(self, path: Path) -> str | None:
         """What a setting was when it was last accepted; None for what is no setting."""

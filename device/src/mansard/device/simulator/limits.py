@@ -50,19 +50,26 @@ class Limits:
             if read_text(path):  # junk; an empty file is one that is being written
                 set_text(path, str(self.kept[which]))
             return False
-        value = min(max(written, self.table[0]), self.table[-1])
-        if self._resolves:
-            value = self._resolve(value, which)
+        value = self._step(written, which)
         if lower and written != self.kept[which]:
             value = self.table[max(0, bisect_left(self.table, value) - 1)]
-        wanted = [value, self.high] if which == 0 else [self.low, value]
+        wanted = [*self.kept]
+        wanted[which] = value
+        if wanted[0] > wanted[1]:
+            # The other limit may have been written too, its event still on the way.
+            other = number_in(self.paths[1 - which])
+            wanted[1 - which] = self._step(other or wanted[1 - which], 1 - which)
         if refused or wanted[0] > wanted[1]:
-            wanted = list(self.kept)
+            wanted = [*self.kept]
         if written != wanted[which]:
             set_text(path, str(wanted[which]))
         changed = wanted != self.kept
         self.kept = wanted
         return changed
+
+    def _step(self, value: int, which: int) -> int:
+        inside = min(max(value, self.table[0]), self.table[-1])
+        return self._resolve(inside, which) if self._resolves else inside
 
     def _resolve(self, value: int, which: int) -> int:
         if which == 0:

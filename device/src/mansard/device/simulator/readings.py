@@ -55,7 +55,9 @@ def set_text(path: Path, text: str) -> None:
         return
     try:
         data = f"{text}\n".encode()
+        size = os.fstat(handle).st_size
         os.pwrite(handle, data, 0)
-        os.ftruncate(handle, len(data))
+        if size > len(data):
+            os.ftruncate(handle, len(data))
     finally:
         os.close(handle)

@@ -30,6 +30,10 @@ def add_system(tree: Tree, board: Figures) -> None:
         },
     )
     tree.files["/etc/nvpmodel.conf"] = render_conf(board).encode()
+    for param in board.params:
+        if param.name == "GPU_POWER_GATING":
+            folder, _, name = param.arguments[0][1].rpartition("/")
+            tree.put(folder, {name: "gpu_pg_mask_param=512"})
     tree.put("/var/lib/nvpmodel", {"status": f"pmode:{board.default:04d}"})
 
 

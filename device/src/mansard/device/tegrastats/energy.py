@@ -34,7 +34,7 @@ class Window(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class RailEnergy(Record, frozen=True, kw_only=True):
+class RailSummary(Record, frozen=True, kw_only=True):
     """Energy of one rail over the log."""
 
     rail: str
@@ -136,7 +136,7 @@ class EnergyTally:
             f"the log pauses, {self._longest_s:.4g} s at the longest: power there is interpolated"
         )
 
-    def energies(self) -> tuple[RailEnergy, ...]:
+    def energies(self) -> tuple[RailSummary, ...]:
         """Energy of each rail, or the reason why it is not known."""
         window = self.window()
         found = []
@@ -150,7 +150,7 @@ class EnergyTally:
             elif window.duration_s is not None:
                 energy_j = rail.energy_j
             found.append(
-                RailEnergy(
+                RailSummary(
                     rail=name,
                     n_lines=rail.n_lines,
                     mean_w=rail.sum_w / rail.n_lines,

@@ -37,6 +37,7 @@ from mansard.device.tegrastats.tokens import (
 
 Forms = tuple[tuple[int, str], ...]
 
+_ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
 _EXTRAS: dict[str, Table[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}
 # An engine's name has a capital, which words of people's own lines often have not.
@@ -72,13 +73,15 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
     at = 0
     while at < len(tokens):
         piece = _piece(tokens, at)
-        if piece.kind in {"memory", "cpus", "mts"} and any(
-            (each.kind, each.name) == (piece.kind, piece.name) for each in pieces
-        ):
-            piece = Piece("unknown", "", "", at, 1)  # a second one: two lines run together
+        if piece.kind in _ONCE and any(_same(piece, each) for each in pieces):
+            piece = _unknown(at)  # a second one: two lines run together
         pieces.append(piece)
         at += piece.n_tokens
     return tuple(_without_cut_rail(pieces))
+
+
+def _same(one: Piece, other: Piece) -> bool:
+    return one.kind == other.kind and (one.kind != "memory" or one.name == other.name)
 
 
 def _without_cut_rail(pieces: list[Piece]) -> list[Piece]:

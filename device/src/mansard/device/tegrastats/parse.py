@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from mansard.core.errors import InputError
 from mansard.core.text import printable
@@ -14,7 +15,7 @@ from mansard.device.tegrastats.tokens import UnfitError
 
 _MOST_LAYOUTS = 64  # a real log has one to five; more are junk and are forgotten
 _LONGEST_PREFIX = 200
-_COMMA = re.compile(r",\s+")  # "[1300, 1300]" as in NVIDIA's guide
+BATCH = 64  # lines read at once: few enough to stay in a core's own cache
 # A date or a script's epoch in front of a line that does not begin with RAM.
 _LEADING_TIME = re.compile(
     r"\s*(?:[\[(]?\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[T ]\d{1,2}:\d{2}:\d{2}(?:[.,]\d{1,9})?Z?[\])]?"
@@ -40,43 +41,78 @@ def parse_line(text: str) -> TegrastatsSample:
 def stream(lines: Iterable[str]) -> Iterator[TegrastatsSample]:
     """The samples of many lines; lines that are none (comments, a script's words) are left out.
 
-    Memory is constant, however many lines there are.
+    It reads some lines ahead: for a log. Memory is constant, however many lines there are.
     """
-    read = Parser().read
-    for line in lines:
-        sample = read(line)
-        if sample is not None:
-            yield sample
+    return filter(None, Parser().read_all(lines))
 
 
 class Parser:
     """Reads lines and remembers the layouts it has seen."""
 
     def __init__(self) -> None:
-        self._layouts: dict[int, list[Layout]] = {}  # by the number of tokens, the last used first
+        self._layouts: dict[int, list[Layout]] = {}  # by the number of tokens, the last found first
         self._n_layouts = 0
 
     def read(self, line: str) -> TegrastatsSample | None:
         """The sample of ``line``, or None if it is no line of tegrastats."""
-        start = line.find("RAM ")
-        prefix = ""
-        if start != 0:
-            prefix = _prefix(line, start)
-            line = line[len(prefix) :]
-        tokens = line.split()
-        for layout in self._layouts.get(len(tokens), ()):
+        return self._read_batch([line])[0]
+
+    def read_all(
+        self, lines: Iterable[str], n_ahead: int = BATCH
+    ) -> Iterator[TegrastatsSample | None]:
+        """The same of many lines, in their order; up to ``n_ahead`` are read at once."""
+        remaining = iter(lines)
+        while batch := list(islice(remaining, n_ahead)):
+            yield from self._read_batch(batch)
+
+    def _read_batch(self, lines: Sequence[str]) -> list[TegrastatsSample | None]:
+        found: list[TegrastatsSample | None] = [None] * len(lines)
+        prefixes: list[str] = []
+        rows: list[list[str]] = []
+        alike: dict[int, list[int]] = {}  # number of tokens → which lines
+        for number, line in enumerate(lines):
+            start = line.find("RAM ")
+            prefix = _prefix(line, start) if start else ""
+            tokens = line[len(prefix) :].split()
+            prefixes.append(prefix)
+            rows.append(tokens)
+            alike.setdefault(len(tokens), []).append(number)
+        for n_tokens, numbers in alike.items():
+            if n_tokens:
+                self._read_alike(numbers, prefixes, rows, found)
+        return found
+
+    def _read_alike(
+        self,
+        numbers: Sequence[int],
+        prefixes: Sequence[str],
+        rows: Sequence[list[str]],
+        found: list[TegrastatsSample | None],
+    ) -> None:
+        """Read lines of as many tokens: all at once, else the halves, else one by one."""
+        some_prefixes = [prefixes[number] for number in numbers]
+        some_rows = [rows[number] for number in numbers]
+        for layout in self._layouts.get(len(some_rows[0]), ()):
             try:
-                return layout.read(prefix, tokens)
+                samples = layout.read(some_prefixes, some_rows)
             except UnfitError:
                 continue
-        return self._learn(prefix, line, tokens)
+            for number, sample in zip(numbers, samples, strict=True):
+                found[number] = sample
+            return
+        if len(numbers) == 1:
+            found[numbers[0]] = self._learn(some_prefixes[0], some_rows[0])
+            return
+        middle = len(numbers) // 2
+        self._read_alike(numbers[:middle], prefixes, rows, found)
+        self._read_alike(numbers[middle:], prefixes, rows, found)
 
-    def _learn(self, prefix: str, line: str, tokens: list[str]) -> TegrastatsSample | None:
-        if prefix.lstrip().startswith("#") or line.lstrip().startswith("#"):
+    def _learn(self, prefix: str, tokens: list[str]) -> TegrastatsSample | None:
+        """Read a line that has no layout yet."""
+        if (prefix.strip() or tokens[0]).startswith("#"):
             return None
-        closed = _COMMA.sub(",", line.rstrip())
-        if closed != line.rstrip():
-            return self.read(prefix + closed)
+        if any(token[-1] == "," for token in tokens[:-1]):  # "[1300, 1300]" as in NVIDIA's guide
+            return self.read(prefix + " ".join(tokens).replace(", ", ","))
         layout = Layout(tokens, find_pieces(tokens))
         if not layout.is_sample:
             return None
@@ -84,7 +120,7 @@ class Parser:
             self._layouts, self._n_layouts = {}, 0
         self._layouts.setdefault(len(tokens), []).insert(0, layout)
         self._n_layouts += 1
-        return layout.read(prefix, tokens)
+        return layout.read([prefix], [tokens])[0]
 
 
 def _prefix(line: str, start: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
 from mansard.device.tegrastats.tokens import Table, UnfitError
 
@@ -15,8 +16,8 @@ _RAIL = re.compile(rf"{_NUMBER}(mW|W|)(?:/{_NUMBER}\1){{0,2}}", re.ASCII)
 _RAIL_NAME = re.compile(r"(?:VDD|VIN|POM|SYS)[A-Za-z0-9]*_?[A-Za-z0-9_]*", re.ASCII)
 
 _Read = Callable[[str], float]
-_Optional = tuple[float | None, ...]
-Columns = tuple[tuple[float, ...], _Optional, _Optional]  # power now, average, maximum; W
+_Optional = Iterable[float | None]
+Columns = tuple[Iterable[float], _Optional, _Optional]  # power now, average, maximum; W
 
 
 def rail_form(name: str, token: str) -> tuple[int, str] | None:
@@ -48,28 +49,21 @@ def _number_table(unit: str, lead: str) -> _Read:
     return Table(parse).__getitem__
 
 
-# Rails are joined as " a/b/ c/d", cut at every slash and read at once: the first number of each
-# rail is known by its space, so that a rail with more or fewer numbers cannot shift the others.
+# Values are joined as " a/b/ c/d", cut at every slash and read at once: the first number of each
+# line is known by its space, so that a line with more or fewer numbers cannot shift the others.
 _FIRST = {unit: _number_table(unit, " ") for unit in _UNITS}
 _REST = {unit: _number_table(unit, "") for unit in _UNITS}
 
 
-def read_alike(tokens: Sequence[str], n_numbers: int, unit: str) -> Columns:
-    """Rails that all have ``n_numbers`` numbers in ``unit``; raises UnfitError if they do not."""
-    parts = (" " + "/ ".join(tokens)).split("/")
-    if len(parts) != n_numbers * len(tokens):
-        raise UnfitError(tokens[-1])
-    powers_w = tuple(map(_FIRST[unit], parts[::n_numbers]))
+def read_rail(values: Sequence[str], n_numbers: int, unit: str) -> Columns:
+    """One rail of many lines, all with ``n_numbers`` numbers in ``unit``; raises UnfitError."""
+    parts = (" " + "/ ".join(values)).split("/")
+    if len(parts) != n_numbers * len(values):
+        raise UnfitError(values[-1])
+    powers_w = map(_FIRST[unit], parts[::n_numbers])
     if n_numbers == 1:
-        return powers_w, (None,) * len(tokens), (None,) * len(tokens)
-    averages_w = tuple(map(_REST[unit], parts[1::n_numbers]))
+        return powers_w, repeat(None), repeat(None)
+    averages_w = map(_REST[unit], parts[1::n_numbers])
     if n_numbers == 2:
-        return powers_w, averages_w, (None,) * len(tokens)
-    return powers_w, averages_w, tuple(map(_REST[unit], parts[2::n_numbers]))
-
-
-def read_each(tokens: Sequence[str], forms: Sequence[tuple[int, str]]) -> Columns:
-    """Rails of several forms, one by one; raises UnfitError."""
-    rows = [read_alike((token,), *form) for token, form in zip(tokens, forms, strict=True)]
-    powers_w = tuple(row[0][0] for row in rows)
-    return powers_w, tuple(row[1][0] for row in rows), tuple(row[2][0] for row in rows)
+        return powers_w, averages_w, repeat(None)
+    return powers_w, averages_w, map(_REST[unit], parts[2::n_numbers])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from mansard.core.errors import InputError
@@ -10,8 +10,8 @@ from mansard.core.hardware import Module
 from mansard.core.records import Record, Source
 from mansard.device.meters.totals import Total, find_total, total_power
 from mansard.device.tegrastats.columns import Columns, FieldSummary
-from mansard.device.tegrastats.energy import EnergyTally, RailEnergy
-from mansard.device.tegrastats.parse import Parser
+from mansard.device.tegrastats.energy import EnergyTally, RailSummary
+from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
 from mansard.device.tegrastats.times import Moment, time_of
 
@@ -52,7 +52,7 @@ class LogSummary(Record, frozen=True, kw_only=True):
     duration_tolerance: float | None
     fields: tuple[FieldSummary, ...]
     utilisation: tuple[Utilisation, ...]
-    rails: tuple[RailEnergy, ...]
+    rails: tuple[RailSummary, ...]
     total_rule: str | None
     total_boundary: str | None
     total_w: float | None  # mean
@@ -140,17 +140,23 @@ def summarise(
     log: str,
     summariser: Summariser,
     each: Callable[[TegrastatsSample, Moment | None], None] | None = None,
+    n_ahead: int = BATCH,
 ) -> LogSummary:
     """The summary of a log's lines; ``each`` is shown every sample with its time.
 
-    Raises InputError if none is a line of tegrastats.
+    ``n_ahead`` lines are read at once: 1 where they come slowly. Raises InputError if none
+    is a line of tegrastats.
     """
-    read = Parser().read
-    n_other_lines = 0
-    for line in lines:
-        sample = read(line)
+    n_all = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal n_all
+        for line in lines:
+            n_all += bool(line.strip())
+            yield line
+
+    for sample in Parser().read_all(counted(), n_ahead):
         if sample is None:
-            n_other_lines += bool(line.strip())
             continue
         moment = time_of(sample.prefix) if sample.prefix else None
         summariser.add(sample, moment)
@@ -158,15 +164,15 @@ def summarise(
             each(sample, moment)
     if not summariser.n_lines:
         raise InputError(
-            f"none of its {n_other_lines} lines is one of tegrastats",
+            f"none of its {n_all} lines is one of tegrastats",
             where=log,
             fix="record one with tegrastats --interval 100 --logfile FILE",
         )
-    return summariser.summary(log, n_other_lines)
+    return summariser.summary(log, n_all - summariser.n_lines)
 
 
 def _total(
-    rails: tuple[RailEnergy, ...], module: Module | None
+    rails: tuple[RailSummary, ...], module: Module | None
 ) -> tuple[Total | None, float | None, float | None, str]:
     """The rule, mean power and energy of the total, and what speaks against it."""
     if not rails:

@@ -12,8 +12,10 @@ recorded lines and nodes. 972, 1566 and 2106 MHz are observed, always of two nei
 policy for each pair. VDD_GPU steps by 393 mW: 20 mA, or 40 µV of 2 mΩ, at 19.66 V, and can be
 below zero. Idle (VDD_GPU 2, VDD_CPU_SOC_MSS 5.9, VIN_SYS_5V0 5.6, VIN 19.8 W) and load (37.9,
 30.1, 15.5, 124.5 W) are of recorded lines. Made up: the caps of the modes (no file of this board
-was at hand), the tables between the clocks that were seen, the GPU's folder, bus numbers. The
-INA238 has no label: its driver gives none (Linux, drivers/hwmon/ina238.c).
+was at hand), the name of the PARAM that gates the GPU, the tables between the clocks that were
+seen, the GPU's folder, bus numbers. The INA238 has no label: its driver gives none (Linux, drivers/hwmon/ina238.c). The GPU is gated by a
+file that its driver reads when it is loaded; the masks of the modes are those that others found
+with the real tool (jetpack-nixos): 512 for the first two, 17353 for the others.
 """
 
 _KHZ = tables.steps(972000, 54000, 31, 2601000)
@@ -46,9 +48,13 @@ def _devfreq_param(name: str, domain: str) -> Param:
     )
 
 
+GATES = "/opt/nvidia/l4t-gpusetup/gpu_pg_mask"
+
+
 def _mode(
     number: int, name: str, n_cpus: int, khz: int | None, gpu_hz: int | None, emc: int
 ) -> Mode:
+    gated = "512" if number <= 1 else "17353"
     on = range(n_cpus)
     cap = tables.UNCAPPED if gpu_hz is None else str(gpu_hz)
     return Mode(
@@ -56,6 +62,7 @@ def _mode(
         name,
         (
             *tables.core_settings(_CPUS, on),
+            ("GPU_POWER_GATING", "GPU_PG_MASK", gated),
             *tables.cpu_settings(_CLUSTERS, on, khz),
             ("GPU", "MIN_FREQ", "0"),
             ("GPU", "MAX_FREQ", cap),
@@ -121,6 +128,7 @@ THOR = Figures(
     zones=("cpu", "tj", "soc012", "gpu", "soc345"),
     params=(
         tables.core_param(_CPUS),
+        tables.file_param("GPU_POWER_GATING", "GPU_PG_MASK", GATES),
         *tables.cluster_params(_CLUSTERS, knext=False),
         _devfreq_param("GPU", "gpu-gpc-0"),
         _devfreq_param("GPU_NVD", "gpu-nvd-0"),

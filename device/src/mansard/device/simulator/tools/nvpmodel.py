@@ -16,6 +16,7 @@ from mansard.device.simulator.tools.nvpmodel_conf import Conf, Mode, Param, pars
 
 CONF = "/etc/nvpmodel.conf"
 STATUS = "var/lib/nvpmodel/status"
+_STATIC, _STATIC_TEXT = "GPU_PG_MASK", "gpu_pg_mask_param="  # read when the driver is loaded
 _UNCAPPED = 9223372036854775807  # how the tool prints -1
 
 
@@ -67,14 +68,25 @@ def set_mode(board: Board, conf: Conf, wanted: int) -> int:
         return fail(f"NVPM ERROR: power mode {wanted} is not defined")
     if board.fault("nvpmodel_refuses"):
         return fail("NVPM ERROR: failed to set power mode!")
-    reboot = board.fault("reboot_modes") or []
-    if wanted in reboot and wanted != current(board) and not _agrees_to_reboot(wanted):
+    if _needs_reboot(board, conf, mode) and not _agrees_to_reboot(wanted):
         return fail("NVPM ERROR: optMask is 1, no request for power mode")
     for setting in mode.settings:
         _apply(board, conf, setting)
     board.note_online()
     board.path(STATUS).write_text(f"pmode:{wanted:04d}\n")
     return 0
+
+
+def _needs_reboot(board: Board, conf: Conf, mode: Mode) -> bool:
+    """Whether a fault says so, or Thor's driver would have to be loaded with another mask."""
+    if mode.id == current(board):
+        return False
+    for name, argument, value in mode.settings:
+        if argument == _STATIC:
+            path = _path(board, conf.params[name], argument)
+            if path and board.read(path) != f"{_STATIC_TEXT}{value}":
+                return True
+    return mode.id in (board.fault("reboot_modes") or [])
 
 
 def _agrees_to_reboot(wanted: int) -> bool:
@@ -92,7 +104,7 @@ def _apply(board: Board, conf: Conf, setting: tuple[str, str, str]) -> None:
         fail(f"NVPM ERROR: PARAM {name}: ARG {argument} is not defined")
         return
     try:
-        board.write(path, _value(board, param, value, path))
+        board.write(path, _value(board, param, (argument, value), path))
     except OSError as error:
         fail(f"NVPM ERROR: Error opening {path}: {error.errno}")
         fail(f"NVPM ERROR: failed to write PARAM {name}: ARG {argument}: PATH {path}: VAL: {value}")
@@ -111,7 +123,10 @@ def _path(board: Board, param: Param, argument: str) -> str | None:
     return plain
 
 
-def _value(board: Board, param: Param, value: str, path: str) -> str:
+def _value(board: Board, param: Param, setting: tuple[str, str], path: str) -> str:
+    name, value = setting
+    if name == _STATIC:
+        return f"{_STATIC_TEXT}{value}"
     if param.kind != "CLOCK":
         return value
     table_path = _path(board, param, "FREQ_TABLE")

@@ -1,0 +1,82 @@
+"""Coverage-guided fuzzing of what the device room reads: tegrastats' lines, nvpmodel's files.
+
+    python benchmarks/fuzz_device.py tegrastats|nvpmodel [atheris' options, as -runs=1000000]
+
+Any input must be read, or refused with one of Mansard's own errors; every number of a line
+that was read must come back from it. Atheris (``pip install atheris``) is optional: it is not
+available for every Python, and the tests do the same with Hypothesis.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+
+_NO_ATHERIS = (
+    "atheris is not installed: pip install atheris, where your Python has it; "
+    "tests/device/test_tegrastats_laws.py and test_nvpmodel_fuzz.py do without"
+)
+
+
+def main() -> int:
+    """Fuzz the target that the command line names; the exit code."""
+    targets = {"tegrastats": _tegrastats, "nvpmodel": _nvpmodel}
+    if len(sys.argv) < 2 or sys.argv[1] not in targets:
+        print(f"name a target: {' or '.join(targets)}", file=sys.stderr)
+        return 2
+    try:
+        atheris = importlib.import_module("atheris")
+    except ImportError:
+        print(_NO_ATHERIS, file=sys.stderr)
+        return 1
+    with atheris.instrument_imports():
+        importlib.import_module("mansard.device.tegrastats")
+        importlib.import_module("mansard.device.nvpmodel.verbose")
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], targets[sys.argv[1]]())
+    atheris.Fuzz()
+    return 0
+
+
+def _tegrastats() -> Callable[[bytes], None]:
+    from mansard.device.tegrastats import Parser, render
+    from mansard.device.tegrastats.times import time_of
+
+    parser = Parser()  # one for all: layouts learnt from one input must not mislead the next
+
+    def read(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        time_of(text)
+        for line in text.split("\n"):
+            sample = parser.read(line)
+            if sample is not None and _numbers(render(sample)) != _numbers(line):
+                raise AssertionError(f"{line!r} came back as {render(sample)!r}")
+
+    return read
+
+
+def _nvpmodel() -> Callable[[bytes], None]:
+    from mansard.core.errors import MansardError
+    from mansard.device.nvpmodel.grammar import parse_config
+    from mansard.device.nvpmodel.verbose import parse_verbose
+
+    def read(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        for parse in (parse_config, parse_verbose):
+            try:
+                parse(text, "fuzz")
+            except MansardError:
+                continue
+
+    return read
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers of a line without zeros that say nothing."""
+    found = re.findall(r"[0-9]+(?:\.[0-9]+)?", text)
+    return [re.sub(r"\.0*$|(\.[0-9]*?)0+$", r"\1", each).lstrip("0") for each in found]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

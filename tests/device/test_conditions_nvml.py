@@ -1,0 +1,58 @@
+"""Processes that NVML names, through NVIDIA's own nvidia-ml-py over a stand-in library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent / "conditions_stand_in/nvml.c"
+BUSY, ORIN, NOBODY = 1, 2, 3
+# Its own process: the library is loaded once, and the root is this machine's.
+SHOW = """
+from mansard.device.conditions.gpu_processes import GpuProcesses
+from mansard.device.system import SYSTEM_ROOT
+processes = GpuProcesses(SYSTEM_ROOT)
+print(processes.find() == processes.find(), processes.find())
+"""
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+    pytest.mark.skipif(find_spec("pynvml") is None, reason="needs nvidia-ml-py"),
+    pytest.mark.skipif(
+        Path("/sys/kernel/debug/nvmap").exists(), reason="a Jetson tells by itself, before NVML"
+    ),
+]
+
+
+def look(folder: Path, board: int) -> str:
+    library = folder / "libnvidia-ml.so.1"
+    build = ["gcc", "-shared", "-fPIC", f"-DBOARD={board}", "-o", str(library), str(SOURCE)]
+    subprocess.run(build, check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    command = [sys.executable, "-c", SHOW]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_others_are_named_once_and_we_are_not(tmp_path: Path) -> None:
+    # beyond the largest number that Linux gives, 4194304: such a process has no name
+    assert look(tmp_path, BUSY) == "True Found(names=('unknown (4194305)',), why_not='')"
+
+
+def test_nobody_on_the_cards(tmp_path: Path) -> None:
+    assert look(tmp_path, NOBODY) == "True Found(names=(), why_not='')"
+
+
+def test_a_board_that_does_not_tell(tmp_path: Path) -> None:
+    said = look(tmp_path, ORIN)
+    assert said.startswith("True Found(names=None, ")
+    assert "NVML: not supported" in said

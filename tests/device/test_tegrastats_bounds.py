@@ -1,0 +1,36 @@
+"""Memory is constant: tables and layouts forget, whatever a log makes them see."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+
+from mansard.device.tegrastats import stream
+from mansard.device.tegrastats.tokens import Table
+
+
+def test_a_table_forgets_when_it_is_full() -> None:
+    table = Table(float)
+    assert all(table[str(number)] == number for number in range(100_000))
+    assert len(table) < 40_000
+    table["1" * 200] = 0.0
+    before = len(table)
+    assert table["2" * 200] > 0
+    assert len(table) == before  # a token that long is not worth remembering
+
+
+def test_lines_that_are_all_different_do_not_fill_the_memory() -> None:
+    def lines(n_lines: int) -> Iterator[str]:
+        for number in range(n_lines):
+            yield f"RAM {number}/9999MB UNIT{number} {number % 999} N{number}@{number % 99}C"
+
+    def peak_bytes(n_lines: int) -> int:
+        tracemalloc.start()
+        assert sum(1 for _ in stream(lines(n_lines))) == n_lines
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    peak_bytes(300)  # what is imported and remembered once for all
+    # Layouts are forgotten after 64; what stays of a line is its tokens, of some 200 bytes.
+    assert peak_bytes(1000) - peak_bytes(300) < 700 * 1000
