@@ -25,11 +25,11 @@ pytestmark = [
 PREAMBLE = """
 import json, sys
 from mansard.core.errors import MansardError
-from mansard.device.card import read_card, read_card_limits
+from mansard.device.cards.card import read_card, read_card_limits
 from mansard.device.acting import Actor
-from mansard.device.card_hold import restore_card, set_card
-from mansard.device.card_setting import card_writes, why_not_settable
-from mansard.device.choice import available_modes, choose_modes
+from mansard.device.cards.hold import restore_card, set_card
+from mansard.device.cards.setting import card_writes, why_not_settable
+from mansard.device.choosing.choice import available_modes, choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from tests.device.grid_machines import machine
 
@@ -136,7 +136,7 @@ show(msgspec.json.encode(found).decode())
     card.run(
         f"""
 import msgspec
-from mansard.device.card import CardState
+from mansard.device.cards.card import CardState
 found = msgspec.json.decode({kept!r}, type=CardState)
 assert restore_card(actor, found)[1] == []
 """

@@ -187,7 +187,11 @@ def test_junk_in_every_file_is_no_error(
     with Watch(root, CPUS, LONG_S) as watch:
         for path in data.draw(st.lists(st.sampled_from(files), max_size=30)):
             path.write_bytes(data.draw(st.binary(max_size=60)))
-    assert disturbances(watch.conditions, mode(gpu_hz=1.3005e9)) is not None
+    found = watch.conditions
+    assert found.temperature_c is None or -200 < found.temperature_c.low <= found.temperature_c.high
+    assert (found.n_throttle_events or 0) >= 0
+    assert (found.n_overcurrent_events or 0) >= 0
+    assert all(disturbances(found, mode(gpu_hz=1.3005e9)))
 
 
 @pytest.mark.parametrize(

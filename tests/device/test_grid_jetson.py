@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
-from mansard.device.choice import available_modes, choose_modes
+from mansard.device.choosing.choice import available_modes, choose_modes
 from mansard.device.hold import planned_steps
 from mansard.device.simulator import create_board
 from tests.device.grid_machines import machine

@@ -35,7 +35,7 @@ def run_bench(request: BenchRequest) -> None:
     from mansard.cli.reporting import report_runs
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
-    from mansard.device.choice import choose_modes
+    from mansard.device.choosing.choice import choose_modes
     from mansard.device.hold import restore
     from mansard.device.identity import identify
 

@@ -11,8 +11,8 @@ from mansard.cli.measuring import ModePlan, needs_setting
 
 def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
     """Print the modes in their order, each write of each, and the time they will take."""
+    from mansard.device.choosing.sweep_time import sweep_time
     from mansard.device.hold import planned_steps
-    from mansard.device.sweep_time import sweep_time
 
     steps = [
         planned_steps(root, each.plan.mode) if needs_setting(each.plan.mode) else ()

@@ -58,7 +58,7 @@ def _has_nvpmodel(root: Path) -> bool:
 def _list_plain(root: Path, *, as_json: bool) -> None:
     """The modes of a machine that is no Jetson: core counts, or those of its card."""
     from mansard.cli.console import print_json, print_table
-    from mansard.device.choice import available_modes
+    from mansard.device.choosing.choice import available_modes
     from mansard.device.identity import identify
 
     machine = identify(root)

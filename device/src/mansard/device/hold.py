@@ -19,7 +19,7 @@ from mansard.core.errors import DeviceError, RebootRequired
 from mansard.core.records import PowerMode
 from mansard.device.acting import Actor, OnStep, Step, quietly
 from mansard.device.board_lock import board_lock
-from mansard.device.card_hold import set_card
+from mansard.device.cards.hold import set_card
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import read_setting

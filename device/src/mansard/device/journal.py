@@ -12,7 +12,7 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import Record, Schema
 from mansard.core.version import VERSION
-from mansard.device.card import CardState, read_card
+from mansard.device.cards.card import CardState, read_card
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.settings import find_settings, read_setting
 from mansard.device.system import find_tool, read_text

@@ -10,7 +10,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
 from mansard.device.acting import Actor, wait_for_tools
-from mansard.device.card_hold import restore_card
+from mansard.device.cards.hold import restore_card
 from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.nodes import find_clocks

@@ -16,7 +16,7 @@ import msgspec
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.signals import turn_signals_into_interrupts
-from mansard.device.choice import choose_modes
+from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
 from mansard.device.system import SYSTEM_ROOT

@@ -1,8 +1,9 @@
 """Which JetPack a release of L4T belongs to.
 
 Source: NVIDIA's JetPack archive, as public tools and projects repeat it (jetson_stats,
-jetson-containers, jetpack-nixos); where several name a release they agree; 28.2 comes from jetson_stats alone. A release that is not
-here stays unknown: it is never taken for its neighbour.
+jetson-containers, jetpack-nixos); where several name a release they agree, 28.2 comes from
+jetson_stats alone. A release that is not here stays unknown: it is never taken for its
+neighbour.
 """
 
 from __future__ import annotations

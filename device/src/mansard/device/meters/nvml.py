@@ -18,8 +18,8 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.core.text import printable
+from mansard.device.cards.nvml import as_text, load_nvml
 from mansard.device.meters.rails import READS_POWER
-from mansard.device.nvml import as_text, load_nvml
 from mansard.device.system import SYSTEM_ROOT
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.power_mode import parse_modes
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.amount import Unit, format_amount, read_amount
-from mansard.device.card import CardLimits, CardState, read_card, read_card_limits
-from mansard.device.card_choices import KEYS, CardChoices, card_choices
-from mansard.device.card_setting import NO_LOCK, why_not_settable
-from mansard.device.mode_text import split_pairs
+from mansard.device.cards.card import CardLimits, CardState, read_card, read_card_limits
+from mansard.device.cards.choices import KEYS, CardChoices, card_choices
+from mansard.device.cards.setting import NO_LOCK, why_not_settable
+from mansard.device.choosing.amount import Unit, format_amount, read_amount
+from mansard.device.choosing.mode_text import split_pairs
 from mansard.device.system import SYSTEM_ROOT
 
 _N_LIMITS = 5  # that "all" means, beside the default

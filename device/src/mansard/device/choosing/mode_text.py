@@ -5,8 +5,8 @@ from __future__ import annotations
 from mansard.core.errors import UsageError
 from mansard.core.frequency import parse_frequency
 from mansard.core.power_mode import Settings
-from mansard.device.amount import read_amount
-from mansard.device.choices import KEYS
+from mansard.device.choosing.amount import read_amount
+from mansard.device.choosing.choices import KEYS
 
 EXAMPLE = "gpu=612MHz,emc=2133MHz,cpu=1190MHz,cores=4"
 _ALIASES = {"memory": "emc", "mem": "emc", "core": "cores", "cpus": "cores"}

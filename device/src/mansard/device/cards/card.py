@@ -12,7 +12,7 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import Record
 from mansard.core.text import printable
-from mansard.device.nvml import as_text, load_nvml
+from mansard.device.cards.nvml import as_text, load_nvml
 
 
 class CardState(Record, frozen=True, kw_only=True):

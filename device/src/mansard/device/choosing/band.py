@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.device.amount import GRAIN, Amount, format_amount, read_amount
-from mansard.device.choices import Table
+from mansard.device.choosing.amount import GRAIN, Amount, format_amount, read_amount
+from mansard.device.choosing.choices import Table
 
 _MOST_STEPS = 10_000
 _RANGE_KEYS = ("from", "to", "step", "points")

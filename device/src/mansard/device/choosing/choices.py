@@ -9,7 +9,7 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.power_mode import CLOCKS
 from mansard.core.records import PowerMode
-from mansard.device.amount import Amount, Unit, format_amount
+from mansard.device.choosing.amount import Amount, Unit, format_amount
 
 KEYS = (*CLOCKS, "cores")
 _MOST_SHOWN = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
 from mansard.device.acting import Actor, Step
-from mansard.device.card import CardState, read_card
-from mansard.device.card_setting import (
+from mansard.device.cards.card import CardState, read_card
+from mansard.device.cards.setting import (
     CardWrite,
     card_writes,
     differences,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.device.band import Band
-from mansard.device.choices import Settable
+from mansard.device.choosing.band import Band
+from mansard.device.choosing.choices import Settable
 
 # Thirty seconds a mode are ten weeks; a slip in a file is likelier than such a sweep.
 MOST_MODES = 200_000

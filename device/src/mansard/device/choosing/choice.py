@@ -10,12 +10,12 @@ from typing import Protocol
 
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.choices import Settable
-from mansard.device.cpu_modes import CpuModes
-from mansard.device.grid import grid_points
-from mansard.device.grid_file import read_grid
-from mansard.device.mode_text import is_settings, split_names
-from mansard.device.space_filling import spread
+from mansard.device.choosing.choices import Settable
+from mansard.device.choosing.cpu_modes import CpuModes
+from mansard.device.choosing.grid import grid_points
+from mansard.device.choosing.grid_file import read_grid
+from mansard.device.choosing.mode_text import is_settings, split_names
+from mansard.device.choosing.space_filling import spread
 
 SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
 
@@ -84,12 +84,12 @@ def choose_modes(
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
     if machine.kind == "jetson":
-        from mansard.device.jetson_modes import JetsonModes
+        from mansard.device.choosing.jetson_modes import JetsonModes
 
         return JetsonModes(root, machine)
     # A machine with a card is measured as a plain one, unless the card's settings are named.
     if machine.kind == "gpu" or (machine.accelerators and _CARD_TEXT.match(text)):
-        from mansard.device.card_modes import CardModes
+        from mansard.device.cards.modes import CardModes
 
         return CardModes(root, machine)
     return CpuModes(root, machine)

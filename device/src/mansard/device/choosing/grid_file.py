@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
-from mansard.device.band import Band, band_values, read_band
-from mansard.device.choices import Settable
-from mansard.device.grid import Grid
-from mansard.device.mode_text import setting_key
+from mansard.device.choosing.band import Band, band_values, read_band
+from mansard.device.choosing.choices import Settable
+from mansard.device.choosing.grid import Grid
+from mansard.device.choosing.mode_text import setting_key
 
 Found = TypeVar("Found")
 

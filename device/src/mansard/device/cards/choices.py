@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.device.card import CardLimits
-from mansard.device.choices import Table
+from mansard.device.cards.card import CardLimits
+from mansard.device.choosing.choices import Table
 
 KEYS = ("power", "gpu", "emc")
 

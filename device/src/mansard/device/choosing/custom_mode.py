@@ -10,9 +10,9 @@ from mansard.core.errors import UsageError
 from mansard.core.frequency import format_frequency
 from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.amount import Amount
-from mansard.device.choices import Choices, Cluster, Table
-from mansard.device.mode_text import parse_settings
+from mansard.device.choosing.amount import Amount
+from mansard.device.choosing.choices import Choices, Cluster, Table
+from mansard.device.choosing.mode_text import parse_settings
 
 _UNCAPPED = "left as it is: no cap can be read"
 

@@ -13,8 +13,8 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.card import CardState, card_handle, read_card
-from mansard.device.nvml import load_nvml
+from mansard.device.cards.card import CardState, card_handle, read_card
+from mansard.device.cards.nvml import load_nvml
 
 Setting = Literal["power limit", "GPU clock", "memory clock"]
 NO_LOCK = "not locked; NVML does not tell of locks that others set"

@@ -1,0 +1,1 @@
+"""Which modes a sweep visits: names, settings, grids, and a choice spread over them."""
