@@ -8,6 +8,7 @@ same noisy points. Printed are the 95th percentiles of the relative errors of ε
 one). Times are the roofline's: AGX Orin's recorded peak and bandwidth; the costs are round,
 made-up numbers of its order. Two ways to take the points: windows of equal length, as the
 protocol has them, and windows that each move as many bytes, so that energies differ 36-fold.
+At last the plan for a CPU, whose points have seven costs to share; all numbers are made up.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COMPUTE_BOUND = tuple(n for n in CHAINS if 2 * n / 8 > PEAK / BANDWIDTH)
 WINDOW_S = 10.0  # five windows of two seconds
 N_IDLE = 3
 
-Method = Callable[[Sequence[EnergyPoint]], tuple[float, float, float]]
+Method = Callable[[Sequence[EnergyPoint]], tuple[float, ...]]
 
 
 def make_points(chains: Sequence[int], n_idle: int, *, is_timed: bool) -> list[EnergyPoint]:
@@ -93,7 +94,11 @@ METHODS: tuple[tuple[str, Method, Sequence[int], int], ...] = (
 
 
 def percentiles(
-    method: Method, points: Sequence[EnergyPoint], noise: float, n_seeds: int
+    method: Method,
+    points: Sequence[EnergyPoint],
+    noise: float,
+    n_seeds: int,
+    truth: Sequence[float] = TRUTH,
 ) -> list[float]:
     """95th percentile of the relative error of each cost over the seeds."""
     errors = []
@@ -103,8 +108,61 @@ def percentiles(
             msgspec.structs.replace(point, energy_j=point.energy_j * float(factor))
             for point, factor in zip(points, factors, strict=True)
         ]
-        errors.append([abs(a / b - 1) for a, b in zip(method(noisy), TRUTH, strict=True)])
+        errors.append([abs(a / b - 1) for a, b in zip(method(noisy), truth, strict=True)])
     return [float(q) for q in np.quantile(errors, 0.95, axis=0, method="higher")]
+
+
+CPU_PEAKS = {"fp32": (128e9, 20e-12), "fp64": (64e9, 40e-12)}  # FLOP/s, J/FLOP
+CPU_LEVELS = {  # byte/s, J/byte, working sets that the quick plan has there
+    "L1": (256e9, 2e-12, 4),
+    "L2": (128e9, 10e-12, 4),
+    "L3": (64e9, 30e-12, 4),
+    "DRAM": (16e9, 150e-12, 2),
+}
+CPU_CONSTANT_W = 8.0
+CPU_STREAMS = (0.0, 0.0, 0.25, 1 / 6)  # FLOP/byte of read, copy, scale and triad in fp32
+
+
+def make_cpu_points() -> list[EnergyPoint]:
+    """The plan's chains in L1, its streams in every level, and the idle points."""
+    points = [_cpu_point({}, {})] * N_IDLE
+    for name, (peak, _) in CPU_PEAKS.items():
+        for intensity in (2 * n / (8 if name == "fp32" else 16) for n in CHAINS):
+            rate = min(peak, intensity * CPU_LEVELS["L1"][0])
+            points.append(_cpu_point({name: rate}, {"L1": rate / intensity}))
+    for level, (bandwidth, _, n_sets) in CPU_LEVELS.items():
+        for intensity in CPU_STREAMS * n_sets:
+            points.append(_cpu_point({"fp32": intensity * bandwidth}, {level: bandwidth}))
+    return points
+
+
+def _cpu_point(flop_per_s: dict[str, float], bytes_per_s: dict[str, float]) -> EnergyPoint:
+    watts = sum(CPU_PEAKS[name][1] * rate for name, rate in flop_per_s.items())
+    watts += sum(CPU_LEVELS[name][1] * rate for name, rate in bytes_per_s.items())
+    return EnergyPoint(
+        name="made up",
+        work_flop={name: rate * WINDOW_S for name, rate in flop_per_s.items()},
+        traffic_bytes={name: rate * WINDOW_S for name, rate in bytes_per_s.items()},
+        window_s=WINDOW_S,
+        energy_j=(watts + CPU_CONSTANT_W) * WINDOW_S,
+    )
+
+
+def _cpu_table(n_seeds: int) -> None:
+    points = make_cpu_points()
+    truth = [cost for _, cost in CPU_PEAKS.values()]
+    truth += [CPU_LEVELS[name][1] for name in sorted(CPU_LEVELS)] + [CPU_CONSTANT_W]
+    print(f"{'noise':8}" + "".join(f"{n:>9}" for n in (*CPU_PEAKS, *sorted(CPU_LEVELS), "π₀")))
+    for noise in (0.01, 0.03):
+        errors = percentiles(_seven, points, noise, n_seeds, truth)
+        cells = (f"{100 * e:.1f} %" if math.isfinite(e) else "unknown" for e in errors)
+        print(f"{100 * noise:.0f} %     " + "".join(f"{cell:>9}" for cell in cells))
+
+
+def _seven(points: Sequence[EnergyPoint]) -> tuple[float, ...]:
+    found = fit_energy(points)
+    terms = [*found.flop_j.values(), *found.byte_j.values(), found.constant_w]
+    return tuple(term.value or math.inf for term in terms)
 
 
 def _table(n_seeds: int, *, is_timed: bool) -> None:
@@ -129,6 +187,8 @@ def main() -> None:
     _table(n_seeds, is_timed=True)
     print("\nwindows of equal traffic")
     _table(n_seeds, is_timed=False)
+    print("\nthe plan for a CPU, windows of equal length, with idle points")
+    _cpu_table(n_seeds)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of what the device room reads: tegrastats' lines, nvpmodel's files.
 
-    python benchmarks/fuzz_device.py tegrastats|nvpmodel [atheris' options, as -runs=1000000]
+    python benchmarks/fuzz_device.py tegrastats|nvpmodel|answer [atheris' options, as -runs=1000000]
 
 Any input must be read, or refused with one of Mansard's own errors; every number of a line
 that was read must come back from it. Atheris (``pip install atheris``) is optional: it is not
@@ -13,6 +13,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 _NO_ATHERIS = (
     "atheris is not installed: pip install atheris, where your Python has it; "
@@ -22,7 +23,7 @@ _NO_ATHERIS = (
 
 def main() -> int:
     """Fuzz the target that the command line names; the exit code."""
-    targets = {"tegrastats": _tegrastats, "nvpmodel": _nvpmodel}
+    targets = {"tegrastats": _tegrastats, "nvpmodel": _nvpmodel, "answer": _answer}
     if len(sys.argv) < 2 or sys.argv[1] not in targets:
         print(f"name a target: {' or '.join(targets)}", file=sys.stderr)
         return 2
@@ -33,6 +34,8 @@ def main() -> int:
         return 1
     with atheris.instrument_imports():
         importlib.import_module("mansard.device.tegrastats")
+        importlib.import_module("mansard.device.nvpmodel.modes")
+        importlib.import_module("mansard.device.nvpmodel.tool")
         importlib.import_module("mansard.device.nvpmodel.verbose")
     atheris.Setup([sys.argv[0], *sys.argv[2:]], targets[sys.argv[1]]())
     atheris.Fuzz()
@@ -59,15 +62,28 @@ def _tegrastats() -> Callable[[bytes], None]:
 def _nvpmodel() -> Callable[[bytes], None]:
     from mansard.core.errors import MansardError
     from mansard.device.nvpmodel.grammar import parse_config
+    from mansard.device.nvpmodel.modes import board_modes
     from mansard.device.nvpmodel.verbose import parse_verbose
 
     def read(data: bytes) -> None:
         text = data.decode("utf-8", "replace")
         for parse in (parse_config, parse_verbose):
-            try:
-                parse(text, "fuzz")
-            except MansardError:
-                continue
+            with suppress(MansardError):
+                board_modes(parse(text, "fuzz"), "fuzz")
+
+    return read
+
+
+def _answer() -> Callable[[bytes], None]:
+    from mansard.core.errors import MansardError
+    from mansard.device.nvpmodel.tool import parse_query, parse_status
+
+    def read(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        with suppress(MansardError):
+            parse_query(text)
+        with suppress(MansardError):
+            parse_status(text)
 
     return read
 

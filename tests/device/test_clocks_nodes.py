@@ -199,3 +199,9 @@ def test_other_files_are_no_settings(tmp_path: Path, path: str) -> None:
     known = known_settings(root, find_clocks(root))
     assert not is_setting(path, known)
     assert is_setting(f"/{CPU}/cpu1/online", known)
+
+
+def test_a_range_of_cpus_without_end_is_not_counted_out(tmp_path: Path) -> None:
+    root = make_laptop(tmp_path)
+    write(root, f"{CPU}/cpu0/cpufreq/related_cpus", "0-99999999999")
+    assert find_clocks(root).cpu[0].cpus == (0,)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mansard.device.simulator.faults import set_fault
+
 PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
 
 
@@ -29,9 +31,22 @@ PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
 def test_a_kill_at_every_step_is_restored(
     agx_orin: Path, kind: str, first: int, stride: int, n_least: int
 ) -> None:
-    command = [sys.executable, str(PROGRAM), str(agx_orin), kind, str(first), str(stride)]
+    assert kill(agx_orin, kind, first, stride) >= n_least
+
+
+@pytest.mark.slow
+def test_on_a_running_board_whose_clocks_vanish_with_their_cores(running_agx_orin: Path) -> None:
+    set_fault(running_agx_orin, "cpufreq_gone", True)
+    assert kill(running_agx_orin, "before", 1, 4) >= 10
+    limits = running_agx_orin / "sys/devices/system/cpu/cpufreq/policy8"  # off, and no reading
+    assert (limits / "scaling_min_freq").read_text().strip() == "729600"
+
+
+def kill(board: Path, kind: str, first: int, stride: int) -> int:
+    """How many kills there were; fails if one of them was not restored."""
+    command = [sys.executable, str(PROGRAM), str(board), kind, str(first), str(stride)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.fullmatch(r"([0-9]+) kills, 0 wrong\n", done.stdout)
     assert counts is not None, done.stdout
-    assert int(counts[1]) >= n_least
+    return int(counts[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,18 @@ BOARDS = {
 }
 
 
-def measure(meters: Meters, seconds: float = 0.5) -> EnergyWindow:
+def measure(meters: Meters, seconds: float = 0.5, n_changed_min: int = 1) -> EnergyWindow:
     with Sampler(meters) as sampler:
-        return idle_window(sampler, seconds)
+        return idle_window(sampler, seconds, n_changed_min=n_changed_min)
+
+
+def wait_for(meters: Meters, is_so: Callable[[EnergyWindow], bool]) -> EnergyWindow:
+    """The first window in which it is so: the daemon is another process, and takes a moment."""
+    for _ in range(40):
+        window = measure(meters)
+        if is_so(window):
+            return window
+    raise AssertionError(window)
 
 
 def powers_w(window: EnergyWindow) -> dict[str, float]:
@@ -44,20 +54,21 @@ def test_every_board_has_its_rails_its_total_and_energy(name: str, tmp_path: Pat
         machine = identify(root)
         meters = find_meters(root, machine)
         set_load(root, cpu=0.2, gpu=0.0)
-        calm = measure(meters)
-        set_load(root, cpu=1.0, gpu=1.0, memory=1.0)
         time.sleep(0.2)
-        busy = measure(meters)
+        # At rest a rail may stay on one step: its constant power will do here.
+        calm = measure(meters, n_changed_min=0)
+        calm_w = (calm.total_j or 0.0) / calm.window_s
+        set_load(root, cpu=1.0, gpu=1.0, memory=1.0)
+        # Everything at work draws more than a fifth of the cores.
+        busy = wait_for(meters, lambda window: (window.total_j or 0.0) > 0.6 * calm_w)
     assert machine.board is not None
     module = MODULES[machine.board.part_number or ""]
     assert set(meters.found[0].rails) == set(module.rails)
     assert meters.missing == {}
     assert meters.total is not None
     assert meters.total.rails == BOARDS[name]
+    assert calm_w > 0.5
     assert busy.total_j is not None
-    assert calm.total_j is not None
-    # Everything at work draws more than a fifth of the cores.
-    assert busy.total_j / busy.window_s > 1.2 * calm.total_j / calm.window_s
     rails = {rail.rail: rail.energy_j or 0.0 for rail in busy.rails}
     assert busy.total_j == pytest.approx(sum(rails[rail] for rail in BOARDS[name]))
     if len(BOARDS[name]) == 1:
@@ -68,7 +79,7 @@ def test_chips_and_tegrastats_agree(tmp_path: Path) -> None:
     root = create_board("orin-nano-super", tmp_path)
     with running(root):
         set_load(root, cpu=0.5, gpu=0.5)
-        time.sleep(0.2)
+        time.sleep(1.0)
         chips = find_meters(root)
         lines, why = open_tegrastats(root)
         assert lines is not None, why
@@ -83,17 +94,15 @@ def test_chips_and_tegrastats_agree(tmp_path: Path) -> None:
 
 def test_a_monitor_that_stops_is_not_measurable(running_agx_orin: Path) -> None:
     set_fault(running_agx_orin, "sensor_stops", True)
-    time.sleep(0.2)
-    window = measure(find_meters(running_agx_orin))
-    assert [rail.energy_j for rail in window.rails] == [None] * 4
+    meters = find_meters(running_agx_orin)
+    window = wait_for(meters, lambda found: all(rail.energy_j is None for rail in found.rails))
     assert "are the same" in window.rails[0].unknown["energy_j"]
     assert window.total_j is None
 
 
 def test_a_rail_that_jumps_has_no_energy(running_agx_orin: Path) -> None:
     set_fault(running_agx_orin, "sensor_jumps", "VIN_SYS_5V0")
-    time.sleep(0.2)
-    window = measure(find_meters(running_agx_orin))
+    window = wait_for(find_meters(running_agx_orin), lambda found: found.total_j is None)
     why = {rail.rail: rail.unknown.get("energy_j", "") for rail in window.rails}
     assert "the sensor jumped to" in why["VIN_SYS_5V0"]
     assert why["VDD_CPU_CV"] == ""
@@ -105,8 +114,7 @@ def test_labels_that_are_swapped_make_no_total(tmp_path: Path) -> None:
     set_fault(root, "labels_swapped", ["VDD_IN", "VDD_CPU_GPU_CV"])
     with running(root):
         set_load(root, cpu=0.5, gpu=0.5)
-        time.sleep(0.2)
-        window = measure(find_meters(root))
+        window = wait_for(find_meters(root), lambda found: found.total_j is None)
     assert window.total_j is None
     assert "labels seem swapped: VDD_IN is" in window.unknown["total_j"]
 

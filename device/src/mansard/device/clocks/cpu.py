@@ -5,6 +5,7 @@ Source: Documentation/admin-guide/pm/cpufreq.rst and cpu-hotplug in the Linux ke
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mansard.device.clocks.domain import (
@@ -18,6 +19,7 @@ from mansard.device.clocks.domain import (
 from mansard.device.system import below, parse_cpu_list, read_int, read_text
 
 CPU_FOLDER = "/sys/devices/system/cpu"
+_HUGE = re.compile(r"[0-9]{5}")  # no CPU has such a number; a range up to it would fill memory
 
 
 def read_online(root: Path) -> dict[int, bool]:
@@ -54,6 +56,8 @@ def find_clusters(root: Path) -> tuple[Domain, ...]:
 def _sharers(root: Path, folder: str, cpu: int) -> tuple[int, ...]:
     # related_cpus also names those that are off; affected_cpus only those that are on.
     text = read_text(below(root, f"{folder}/related_cpus")) or ""
+    if _HUGE.search(text):
+        return (cpu,)
     try:
         cpus = parse_cpu_list(text.replace(" ", ","))
     except ValueError:

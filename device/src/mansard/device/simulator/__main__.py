@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from mansard.device.simulator.daemon import serve
 
 def main(arguments: list[str]) -> int:
     """The exit code."""
-    if len(arguments) != 1:
+    if len(arguments) not in {1, 2} or not all(map(str.isdigit, arguments[1:])):
         sys.stderr.write("give the root of a simulated board\n")
         return 2
     try:
-        serve(Path(arguments[0]), sys.stdout)
+        # Who started us says so itself: it may be dead before we could ask.
+        parent = int(arguments[1]) if len(arguments) > 1 else os.getppid()
+        serve(Path(arguments[0]), sys.stdout, parent)
     except MansardError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

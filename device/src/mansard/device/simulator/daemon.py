@@ -63,9 +63,9 @@ class Daemon:
         """End after this step; every setting stays as it is."""
         self._stopped = True
 
-    def run(self) -> None:
-        """Until SIGTERM, or until nobody is there who started us."""
-        parent, n = os.getppid(), 0
+    def run(self, parent: int) -> None:
+        """Until SIGTERM, or until ``parent`` is no more."""
+        n = 0
         due_s = before_s = time.monotonic()
         while not self._stopped:
             for path in self._watcher.wait(due_s - time.monotonic()):
@@ -171,12 +171,12 @@ def _take_lock(root: Path) -> IO[str]:
     return handle
 
 
-def serve(root: Path, ready: IO[str]) -> None:
-    """Run a daemon in this process; writes a line to ``ready`` once readings are there."""
+def serve(root: Path, ready: IO[str], parent: int) -> None:
+    """Run a daemon for ``parent``; writes a line to ``ready`` once readings are there."""
     daemon = Daemon(root)
     signal.signal(signal.SIGTERM, daemon.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for who measures
     daemon.step_once()
     ready.write("ready\n")
     ready.flush()
-    daemon.run()
+    daemon.run(parent)

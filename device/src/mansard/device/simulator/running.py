@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ def running(root: Path) -> Iterator[Path]:
 
     Its readings are there when this starts. Raises DeviceError where the daemon cannot start.
     """
-    command = [sys.executable, "-m", "mansard.device.simulator", str(root)]
+    program = [sys.executable, "-m", "mansard.device.simulator"]
+    command = [*program, str(root), str(os.getpid())]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as daemon:

@@ -13,7 +13,9 @@ from mansard.device.tegrastats.layout import Layout
 from mansard.device.tegrastats.sample import TegrastatsSample
 from mansard.device.tegrastats.tokens import UnfitError
 
-_MOST_LAYOUTS = 64  # a real log has one to five; more are junk and are forgotten
+# A real log has one to five layouts; more come from junk alone and are forgotten.
+_MOST_LENGTHS = 32
+_MOST_ALIKE = 4  # of one length
 _LONGEST_PREFIX = 200
 BATCH = 64  # lines read at once: few enough to stay in a core's own cache
 # A date or a script's epoch in front of a line that does not begin with RAM.
@@ -51,7 +53,6 @@ class Parser:
 
     def __init__(self) -> None:
         self._layouts: dict[int, list[Layout]] = {}  # by the number of tokens, the last found first
-        self._n_layouts = 0
 
     def read(self, line: str) -> TegrastatsSample | None:
         """The sample of ``line``, or None if it is no line of tegrastats."""
@@ -116,10 +117,10 @@ class Parser:
         layout = Layout(tokens, find_pieces(tokens))
         if not layout.is_sample:
             return None
-        if self._n_layouts >= _MOST_LAYOUTS:
-            self._layouts, self._n_layouts = {}, 0
-        self._layouts.setdefault(len(tokens), []).insert(0, layout)
-        self._n_layouts += 1
+        if len(self._layouts) >= _MOST_LENGTHS:
+            self._layouts = {}
+        known = self._layouts.get(len(tokens), [])
+        self._layouts[len(tokens)] = [layout, *known][:_MOST_ALIKE]
         return layout.read([prefix], [tokens])[0]
 
 

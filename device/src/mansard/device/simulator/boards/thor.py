@@ -11,11 +11,11 @@ Names and ids of the modes, default 1; 14 CPUs up to 2601 MHz; the devfreq domai
 recorded lines and nodes. 972, 1566 and 2106 MHz are observed, always of two neighbours: one
 policy for each pair. VDD_GPU steps by 393 mW: 20 mA, or 40 µV of 2 mΩ, at 19.66 V, and can be
 below zero. Idle (VDD_GPU 2, VDD_CPU_SOC_MSS 5.9, VIN_SYS_5V0 5.6, VIN 19.8 W) and load (37.9,
-30.1, 15.5, 124.5 W) are of recorded lines. Made up: the caps of the modes (no file of this board
-was at hand), the name of the PARAM that gates the GPU, the tables between the clocks that were
-seen, the GPU's folder, bus numbers. The INA238 has no label: its driver gives none (Linux, drivers/hwmon/ina238.c). The GPU is gated by a
-file that its driver reads when it is loaded; the masks of the modes are those that others found
-with the real tool (jetpack-nixos): 512 for the first two, 17353 for the others.
+30.1, 15.5, 124.5 W) are of recorded lines. Made up: the caps of the modes (no file of this
+board was at hand), the name of the PARAM that gates the GPU, the tables between the clocks that
+were seen, the GPU's folder, bus numbers. The INA238 has no label: its driver gives none (Linux,
+drivers/hwmon/ina238.c). The GPU is gated by a file that its driver reads when it is loaded; the
+masks of the modes are those that others found with the real tool (jetpack-nixos): 512 for the first two, 17353 for the others.
 """
 
 _KHZ = tables.steps(972000, 54000, 31, 2601000)
