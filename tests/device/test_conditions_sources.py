@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.device.conditions import Watch, disturbances, find_sources
@@ -171,11 +172,16 @@ def test_a_counter_that_was_reset_and_one_that_is_silent() -> None:
     assert count_increase([9, None, 4], [2, 7, None]) == 2
 
 
+def test_a_counter_of_junk_still_fits_into_a_record() -> None:
+    assert msgspec.json.encode(count_increase([0], [10**24])) == b"9007199254740992"  # 2^53
+
+
 def test_rises_of_an_alarm() -> None:
     # on, off, (silent), on again: twice; the second one never
     assert count_rises([(1, 0), (0, 0), (None, 0), (2, 0), (3, 0)]) == 2
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_junk_in_every_file_is_no_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -100,3 +100,15 @@ def test_the_time_since_when_is_the_holders(tmp_path: Path) -> None:
     moment = str(caught.value).partition("since ")[2][:16]  # to the minute
     near = {time.strftime("%Y-%m-%dT%H:%M", time.gmtime(time.time() - ago)) for ago in (0, 60, 120)}
     assert moment in near
+
+
+def test_what_a_live_sweep_is_writing_is_not_swept_away(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    half = root / "var/lib/mansard/.journal.json.x1y2"
+    half.parent.mkdir(parents=True)
+    half.write_text("{")
+    with another_sweep(root), pytest.raises(DeviceError, match="in use by another sweep"):
+        restore(root)
+    assert half.exists()
+    assert restore(root) is None
+    assert not half.parent.exists()

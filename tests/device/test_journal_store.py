@@ -272,7 +272,7 @@ def full_disk(root: Path) -> Iterator[Path]:
 @pytest.mark.root
 def test_with_a_full_disk_nothing_is_touched(full_disk: Path) -> None:
     before = snapshot(full_disk)
-    line = "nothing was set, for the journal could not be written: no space left on device; free"
+    line = "nothing is set without a journal, which cannot be written: no space left on device; f"
     with pytest.raises(StorageError, match=line), hold_machine(full_disk):
         pytest.fail("it was held without a journal")
     assert snapshot(full_disk) == before

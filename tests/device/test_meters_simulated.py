@@ -30,10 +30,12 @@ def measure(meters: Meters, seconds: float = 0.5, n_changed_min: int = 1) -> Ene
         return idle_window(sampler, seconds, n_changed_min=n_changed_min)
 
 
-def wait_for(meters: Meters, is_so: Callable[[EnergyWindow], bool]) -> EnergyWindow:
+def wait_for(
+    meters: Meters, is_so: Callable[[EnergyWindow], bool], n_changed_min: int = 1
+) -> EnergyWindow:
     """The first window in which it is so: the daemon is another process, and takes a moment."""
     for _ in range(40):
-        window = measure(meters)
+        window = measure(meters, n_changed_min=n_changed_min)
         if is_so(window):
             return window
     raise AssertionError(window)
@@ -56,7 +58,7 @@ def test_every_board_has_its_rails_its_total_and_energy(name: str, tmp_path: Pat
         set_load(root, cpu=0.2, gpu=0.0)
         time.sleep(0.2)
         # At rest a rail may stay on one step: its constant power will do here.
-        calm = measure(meters, n_changed_min=0)
+        calm = wait_for(meters, lambda window: window.total_j is not None, n_changed_min=0)
         calm_w = (calm.total_j or 0.0) / calm.window_s
         set_load(root, cpu=1.0, gpu=1.0, memory=1.0)
         # Everything at work draws more than a fifth of the cores.
@@ -83,9 +85,10 @@ def test_chips_and_tegrastats_agree(tmp_path: Path) -> None:
         chips = find_meters(root)
         lines, why = open_tegrastats(root)
         assert lines is not None, why
-        by_chips = powers_w(measure(chips, 1.0))
-        by_lines = powers_w(measure(Meters((lines,), {}), 1.0))
-    assert by_lines.keys() == by_chips.keys()
+        by_chips, by_lines = (
+            powers_w(wait_for(meters, lambda found: len(powers_w(found)) == 3))
+            for meters in (chips, Meters((lines,), {}))
+        )
     steps_w = chips.facts(0.01).steps_w
     for rail, power_w in by_chips.items():
         # The load stays, heat rises a little; each reading is right to one step.

@@ -25,6 +25,13 @@ def test_a_rail_that_holds_others_is_never_added_to_them() -> None:
     assert total_of({"VIN": 20.0, "VDD_GPU": 2.0, "VDD_CPU_SOC_MSS": 6.0, "VIN_SYS_5V0": 5.6}) == 20
 
 
+def test_a_board_known_by_labels_alone_says_so() -> None:
+    total = find_total(("VDD_IN", "VDD_GPU", "VDD_CPU"), None)
+    assert isinstance(total, Total)
+    assert (total.rails, total.parts) == (("VDD_IN",), ())
+    assert total.rule == "VDD_IN by label alone: the module is not known"
+
+
 def test_agx_orins_memory_is_inside_its_5_volt_rail() -> None:
     # 4 + 2 + 4; the 1 W of VDDQ_VDD2_1V8AO comes out of VIN_SYS_5V0
     rails = {"VDD_GPU_SOC": 4.0, "VDD_CPU_CV": 2.0, "VIN_SYS_5V0": 4.0, "VDDQ_VDD2_1V8AO": 1.0}

@@ -158,7 +158,7 @@ def test_too_hot_is_slower(running_agx_orin: Path) -> None:
 
 
 def test_over_current_events_are_counted(running_agx_orin: Path) -> None:
-    counter = "sys/class/hwmon/hwmon1/oc1_event_cnt"
+    counter = "sys/class/hwmon/hwmon1/oc3_event_cnt"
     assert number(running_agx_orin, counter) == 0
     set_fault(running_agx_orin, "over_current", 3)
     assert awaited(lambda: number(running_agx_orin, counter) == 3)

@@ -103,6 +103,19 @@ def test_no_reboot_for_the_mode_it_is_in(agx_orin: Path) -> None:
     assert run(agx_orin, "nvpmodel", "-m", "2").stdout == ""
 
 
+def test_thor_s_gates_need_a_reboot(tmp_path: Path) -> None:
+    # 120W and MAXN leave the mask at 512, 90W and 70W have 17353.
+    root = create_board("thor", tmp_path)
+    before = snapshot(root)
+    assert run(root, "nvpmodel", "-m", "0").stdout == ""
+    assert "Reboot required" in run(root, "nvpmodel", "-m", "2", answer="no").stdout
+    assert run(root, "nvpmodel", "-m", "1").stdout == ""
+    assert snapshot(root) == before
+    assert run(root, "nvpmodel", "-m", "2", answer="yes").returncode == 0
+    assert text(root, "opt/nvidia/l4t-gpusetup/gpu_pg_mask") == "gpu_pg_mask_param=17353"
+    assert run(root, "nvpmodel", "-m", "3").stdout == ""
+
+
 def test_it_can_refuse(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
     set_fault(agx_orin, "nvpmodel_refuses", value=True)
@@ -257,6 +270,14 @@ def test_a_user_sees_less_of_tegrastats_than_root(agx_orin: Path) -> None:
     (line,) = lines_of(agx_orin, 1)
     assert "EMC_FREQ" not in line
     assert " GR3D_FREQ 0% " in line
+
+
+def test_tegrastats_shows_the_rails_that_are_there(agx_orin: Path) -> None:
+    set_fault(agx_orin, "rail_missing", "VDD_CPU_CV")
+    set_fault(agx_orin, "labels_swapped", ["VDD_GPU_SOC", "VIN_SYS_5V0"])
+    (line,) = lines_of(agx_orin, 1)
+    rails = re.findall(r"(V\w+) \d+mW/", line)
+    assert rails == ["VIN_SYS_5V0", "VDD_GPU_SOC", "VDDQ_VDD2_1V8AO"]
 
 
 def test_tegrastats_can_be_cut_in_half(agx_orin: Path) -> None:

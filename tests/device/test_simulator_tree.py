@@ -132,6 +132,15 @@ def test_thor_has_other_nodes(tmp_path: Path) -> None:
     assert not (root / "sys/kernel/debug/bpmp/debug/clk/emc").exists()
 
 
+def test_sensors_show_an_idle_board_before_it_runs(agx_orin: Path) -> None:
+    # VDD_GPU_SOC: 2.4 W at 19.904 V are 120.6 mA, six steps of 20 mA; over 2 mΩ 240 µV
+    folder = "sys/class/hwmon/hwmon3"
+    assert number(agx_orin, f"{folder}/in1_input") == 19904
+    assert number(agx_orin, f"{folder}/curr1_input") == 120
+    assert number(agx_orin, f"{folder}/in4_input") == 240
+    assert number(agx_orin, "sys/class/thermal/thermal_zone0/temp") == 35000
+
+
 def test_the_same_board_twice_is_the_same(tmp_path: Path) -> None:
     first, second = (create_board("agx-orin", tmp_path / name) for name in "ab")
     assert snapshot(first) == snapshot(second)

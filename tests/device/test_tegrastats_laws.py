@@ -76,4 +76,4 @@ def numbers(text: str) -> list[str]:
 @given(st.text())
 def test_no_prefix_makes_a_time_fail(prefix: str) -> None:
     moment = time_of(prefix)
-    assert moment is None or moment.time_s >= 0
+    assert moment is None or moment.resolution_s <= 1

@@ -58,6 +58,8 @@ def _interrupted(arguments: list[str]) -> str:
     # Only a bench takes long and keeps what it has; the others write all or nothing.
     if "bench" in arguments:
         return "interrupted; what was finished is kept, the same command resumes"
+    if "restore" in arguments:
+        return "interrupted; what is not back yet is kept for the next 'mansard restore'"
     return "interrupted; nothing was written"
 
 

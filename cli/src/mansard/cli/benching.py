@@ -30,6 +30,7 @@ def run_bench(request: BenchRequest) -> None:
     A mode that cannot be set is left out with a note; it fails the command only after the
     others are measured and the report is written.
     """
+    from mansard.cli.console import note
     from mansard.cli.dry_run import print_dry_run
     from mansard.cli.measuring import measure_modes, plan_modes
     from mansard.cli.reporting import report_runs
@@ -40,7 +41,10 @@ def run_bench(request: BenchRequest) -> None:
     from mansard.device.identity import identify
 
     if not request.is_dry_run:
-        restore(request.root)  # else what a run that was cut off left is taken for the present
+        # Else what a run that was cut off has left would be taken for the present state.
+        restored = restore(request.root)
+        for line in restored.lines() if restored is not None else ():
+            note(line)
     # Everything that can be wrong with the request is found before minutes of measuring.
     machine = identify(request.root)
     modes = choose_modes(request.mode, request.root, machine, pick=request.pick)

@@ -12,10 +12,12 @@ from mansard.cli.measuring import ModePlan, needs_setting
 def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
     """Print the modes in their order, each write of each, and the time they will take."""
     from mansard.device.choosing.sweep_time import sweep_time
+    from mansard.device.clocks.nodes import find_clocks
     from mansard.device.hold import planned_steps
 
+    clocks = find_clocks(root)  # once: a grid can have thousands of modes
     steps = [
-        planned_steps(root, each.plan.mode) if needs_setting(each.plan.mode) else ()
+        planned_steps(root, each.plan.mode, clocks) if needs_setting(each.plan.mode) else ()
         for each in plans
     ]
     duration_s = sweep_time([(each.plan.protocol, each.n_missing) for each in plans])

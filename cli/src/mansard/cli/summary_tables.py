@@ -51,7 +51,10 @@ def _ceiling(ceiling: Ceiling) -> str:
 def _remark(ceiling: Ceiling) -> str:
     if ceiling.value is None:
         return ceiling.unknown["value"]
-    return "" if ceiling.stable else "some of its trials were disturbed"
+    remarks = [] if ceiling.stable else ["some of its trials did not settle"]
+    if ceiling.n_disturbed:
+        remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
+    return "; ".join(remarks)
 
 
 def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:

@@ -53,12 +53,17 @@ class _Closer:
 
     def __init__(self, handle: int, owner: int) -> None:
         self._handle, self._owner = handle, owner
-        self._inode = os.fstat(handle).st_ino
+        self._folder = _identity(handle)
 
     def __call__(self) -> None:
         with contextlib.suppress(OSError):
-            if os.fstat(self._handle).st_ino == self._inode:
+            if _identity(self._handle) == self._folder:
                 os.close(self._handle)
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino
 
 
 def _folder(root: Path) -> Path:

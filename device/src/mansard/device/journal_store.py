@@ -82,7 +82,7 @@ def write_journal(root: Path, journal: Journal) -> Path:
     except MansardError as error:
         _remove_folder(folder)
         raise StorageError(
-            f"nothing was set, for the journal could not be written: {error.what.lower()}",
+            f"nothing is set without a journal, which cannot be written: {error.what.lower()}",
             where=str(path),
             fix=error.fix,
         ) from error
@@ -103,23 +103,29 @@ def remove_journal(path: Path) -> None:
     """Forget a journal whose machine is as it was; also what a killed writer left beside it."""
     folder = path.parent
     try:
-        for torn in folder.glob(f".{_NAME}.*"):
-            torn.unlink(missing_ok=True)
-        (folder / STORE).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
+        for left in (*_torn(folder), folder / STORE, path):
+            left.unlink(missing_ok=True)
         _sync(folder)
     except OSError as error:
         raise storage_error(error, path) from error
     _remove_folder(folder)
 
 
+def find_torn(root: Path) -> tuple[Path, ...]:
+    """What writers that were killed left half written; or what one is writing just now."""
+    return tuple(path for folder in journal_folders(root) for path in _torn(folder))
+
+
 def clean_up(root: Path) -> None:
-    """Remove what a writer that was killed left, where no journal was finished."""
-    for folder in journal_folders(root):
+    """Remove what a killed writer left where no journal was finished; for who has the lock."""
+    for torn in find_torn(root):
         with contextlib.suppress(OSError):
-            for torn in folder.glob(f".{_NAME}.*"):
-                torn.unlink(missing_ok=True)
-            _remove_folder(folder)
+            torn.unlink()
+            _remove_folder(torn.parent)
+
+
+def _torn(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder.glob(f".{_NAME}.*"))
 
 
 def _remove_folder(folder: Path) -> None:

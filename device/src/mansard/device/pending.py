@@ -7,7 +7,13 @@ from pathlib import Path
 from mansard.device.acting import Actor, OnStep, Step, quietly
 from mansard.device.board_lock import board_lock
 from mansard.device.interrupts import Interrupts
-from mansard.device.journal_store import clean_up, find_journal, read_journal, remove_journal
+from mansard.device.journal_store import (
+    clean_up,
+    find_journal,
+    find_torn,
+    read_journal,
+    remove_journal,
+)
 from mansard.device.restoring import Restored, bring_back
 from mansard.device.system import SYSTEM_ROOT
 
@@ -17,8 +23,7 @@ def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored 
 
     Raises DeviceError while a sweep is alive, or where something could not be put back.
     """
-    if find_journal(root) is None:
-        clean_up(root)
+    if find_journal(root) is None and not find_torn(root):
         return None
     interrupts = Interrupts(restore_pending.__code__)
     interrupts.install()

@@ -75,17 +75,17 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
             left += still
         left += [f"{file.path} is no setting of this machine" for file in foreign]
     if left:
-        raise _not_restored(root, left)
+        raise _not_restored(root, left, folder)
     return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))
 
 
-def _not_restored(root: Path, left: list[str]) -> DeviceError:
+def _not_restored(root: Path, left: list[str], folder: Path) -> DeviceError:
     more = f" and {len(left) - _MAX_LISTED} more" if len(left) > _MAX_LISTED else ""
     return DeviceError(
         f"not everything is as it was found: {'; '.join(left[:_MAX_LISTED])}{more}",
         where=str(root),
         fix="end what may be setting it (nvfancontrol, jtop, another tool) and run "
-        "'mansard restore' as root; its journal is kept",
+        f"'mansard restore' as root; {folder}/journal.json is kept for it",
     )
 
 

@@ -18,6 +18,8 @@ from mansard.core.errors import DeviceError, InputError
 
 SYSTEM_ROOT = Path("/")
 _MAX_BYTES = 16 << 20  # no file of /proc, /sys or /etc is longer; a junk one is cut
+# A pipe in a file's place would stop us for ever. Nothing changes for files of the kernel.
+_NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 _MAX_DIGITS = 19  # of a 64-bit integer, its sign included
 _TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
 
@@ -36,7 +38,13 @@ def below(root: Path, path: str) -> Path:
     lead a privileged program to other files.
     """
     parts = PurePosixPath(path).parts
-    if len(parts) < 3 or parts[0] != "/" or parts[1] not in {"sys", "proc"} or ".." in parts:
+    if (
+        len(parts) < 3
+        or parts[0] != "/"
+        or parts[1] not in {"sys", "proc"}
+        or ".." in parts
+        or "\0" in path
+    ):
         raise InputError("is not a path below /sys or /proc", where=path)
     return root.joinpath(*parts[1:])
 
@@ -48,7 +56,7 @@ def write_text(path: Path, text: str) -> None:
     """
     try:
         # As "echo value > file" does, but for creating it.
-        handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        handle = os.open(path, os.O_WRONLY | os.O_TRUNC | _NO_WAITING)
         try:
             os.write(handle, text.encode())
         finally:
@@ -115,10 +123,26 @@ def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: floa
 def read_text(path: Path) -> str | None:
     """The stripped content of a small system file, or None where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(_MAX_BYTES).decode("utf-8", "replace").strip("\0\n\t ")
+        content = _read_start(path, _MAX_BYTES)
     except OSError:
         return None
+    return content.decode("utf-8", "replace").strip("\0\n\t ")
+
+
+def _read_start(path: Path, n_bytes: int) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | _NO_WAITING)
+    try:
+        content = b""
+        while len(content) < n_bytes and (more := os.read(handle, n_bytes - len(content))):
+            content += more
+        return content
+    finally:
+        os.close(handle)
+
+
+def follow_links(path: Path) -> Path:
+    """Where ``path`` leads; a link that leads to itself is left as it is, not an error."""
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for such a link
 
 
 def read_int(path: Path) -> int | None:
@@ -133,8 +157,7 @@ def read_int(path: Path) -> int | None:
 def why_unreadable(path: Path) -> str:
     """The system's reason for not letting us read ``path``, in words."""
     try:
-        with path.open("rb") as file:
-            file.read(1)
+        _read_start(path, 1)
     except OSError as error:
         return f"{path}: {(error.strerror or str(error)).lower()}"
     return f"{path}: holds nothing that can be used"

@@ -6,6 +6,7 @@ name, or that of its device-tree node, is gpu, gp10b, gv11b, ga10b, gb10b or gpu
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from mansard.device.clocks.domain import (
     read_frequencies,
     why_not_writable,
 )
-from mansard.device.system import below, read_text
+from mansard.device.system import below, follow_links, read_text
 
 _NAME = re.compile(r"(gpu|gp10b|gv11b|ga10b|gb10b)(-(gpc|nvd)-[0-9])?")
 _PLACES = (
@@ -40,7 +41,7 @@ def find_gpu_clocks(root: Path) -> tuple[Domain, ...]:
     found: dict[Path, Domain] = {}
     for place in _PLACES:
         for folder in find_paths(root, place):
-            real = below(root, folder).resolve()
+            real = follow_links(below(root, folder))
             if real not in found and _is_gpu(root, folder):
                 found[real] = _clock(root, folder)
     return tuple(sorted(found.values(), key=lambda clock: "nvd" in clock.name))
@@ -78,8 +79,10 @@ def gpu_settings(root: Path, clocks: tuple[Domain, ...]) -> tuple[str, ...]:
     for clock in clocks:
         folder = (clock.max_path or "").rpartition("/")[0]
         paths.append(f"{folder}/governor")
-        real = below(root, folder).resolve().relative_to(root.resolve()).as_posix()
+        real = os.path.relpath(follow_links(below(root, folder)), follow_links(root))
         device = f"/{real}".partition("/devfreq")[0]
+        if real.startswith("../"):
+            continue  # it leads out of the board
         paths += [f"{device}/{name}" for name in _DEVICE_SETTINGS]
     for alias in ("/sys/devices/gpu.0", "/sys/devices/platform/gpu.0"):
         paths += [f"{alias}/{name}" for name in _DEVICE_SETTINGS]

@@ -10,7 +10,7 @@ from mansard.device.clocks.cpu import find_clusters, read_online
 from mansard.device.clocks.domain import Domain, find_paths, why_not_writable
 from mansard.device.clocks.emc import Emc, find_emc
 from mansard.device.clocks.gpu import find_gpu_clocks
-from mansard.device.system import SYSTEM_ROOT
+from mansard.device.system import SYSTEM_ROOT, below, follow_links
 
 # The caps of the deep-learning accelerators: r32 and r35 below acm, r36 without it.
 _DLA_PLACES = (
@@ -54,7 +54,7 @@ def _find_dla(root: Path) -> tuple[Domain, ...]:
     found: dict[Path, Domain] = {}
     for place in _DLA_PLACES:
         for path in find_paths(root, place):
-            real = root.joinpath(*path.split("/")[1:]).resolve()
+            real = follow_links(below(root, path))
             if real not in found:
                 name = path.rpartition("/")[2]
                 why_not = why_not_writable(root, path)

@@ -7,13 +7,13 @@ from pathlib import Path
 from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.clocks.domain import Domain
+from mansard.device.clocks.gating import read_sms
 from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.system import SYSTEM_ROOT
 
-_SLACK = 1e-4  # a rate that the boot processor computes is not round
+_SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools
 _UNCAPPED_HZ = 1e11
 _NO_LIMIT = "the machine sets clocks and cores, no watts"
-_NO_GATING = "what of the GPU is gated is read by the kernels that run on it"
 
 
 def read_mode(
@@ -32,10 +32,10 @@ def read_mode(
         "memory_hz": _memory_hz(root, clocks),
         "dla_hz": min((hz for hz in (_cap(root, one) for one in clocks.dla) if hz), default=None),
     }
-    n_sms = wanted.n_sms if wanted is not None and wanted.kind != "card" else None
+    sms = read_sms(root)
     unknown = {name: _why(name, clocks) for name, hz in found.items() if hz is None}
-    if n_sms is None:
-        unknown["n_sms"] = (wanted.unknown if wanted else {}).get("n_sms", _NO_GATING)
+    if isinstance(sms, str):
+        unknown["n_sms"] = sms
     return PowerMode(
         name=wanted.name if wanted else "present",
         kind=wanted.kind if wanted else "present",
@@ -45,7 +45,7 @@ def read_mode(
         gpu_hz=found["gpu_hz"],
         memory_hz=found["memory_hz"],
         dla_hz=found["dla_hz"],
-        n_sms=n_sms,
+        n_sms=None if isinstance(sms, str) else sms,
         power_limit_w=None,
         unknown={**unknown, "power_limit_w": _NO_LIMIT},
     )
@@ -98,6 +98,8 @@ def differences(wanted: PowerMode, found: PowerMode) -> tuple[str, ...]:
         for name, want, have in pairs
         if want is not None and have is not None and abs(want - have) > _SLACK * want
     ]
+    if None not in {wanted.n_sms, found.n_sms} and wanted.n_sms != found.n_sms:
+        lines.append(f"GPU's multiprocessors: wanted {wanted.n_sms}, found {found.n_sms}")
     if wanted.clusters and wanted.n_cpus != found.n_cpus:
         lines.insert(0, f"cores: wanted {wanted.n_cpus}, found {found.n_cpus}")
     return tuple(lines)

@@ -63,10 +63,11 @@ def emc_target(root: Path, mode: PowerMode, emc: Emc | None, *, is_set: bool) ->
 
 def _emc_cap(root: Path, mode: PowerMode, emc: Emc, *, is_set: bool) -> float | None:
     if is_set:
-        return emc.top_hz(root)
+        top_hz = emc.top_hz(root)
+        return floor(emc.domain, top_hz) if top_hz is not None else None
     ceilings = [emc.lock and emc.domain.read_hz(root, emc.lock.ceiling), mode.memory_hz]
     known = [ceiling for ceiling in (*ceilings, *emc.domain.available_hz[-1:]) if ceiling]
-    return min(known, default=None)
+    return floor(emc.domain, min(known)) if known else None
 
 
 def _cap(root: Path, domain: Domain, cap_hz: float | None, *, is_set: bool) -> float | None:

@@ -26,6 +26,7 @@ _LIMITER = re.compile(
     r"|Processor|intel_powerclamp"
 )
 _THROTTLE = "thermal_throttle/package_throttle_count"
+_MOST_EVENTS = 2**53
 _NO_CHANNEL = "NC"  # the label of a sensor channel that is not connected
 
 
@@ -96,7 +97,8 @@ def _alarms(chip: Path) -> list[Path]:
 def count_increase(before: Sequence[int | None], after: Sequence[int | None]) -> int:
     """Events between two readings of counters; one that was reset counts from 0."""
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if a is not None and b is not None]
-    return sum(b - a if b >= a else max(b, 0) for a, b in pairs)
+    counted = sum(b - a if b >= a else max(b, 0) for a, b in pairs)
+    return min(counted, _MOST_EVENTS)  # what junk counts must still fit into a record
 
 
 def count_rises(readings: Sequence[Sequence[int | None]]) -> int:

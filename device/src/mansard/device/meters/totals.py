@@ -48,8 +48,13 @@ def find_total(rails: tuple[str, ...], module: Module | None) -> Total | str:
     fitting = [one for one in known.values() if set(one.total_rails) <= set(rails)]
     if not fitting:
         return f"no board in the table makes a total of the rails {', '.join(rails)}"
-    # The description that knows the most of these rails; the first of equals.
-    return _from_metering(max(fitting, key=lambda one: len(set(one.rails) & set(rails))), rails)
+    # The description that knows the most of these rails, and the fewest others.
+    likest = max(fitting, key=lambda one: (len(set(one.rails) & set(rails)), -len(one.rails)))
+    total = _from_metering(likest, rails)
+    if set(likest.rails) == set(rails):
+        return total
+    by_label = f"{' + '.join(total.rails)} by label alone: the module is not known"
+    return msgspec.structs.replace(total, rule=by_label)
 
 
 def _from_metering(metering: Metering, rails: tuple[str, ...]) -> Total:

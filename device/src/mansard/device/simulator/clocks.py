@@ -29,6 +29,8 @@ class RunningClocks:
             folder = root / gpu.devfreq.lstrip("/")
             names = ("cur_freq", "target_freq", "load")
             self._gpu.append(tuple(Reading(folder / name) for name in names))
+        # Its own folder shows the load as well.
+        self._gpu_load = Reading(root / (board.gpu_folder or "none").lstrip("/") / "load")
         rate = root / "sys/kernel/debug/bpmp/debug/clk/emc/rate"
         self._memory = [Reading(rate)]
         if board.bwmgr:
@@ -67,6 +69,7 @@ class RunningClocks:
             for file, value in zip(files, (hz, hz, round(load.gpu * 1000)), strict=True):
                 file.show(value)
             shares.append(dynamic(hz / gpu.hz[-1], load.gpu))
+        self._gpu_load.show(round(load.gpu * 1000))
         return mean(shares) * kernel.active_tpcs()
 
     def _run_memory(self, kernel: Kernel, load: Load) -> float:

@@ -170,4 +170,4 @@ class Kernel:
 
 
 def _whole(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 20 else 0

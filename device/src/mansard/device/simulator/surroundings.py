@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
 from mansard.device.simulator.figures import Figures
 from mansard.device.simulator.load import Load
 from mansard.device.simulator.readings import Reading
-from mansard.device.simulator.tree_sensors import OVERCURRENT, TRIP_C
+from mansard.device.simulator.tree_sensors import OVERCURRENT, TRIP_C, cooling
 from mansard.device.simulator.tree_system import stat_text
 
 _HOT_C = TRIP_C + 2
+_FAN_C = (50.0, 65.0, 80.0)  # from where it turns faster
 _TICKS_PER_S = 100
 _OFFSETS_C = {"cpu": 0.4, "gpu": 0.0, "board": -9.0, "diode": -8.0, "soc": -1.0, "thermal": -0.6}
 
@@ -26,12 +28,13 @@ class Surroundings:
             (_offset_c(zone), Reading(thermal / f"thermal_zone{number}/temp"))
             for number, zone in enumerate(board.zones)
         ]
-        n_cooling = len(list(thermal.glob("cooling_device*")))
-        self._cooling = [
-            Reading(thermal / f"cooling_device{number}/cur_state") for number in range(n_cooling)
-        ]
+        self._fan, *self._limiters = (
+            Reading(thermal / f"cooling_device{number}/cur_state")
+            for number in range(len(cooling(board)))
+        )
         folder = root / OVERCURRENT.lstrip("/")
-        self._events = Reading(folder / "oc1_event_cnt")
+        # The third counts over-current of a moment, the first under-voltage (NVIDIA's guide).
+        self._events = Reading(folder / "oc3_event_cnt")
         self._stat = Reading(root / "proc/stat", width=2048)
         self._uptime = Reading(root / "proc/uptime", width=32)
         self._ticks = {cpu: [0.0, 0.0] for cpu in board.cpus}
@@ -50,10 +53,11 @@ class Surroundings:
         shown_c = max(temperature_c, _HOT_C) if faults.get("throttle") else temperature_c
         for offset_c, file in self._zones:
             file.show(round((shown_c + offset_c) * 1000))
-        for file in self._cooling:
+        self._fan.show(bisect_right(_FAN_C, shown_c))
+        for file in self._limiters:
             file.show(int(self._throttled))
         events = faults.get("over_current")
-        self._events.show(int(events) if events else 0)
+        self._events.show(events if isinstance(events, int) else 0)
         self._count_time(load, elapsed_s)
 
     def _count_time(self, load: Load, elapsed_s: float) -> None:

@@ -19,7 +19,7 @@ _USAGES = (("RAM", "ram"), ("SWAP", "swap"), ("IRAM", "iram"))
 def row(sample: TegrastatsSample, log: str, time_s: float | None) -> dict[str, Cell]:
     """Column → cell. A cell is None where the line has no such number: a core that is off.
 
-    ``time_s`` counts from any start; see ``times.time_of``.
+    ``time_s`` counts from 1970, or from the first line of a live board.
     """
     cells: dict[str, Cell] = {"log": log, "time": clean(sample.prefix) or None, "time_s": time_s}
     _add_memory(cells, sample)

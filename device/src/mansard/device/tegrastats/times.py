@@ -8,16 +8,23 @@ from datetime import date
 import msgspec
 
 _DAY_S = 86_400
+_DAY_1970 = date(1970, 1, 1).toordinal()
 # tegrastats writes month-day-year from r34 on (NVIDIA, Jetson Linux Developer Guide); scripts
 # put year-month-day, or seconds since 1970 with or without fraction, in front of older lines.
 _CLOCK = r"[T ,_-]?\s*(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?"
 _MONTH_FIRST = re.compile(rf"(?<!\d)(\d{{1,2}})[-/](\d{{1,2}})[-/](\d{{4}}){_CLOCK}", re.ASCII)
 _YEAR_FIRST = re.compile(rf"(?<!\d)(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}", re.ASCII)
+_CLOCK_ALONE = re.compile(
+    r"(?<![\d:])(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?(?![\d:])", re.ASCII
+)
 _EPOCH = re.compile(r"(?<![\d.])(\d{10})(\d{3}|\d{6}|\d{9})?(?:[.,](\d{1,9}))?(?![\d.])", re.ASCII)
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """A time on the log's own clock and how finely it is written; for differences only."""
+    """Seconds since 1970 on the log's own clock, and how finely they are written.
+
+    A date has no time zone: it counts as if it were UTC.
+    """
 
     time_s: float
     resolution_s: float
@@ -32,6 +39,9 @@ def time_of(prefix: str) -> Moment | None:
     found = _YEAR_FIRST.search(prefix)
     if found:
         return _moment(*found.groups())
+    found = _CLOCK_ALONE.search(prefix)
+    if found:  # of a day that is not known: the first that there is
+        return _moment("1970", "1", "1", *found.groups())
     found = _EPOCH.search(prefix)
     if found is None:
         return None
@@ -44,7 +54,7 @@ def _moment(*groups: str | None) -> Moment | None:
     year, month, day, hour, minute, second = (int(group or 0) for group in groups[:6])
     fraction = groups[6] or ""
     try:
-        day_number = date(year, month, day).toordinal()
+        day_number = date(year, month, day).toordinal() - _DAY_1970
     except ValueError:
         return None
     whole_s = day_number * _DAY_S + hour * 3600 + minute * 60 + second

@@ -15,7 +15,8 @@ below zero. Idle (VDD_GPU 2, VDD_CPU_SOC_MSS 5.9, VIN_SYS_5V0 5.6, VIN 19.8 W) a
 board was at hand), the name of the PARAM that gates the GPU, the tables between the clocks that
 were seen, the GPU's folder, bus numbers. The INA238 has no label: its driver gives none (Linux,
 drivers/hwmon/ina238.c). The GPU is gated by a file that its driver reads when it is loaded; the
-masks of the modes are those that others found with the real tool (jetpack-nixos): 512 for the first two, 17353 for the others.
+masks of the modes are those that others found with the real tool (jetpack-nixos): 512 for the
+first two, 17353 for the others.
 """
 
 _KHZ = tables.steps(972000, 54000, 31, 2601000)

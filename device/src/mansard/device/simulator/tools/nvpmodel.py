@@ -58,7 +58,7 @@ def current(board: Board) -> int | None:
     """The mode in the status file: pmode:0002 is 2."""
     text = board.read(STATUS) or ""
     digits = text.partition("pmode:")[2][:4]
-    return int(digits) if digits.isdigit() else None
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
 def set_mode(board: Board, conf: Conf, wanted: int) -> int:

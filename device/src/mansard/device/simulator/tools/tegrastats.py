@@ -34,8 +34,13 @@ def main(script: str, arguments: list[str]) -> int:
         return _stop(board)
     board.path(_PID).write_text(f"{os.getpid()}\n")
     out = open(options.logfile, "a") if options.logfile else sys.stdout  # noqa: PTH123, SIM115
-    with suppress(BrokenPipeError, KeyboardInterrupt):
+    try:
         _print_lines(board, out, max(0.001, options.interval / 1000))
+    except BrokenPipeError:
+        # Nobody reads on; what is left must not be flushed into the void at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        pass
     return 0
 
 
@@ -59,7 +64,7 @@ def _print_lines(board: Board, out: Any, interval_s: float) -> None:
         time.sleep(max(0.0, due_s - time.monotonic()))
         n += 1
         now = _cpu_ticks(board)
-        powers = {rail["label"]: _rail_mw(board, rail) for rail in board.info["rails"]}
+        powers = _powers_mw(board)
         for label, power in powers.items():
             sums[label] = sums.get(label, 0) + power
         line = _line(board, _shares(ticks, now), powers, {k: v // n for k, v in sums.items()})
@@ -123,6 +128,19 @@ def _engines(board: Board, family: str, *, is_root: bool) -> list[str]:
 
 def _celsius(board: Board, path: str) -> str:
     return f"{(board.number(path) or 0) / 1000:g}"
+
+
+def _powers_mw(board: Board) -> dict[str, int]:
+    """Rail -> mW, by the labels that are there; a carrier without the chip shows none."""
+    powers = {}
+    for rail in board.info["rails"]:
+        folder, number = rail["folder"], int(rail["number"])
+        names = {"ina3221": f"in{number}_label", "ina3221x": f"rail_name_{number - 1}"}
+        found = board.read(f"{folder}/{names.get(rail['chip'], 'name')}")
+        if found is not None:
+            label = rail["label"] if rail["chip"] == "ina238" else found
+            powers[label] = _rail_mw(board, rail)
+    return powers
 
 
 def _rail_mw(board: Board, rail: dict[str, str]) -> int:
