@@ -226,9 +226,12 @@ def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
 def test_a_laptop_is_capped_and_taken_back(tmp_path: Path) -> None:
     root = make_laptop(tmp_path)
     before = snapshot(root)
-    mode = msgspec.structs.replace(own_mode(root), kind="cores", clusters=(), cpu_hz=2_000e6)
+    mode = msgspec.structs.replace(
+        own_mode(root), kind="cores", clusters=(), cpu_hz=2_000e6, n_cpus=1
+    )
     with hold_machine(root, settle_s=0) as hold:
-        assert hold.set(mode).cpu_hz == 2_000e6
+        found = hold.set(mode)
+        assert (found.cpu_hz, found.n_cpus) == (2_000e6, 1)
     assert snapshot(root) == before
 
 

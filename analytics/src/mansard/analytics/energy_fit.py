@@ -128,7 +128,7 @@ def _coefficient(solution: Solution, at: int, missing: Sequence[str]) -> Coeffic
         top = f"the best value is not above 0, its interval ends at {high:.3g}"
         return _not_identified(f"not identifiable: {top}{needs}")
     if half > WIDEST * value:
-        wide = f"{value:.3g}, but its interval is ± {100 * half / value:.0f} %"
+        wide = f"the interval is ± {100 * half / value:.0f} % of the value"
         return _not_identified(f"not identifiable: {wide}{needs}")
     low = max(0.0, min(value, float(solution.free[at]) - half))
     return Coefficient(value=value, low=low, high=high)

@@ -68,6 +68,6 @@ def _context(results: Results) -> dict[str, Any]:
 def _title(results: Results, machines: list[str]) -> str:
     title = f"Rooflines of {' and '.join(machines)}"
     sources = {roof.source for roof in results.roofs}
-    if "simulated" not in sources:
+    if "simulated" not in sources or title.endswith("(simulated)"):
         return title
     return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"

@@ -8,7 +8,6 @@ cannot be put back stays in the journal for ``mansard restore``.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, RebootRequired
 from mansard.core.records import PowerMode
-from mansard.device.acting import Actor, OnStep, Step, quietly
+from mansard.device.acting import Actor, OnStep, Step, quietly, real_path
 from mansard.device.board_lock import board_lock
 from mansard.device.cards.hold import set_card
 from mansard.device.clocks.nodes import find_clocks
@@ -33,7 +32,7 @@ from mansard.device.pending import restore, restore_pending
 from mansard.device.planning import check_permissions, find_board_mode, planned_steps
 from mansard.device.restore_order import in_order
 from mansard.device.restoring import Restored, restore_mode
-from mansard.device.system import SYSTEM_ROOT, below
+from mansard.device.system import SYSTEM_ROOT
 
 __all__ = ["Hold", "hold_machine", "planned_steps", "restore"]
 
@@ -63,6 +62,7 @@ class Hold:
         self._stack = contextlib.ExitStack()
         self._journal: Journal | None = None
         self._path: Path | None = None  # of the journal
+        self._kept: set[Path] = set()  # files whose content is in it
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
         self.restored: Restored | None = None  # what an earlier run had left
@@ -155,10 +155,7 @@ class Hold:
 
     def _require_journalled(self, path: str) -> None:
         """Nothing is touched that could not be put back."""
-        journal = self._journal
-        real = os.path.realpath(below(self._root, path))
-        known = journal.files if journal is not None else ()
-        if all(os.path.realpath(below(self._root, file.path)) != real for file in known):
+        if real_path(self._root, path) not in self._kept:
             raise DeviceError(
                 "is not written, for what it holds now cannot be read and kept", where=path
             )
@@ -191,6 +188,8 @@ class Hold:
         with self._interrupts.shield():
             self._path = write_journal(self._root, journal)
             self._journal = journal
+            # Links of cores that are off now led somewhere when they were looked at first.
+            self._kept |= {real_path(self._root, file.path) for file in journal.files}
 
     def _set_card(self, mode: PowerMode) -> PowerMode:
         if self._journal is None:

@@ -39,7 +39,7 @@ def read_mode(
     return PowerMode(
         name=wanted.name if wanted else "present",
         kind=wanted.kind if wanted else "present",
-        n_cpus=max(sum(clocks.online.values()), 1),
+        n_cpus=_n_cpus(wanted, clocks),
         clusters=tuple(_cluster(root, one, clocks) for one in on),
         cpu_hz=found["cpu_hz"],
         gpu_hz=found["gpu_hz"],
@@ -49,6 +49,12 @@ def read_mode(
         power_limit_w=None,
         unknown={**unknown, "power_limit_w": _NO_LIMIT},
     )
+
+
+def _n_cpus(wanted: PowerMode | None, clocks: Clocks) -> int:
+    if wanted is not None and wanted.kind == "cores":
+        return wanted.n_cpus  # so many are used; all of them stay on
+    return max(sum(clocks.online.values()), 1)
 
 
 def _cap(root: Path, domain: Domain | None) -> float | None:

@@ -56,7 +56,10 @@ def _lines(stream: _Bytes) -> Iterator[str]:
     rest = ""
     n_lines = 0
     while head:
-        lines = (rest + decode(head)).split("\n")
+        text = rest + decode(head)
+        if "\r" in text:  # alone where a terminal was recorded
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.split("\n")
         rest = lines.pop()[:_LONGEST_LINE]
         n_lines += len(lines)
         yield from lines

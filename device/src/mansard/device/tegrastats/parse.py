@@ -12,6 +12,7 @@ from mansard.device.tegrastats.grammar import find_pieces
 from mansard.device.tegrastats.layout import Layout
 from mansard.device.tegrastats.sample import TegrastatsSample
 from mansard.device.tegrastats.tokens import UnfitError
+from mansard.device.tegrastats.wrapping import unwrap
 
 # A real log has one to five layouts; more come from junk alone and are forgotten.
 _MOST_LENGTHS = 32
@@ -71,7 +72,7 @@ class Parser:
         prefixes: list[str] = []
         rows: list[list[str]] = []
         alike: dict[int, list[int]] = {}  # number of tokens → which lines
-        for number, line in enumerate(lines):
+        for number, line in enumerate(map(unwrap, lines)):
             start = line.find("RAM ")
             prefix = _prefix(line, start) if start else ""
             tokens = line[len(prefix) :].split()
