@@ -174,7 +174,7 @@ def test_a_term_below_zero_is_not_passed_off_as_zero() -> None:
 def test_a_wide_interval_is_not_a_value() -> None:
     found = fit_energy(noisy(sweep(), 0.15, 3))
     assert found.flop_j["fp32"].value is None
-    assert "its interval is ±" in found.flop_j["fp32"].unknown["value"]
+    assert "the interval is ±" in found.flop_j["fp32"].unknown["value"]
 
 
 def test_several_precisions_and_levels() -> None:
