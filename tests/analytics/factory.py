@@ -131,7 +131,7 @@ def calm(**known: object) -> Conditions:
     values = dict.fromkeys(Conditions.__struct_fields__[1:]) | known
     missing = [name for name, value in values.items() if value is None]
     reasons = dict.fromkeys(missing, "this machine does not report it")
-    return Conditions(**values, unknown=reasons)  # type: ignore[arg-type]
+    return Conditions(**values, unknown=reasons)
 
 
 def window(

@@ -26,7 +26,8 @@ N_SEEDS = 200
 
 def percentile_95(points: list[EnergyPoint], share: float) -> np.ndarray:
     found = [errors(fit_energy(noisy(points, share, seed))) for seed in range(N_SEEDS)]
-    return np.quantile(np.array(found), 0.95, axis=0, method="higher")
+    high: np.ndarray = np.quantile(np.array(found), 0.95, axis=0, method="higher")
+    return high
 
 
 def test_one_percent_of_noise_costs_less_than_three() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.board_lock import board_lock
-from mansard.device.journal import observe
-from mansard.device.journal_store import find_journal, write_journal
+from mansard.device.holding.board_lock import board_lock
+from mansard.device.holding.journal import observe
+from mansard.device.holding.journal_store import find_journal, write_journal
 from mansard.device.simulator import create_board, snapshot
 
 GPU = "sys/class/devfreq/17000000.gpu"

@@ -66,7 +66,7 @@ def conditions(**known: object) -> Conditions:
     """Conditions of which only ``known`` is known."""
     values = dict.fromkeys(Conditions.__struct_fields__[1:]) | known
     missing = [name for name, value in values.items() if value is None]
-    return Conditions(**values, unknown=dict.fromkeys(missing, "not here"))  # type: ignore[arg-type]
+    return Conditions(**values, unknown=dict.fromkeys(missing, "not here"))
 
 
 def steady(value: float) -> Spread:

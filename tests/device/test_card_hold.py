@@ -11,7 +11,7 @@ __all__ = ["pytestmark"]
 PREPARE = """
 import os
 from pathlib import Path
-from mansard.device.hold import hold_machine, planned_steps, restore
+from mansard.device.holding.hold import hold_machine, planned_steps, restore
 root = Path({root!r})
 (root / "var/lib").mkdir(parents=True, exist_ok=True)
 modes = choose("power=250W,gpu=1410MHz;power=300W")

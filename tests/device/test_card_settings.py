@@ -26,7 +26,7 @@ PREAMBLE = """
 import json, sys
 from mansard.core.errors import MansardError
 from mansard.device.cards.card import read_card, read_card_limits
-from mansard.device.acting import Actor
+from mansard.device.holding.acting import Actor
 from mansard.device.cards.hold import restore_card, set_card
 from mansard.device.cards.setting import card_writes, why_not_settable
 from mansard.device.choosing.choice import available_modes, choose_modes

@@ -14,7 +14,8 @@ from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.steps import Write, lock_steps
-from mansard.device.hold import hold_machine
+from mansard.device.holding.acting import Step
+from mansard.device.holding.hold import hold_machine
 from tests.device.clock_trees import (
     CPU,
     add_devfreq,
@@ -202,7 +203,7 @@ def test_kinds_that_write_no_clock(tmp_path: Path, kind: str) -> None:
 def test_what_was_planned_is_what_is_written(tmp_path: Path) -> None:
     root = make_orin(tmp_path)
     mode = own_mode(root, gpu_hz=612e6, memory_hz=2133e6, cpu_hz=1190e6, n_cpus=4)
-    done = []
+    done: list[Step] = []
     with hold_machine(root, on_step=done.append, settle_s=0) as hold:
         planned = hold.steps(mode)
         del done[:]

@@ -54,8 +54,8 @@ def test_a_calm_board_is_known_in_every_field(board: Path) -> None:
     assert found.gpu_processes == ()
     # two readings say nothing of a slope
     assert set(found.unknown) == {"temperature_slope_c_per_s"}
-    caps = {"cpu_hz": 2.2016e9, "gpu_hz": 1.3005e9, "memory_hz": 3.199e9}
-    assert disturbances(found, mode(**caps)) == ()
+    locked = mode(cpu_hz=2.2016e9, gpu_hz=1.3005e9, memory_hz=3.199e9)
+    assert disturbances(found, locked) == ()
 
 
 def test_the_slowest_cluster_is_the_clock(board: Path) -> None:

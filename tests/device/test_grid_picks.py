@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ ORIN = tuple(itertools.product(GPU, EMC, CPU, CORES))
 def smallest_distance(points: Sequence[Sequence[float]], chosen: Sequence[int]) -> float:
     scaled = normalise(points)[list(chosen)]
     pairs = itertools.combinations(scaled, 2)
-    return min(float(((first - second) ** 2).sum()) ** 0.5 for first, second in pairs)
+    return min(math.dist(first, second) for first, second in pairs)
 
 
 @pytest.mark.parametrize("n", [4, 12, 30])
@@ -38,16 +39,16 @@ def test_a_pick_is_spread_wider_than_a_random_choice(n: int) -> None:
 
 def test_a_pick_tries_many_values_of_each_clock() -> None:
     chosen = [ORIN[index] for index in spread(ORIN, 12, 0)]
-    n_values = [len({point[axis] for point in chosen}) for axis in range(4)]
+    n_values = [len(set(values)) for values in zip(*chosen, strict=True)]
     # A choice of corners, which are farthest apart, would have two of each.
     assert all(n >= least for n, least in zip(n_values, (6, 4, 6, 4), strict=True)), n_values
 
 
 def test_a_pick_has_the_fastest_and_the_slowest() -> None:
     for n in (2, 3, 12):
-        chosen = [ORIN[index] for index in spread(ORIN, n, 1)]
-        assert chosen[0] == (306, 204, 115.2, 2)
-        assert chosen[-1] == (1300.5, 3199, CPU[-1], 12)
+        slowest, *_, fastest = [ORIN[index] for index in spread(ORIN, n, 1)]
+        assert slowest == (306, 204, 115.2, 2)
+        assert fastest == (1300.5, 3199, CPU[-1], 12)
 
 
 def test_a_pick_of_one_is_the_fastest() -> None:

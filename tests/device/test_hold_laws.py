@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.acting import Step
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import find_settings
-from mansard.device.hold import hold_machine
+from mansard.device.holding.acting import Step
+from mansard.device.holding.hold import hold_machine
 from mansard.device.simulator import snapshot
 from tests.device.clock_trees import CPU, ORIN_GPU, ORIN_KHZ, make_orin, write
 
@@ -26,7 +27,7 @@ clusters = st.lists(
 ).map(
     lambda drawn: tuple(CpuCluster(cpus=cpus, max_hz=khz * 1e3) for cpus, khz in sorted(drawn))
 )  # fmt: skip
-modes = st.builds(
+modes: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict,
     clusters=clusters,
     gpu_hz=st.sampled_from(ORIN_GPU).map(float),

@@ -12,9 +12,9 @@ import pytest
 
 from mansard.core.errors import DeviceError, RebootRequired, UsageError
 from mansard.core.records import PowerMode
-from mansard.device.acting import Step
 from mansard.device.clocks.readback import read_mode
-from mansard.device.hold import hold_machine, planned_steps, restore
+from mansard.device.holding.acting import Step
+from mansard.device.holding.hold import hold_machine, planned_steps, restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.simulator import create_board, snapshot
 from mansard.device.simulator.faults import set_fault

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from mansard.core.records import PowerMode
-from mansard.device.acting import Step
 from mansard.device.clocks.readback import read_mode
-from mansard.device.hold import hold_machine, restore
-from mansard.device.journal import observe
-from mansard.device.journal_store import find_journal, write_journal
+from mansard.device.holding.acting import Step
+from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.journal import observe
+from mansard.device.holding.journal_store import find_journal, write_journal
 from mansard.device.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.board_lock import board_lock
-from mansard.device.hold import hold_machine, restore
-from mansard.device.journal import observe
-from mansard.device.journal_store import find_journal, write_journal
+from mansard.device.holding.board_lock import board_lock
+from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.journal import observe
+from mansard.device.holding.journal_store import find_journal, write_journal
 from mansard.device.simulator import snapshot
 from tests.device.clock_trees import make_orin
 
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from mansard.device.board_lock import board_lock
+from mansard.device.holding.board_lock import board_lock
 
 with board_lock(Path(sys.argv[1])):
     if len(sys.argv) > 2 and os.fork() == 0:

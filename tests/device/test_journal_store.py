@@ -16,11 +16,16 @@ from hypothesis import strategies as st
 
 from mansard.core.documents import write_document
 from mansard.core.errors import DeviceError, MansardError, StorageError
-from mansard.device.acting import Step
 from mansard.device.clocks.readback import read_mode
-from mansard.device.hold import hold_machine, restore
-from mansard.device.journal import FileFound, Journal, observe
-from mansard.device.journal_store import find_journal, journal_folders, read_journal, write_journal
+from mansard.device.holding.acting import Step
+from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.journal import FileFound, Journal, observe
+from mansard.device.holding.journal_store import (
+    find_journal,
+    journal_folders,
+    read_journal,
+    write_journal,
+)
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import set_mode
 from mansard.device.simulator import snapshot

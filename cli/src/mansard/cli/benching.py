@@ -37,7 +37,7 @@ def run_bench(request: BenchRequest) -> None:
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
     from mansard.device.choosing.choice import choose_modes
-    from mansard.device.hold import restore
+    from mansard.device.holding.hold import restore
     from mansard.device.identity import identify
 
     if not request.is_dry_run:

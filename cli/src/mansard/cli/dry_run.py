@@ -13,7 +13,7 @@ def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> No
     """Print the modes in their order, each write of each, and the time they will take."""
     from mansard.device.choosing.sweep_time import sweep_time
     from mansard.device.clocks.nodes import find_clocks
-    from mansard.device.hold import planned_steps
+    from mansard.device.holding.hold import planned_steps
 
     clocks = find_clocks(root)  # once: a grid can have thousands of modes
     steps = [

@@ -17,7 +17,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
-    from mansard.device.hold import Hold
+    from mansard.device.holding.hold import Hold
     from mansard.device.meters.meter import Meters
     from mansard.microbench.plan import Plan
     from mansard.microbench.runner import Outcome, SweepState
@@ -58,7 +58,7 @@ def measure_modes(
     Modes that need a reboot are left out with a note; one that cannot be set for another
     reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
     """
-    from mansard.device.hold import hold_machine
+    from mansard.device.holding.hold import hold_machine
     from mansard.device.meters.meter import find_meters
 
     run_ids, failed = set(), []

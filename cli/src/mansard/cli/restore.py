@@ -21,7 +21,7 @@ def restore(
     """
     from mansard.cli.console import note, print_json
     from mansard.core.text import printable
-    from mansard.device.hold import restore as restore_machine
+    from mansard.device.holding.hold import restore as restore_machine
 
     restored = restore_machine(board, on_step=lambda step: note(str(step)))
     if as_json:

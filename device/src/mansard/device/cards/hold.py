@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.acting import Actor, Step
 from mansard.device.cards.card import CardState, read_card
 from mansard.device.cards.setting import (
     CardWrite,
@@ -14,6 +13,7 @@ from mansard.device.cards.setting import (
     restoring_writes,
     write_card,
 )
+from mansard.device.holding.acting import Actor, Step
 
 
 def planned_card_steps(mode: PowerMode) -> tuple[Step, ...]:

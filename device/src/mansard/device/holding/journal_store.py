@@ -11,8 +11,8 @@ from pathlib import Path
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, StorageError
 from mansard.core.files import make_folder, storage_error
-from mansard.device.jetson_clocks import STORE
-from mansard.device.journal import Journal
+from mansard.device.holding.jetson_clocks import STORE
+from mansard.device.holding.journal import Journal
 from mansard.device.system import SYSTEM_ROOT
 
 _NAME = "journal.json"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.device.acting import Actor, OnStep, Step, quietly
-from mansard.device.board_lock import board_lock
-from mansard.device.interrupts import Interrupts
-from mansard.device.journal_store import (
+from mansard.device.holding.acting import Actor, OnStep, Step, quietly
+from mansard.device.holding.board_lock import board_lock
+from mansard.device.holding.interrupts import Interrupts
+from mansard.device.holding.journal_store import (
     clean_up,
     find_journal,
     find_torn,
     read_journal,
     remove_journal,
 )
-from mansard.device.restoring import Restored, bring_back
+from mansard.device.holding.restoring import Restored, bring_back
 from mansard.device.system import SYSTEM_ROOT
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
-from mansard.device.acting import Actor, Step, tool_step
 from mansard.device.clocks.nodes import Clocks
+from mansard.device.holding.acting import Actor, Step, tool_step
 from mansard.device.system import find_tool
 
 STORE = "jetson_clocks.store"  # beside the journal, which names it

@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.device.acting import Actor, wait_for_tools
 from mansard.device.cards.hold import restore_card
 from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.settings import is_setting, known_settings, read_setting
-from mansard.device.jetson_clocks import unlock_by_tool
-from mansard.device.journal import FileFound, Journal, ModeFound, read_boot_id
+from mansard.device.holding.acting import Actor, wait_for_tools
+from mansard.device.holding.jetson_clocks import unlock_by_tool
+from mansard.device.holding.journal import FileFound, Journal, ModeFound, read_boot_id
+from mansard.device.holding.restore_order import in_order
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
-from mansard.device.restore_order import in_order
 
 _MAX_PASSES = 3  # a setting can be refused until another one is back
 _MAX_LISTED = 8

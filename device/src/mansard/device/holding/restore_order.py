@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.settings import read_setting
-from mansard.device.journal import FileFound
+from mansard.device.holding.journal import FileFound
 
 _PAIRS = {"scaling_max_freq": "scaling_min_freq", "max_freq": "min_freq"}
 _FLOORS = {floor: ceiling for ceiling, floor in _PAIRS.items()}

@@ -1,0 +1,1 @@
+"""Setting a machine and always bringing it back: lock, journal, steps, restore."""
