@@ -87,6 +87,8 @@ def test_four_modes_with_energy_killed_restored_and_resumed(
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert "resumed" in done.stderr
+    assert "4 modes, " in done.stderr
+    assert " trials to measure: at most " in done.stderr
     assert snapshot(board) == found
 
     manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]
@@ -147,7 +149,7 @@ def test_modes_that_need_a_reboot_are_left_out_beforehand(
     found = snapshot(board)
     command = bench(board, tmp_path / "runs", network)
     command[command.index("all")] = "15W"
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 1
     left_out, error = done.stderr.splitlines()
     assert left_out.startswith("15W: left out, it needs a reboot: ")

@@ -37,6 +37,15 @@ def test_an_orin_of_jetpack_6(tmp_path: Path) -> None:
     assert clocks.online == dict.fromkeys(range(8), True)
 
 
+def test_a_table_of_the_memory_in_hertz(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    # as kHz the highest would be 2133 GHz, which no memory has
+    (root / "sys/kernel/debug/bpmp/debug/emc/possible_rates").write_text("665600000 2133000000\n")
+    emc = find_clocks(root).emc
+    assert emc is not None
+    assert emc.domain.available_hz == (665.6e6, 2133e6)
+
+
 def test_an_orin_of_jetpack_5(tmp_path: Path) -> None:
     clocks = find_clocks(make_orin(tmp_path, release=35))
     assert clocks.gpu is not None

@@ -18,6 +18,7 @@ from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
 from tests.device.clock_trees import (
     CPU,
+    add_bpmp,
     add_devfreq,
     make_laptop,
     make_nano,
@@ -150,6 +151,37 @@ def test_the_memory_is_capped_locked_and_then_set(tmp_path: Path) -> None:
     ]
 
 
+def test_a_bandwidth_manager_is_halted_and_goes_on_afterwards(tmp_path: Path) -> None:
+    root = make_orin(tmp_path)
+    halt = "/sys/kernel/debug/bpmp/debug/bwmgr/bwmgr_halt"
+    write(root, halt.lstrip("/"), 0)
+    done: list[Step] = []
+    with hold_machine(root, on_step=done.append, settle_s=0) as hold:
+        hold.set(own_mode(root, memory_hz=2133e6))
+        assert read(root, halt) == "1"
+    switched = [(step.target, step.value) for step in done if step.kind == "write"]
+    assert switched == [
+        (f"{EMC}/mrq_rate_locked", "1"),
+        (halt, "1"),
+        (f"{EMC}/rate", "2133000000"),
+        (f"{EMC}/rate", "204000000"),
+        (halt, "0"),
+        (f"{EMC}/mrq_rate_locked", "0"),
+    ]
+
+
+def test_switches_that_a_kernel_lacks_are_no_reason_against_setting(tmp_path: Path) -> None:
+    root = make_orin(tmp_path, release=35)
+    (root / EMC.lstrip("/") / "state").unlink()
+    emc = find_clocks(root).emc
+    assert emc is not None
+    assert emc.domain.why_not == ""
+    assert pairs(root, memory_hz=2133e6) == [
+        (f"{EMC}/mrq_rate_locked", "1"),
+        (f"{EMC}/rate", "2133000000"),
+    ]
+
+
 def test_the_memory_of_a_nano_has_no_table(tmp_path: Path) -> None:
     root = make_nano(tmp_path)
     assert pairs(root, memory_hz=1600e6) == [
@@ -158,8 +190,11 @@ def test_the_memory_of_a_nano_has_no_table(tmp_path: Path) -> None:
     ]
 
 
-def test_the_memory_of_a_thor_is_a_devfreq(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_debug_files", [False, True])
+def test_the_memory_of_a_thor_is_a_devfreq(tmp_path: Path, has_debug_files: bool) -> None:
     root = make_thor(tmp_path)
+    if has_debug_files:
+        add_bpmp(root, (665600, 2750000, 4266000))
     assert pairs(root, memory_hz=2750e6) == [
         ("/sys/class/devfreq/bwmgr/min_freq", "2750000000"),
         ("/sys/class/devfreq/bwmgr/max_freq", "2750000000"),

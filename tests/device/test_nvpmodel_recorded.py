@@ -135,9 +135,11 @@ def test_a_dump_and_the_file_of_one_board_agree(shared_data: Path) -> None:
 
 
 def test_the_modes_of_a_module_never_go_beyond_what_it_has(shared_data: Path) -> None:
+    n_modules = 0
     for path in recorded(shared_data):
         listing = list_config(path)
         modules = [module for module in MODULES.values() if module.name == listing.module]
+        n_modules += bool(modules)
         for one in listing.modes if modules else ():
             module = modules[0]
             assert one.mode.n_cpus <= module.n_cpus
@@ -147,3 +149,4 @@ def test_the_modes_of_a_module_never_go_beyond_what_it_has(shared_data: Path) ->
             assert one.resolved.gpu_hz <= module.highest_gpu_hz
             assert one.resolved.memory_hz is not None
             assert one.resolved.memory_hz <= module.highest_memory_hz
+    assert n_modules > 5

@@ -30,6 +30,7 @@ def run_bench(request: BenchRequest) -> None:
     A mode that cannot be set is left out with a note; it fails the command only after the
     others are measured and the report is written.
     """
+    from mansard.cli.boards import check_measurable
     from mansard.cli.console import note
     from mansard.cli.dry_run import print_dry_run
     from mansard.cli.measuring import measure_modes, plan_modes
@@ -40,6 +41,7 @@ def run_bench(request: BenchRequest) -> None:
     from mansard.device.holding.hold import restore
     from mansard.device.identity import identify
 
+    check_measurable(request.root)
     if not request.is_dry_run:
         # Else what a run that was cut off has left would be taken for the present state.
         restored = restore(request.root)

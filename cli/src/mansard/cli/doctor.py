@@ -25,14 +25,14 @@ def doctor(
     One line for each check, and one more with the remedy where something is wrong.
     Exit code 1 if measuring is impossible; things that are only missing do not fail.
     """
+    from mansard.cli.boards import check_board
     from mansard.cli.checks import run_checks
     from mansard.cli.console import print_json
-    from mansard.core.errors import UsageError
     from mansard.device.system import SYSTEM_ROOT
 
-    if board is not None and not board.is_dir():
-        raise UsageError(f"{str(board)!r} is no folder", fix="give the root folder of a board")
-    checks = run_checks(board or SYSTEM_ROOT)
+    root = board or SYSTEM_ROOT
+    check_board(root)
+    checks = run_checks(root)
     if as_json:
         print_json(checks)
     else:

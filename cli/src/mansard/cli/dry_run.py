@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mansard.cli.console import format_duration, print_json, print_table
-from mansard.cli.measuring import ModePlan, needs_setting
+from mansard.cli.console import print_json, print_table
+from mansard.cli.measuring import ModePlan, describe_time, needs_setting, time_cap_s
 
 
 def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
     """Print the modes in their order, each write of each, and the time they will take."""
-    from mansard.device.choosing.sweep_time import sweep_time
     from mansard.device.clocks.nodes import find_clocks
     from mansard.device.holding.hold import planned_steps
 
@@ -20,7 +19,6 @@ def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> No
         planned_steps(root, each.plan.mode, clocks) if needs_setting(each.plan.mode) else ()
         for each in plans
     ]
-    duration_s = sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
     if as_json:
         print_json(
             {
@@ -33,7 +31,7 @@ def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> No
                     }
                     for each, taken in zip(plans, steps, strict=True)
                 ],
-                "duration_s": duration_s,
+                "duration_s": time_cap_s(plans),
             }
         )
         return
@@ -43,7 +41,4 @@ def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> No
         for step in (taken or ("nothing is set",))
     ]
     print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-    n_missing = sum(each.n_missing for each in plans)
-    print(  # noqa: T201 - this line is the command's data
-        f"{len(plans)} modes, {n_missing} trials to measure: at most {format_duration(duration_s)}"
-    )
+    print(describe_time(plans))  # noqa: T201 - this line is the command's data

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.cli.console import Progress, note, show_progress
+from mansard.cli.console import Progress, format_duration, note, show_progress
 from mansard.cli.reboots import modes_that_need_a_reboot
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
@@ -50,6 +50,22 @@ def plan_modes(
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
 
 
+def time_cap_s(plans: Sequence[ModePlan], *, has_meter: bool = True) -> float:
+    """Seconds that measuring what is missing takes at most."""
+    from mansard.device.choosing.sweep_time import sweep_time
+
+    lacking = [(each.plan.protocol, each.n_missing) for each in plans]
+    return sweep_time(lacking, has_meter=has_meter)
+
+
+def describe_time(plans: Sequence[ModePlan], *, has_meter: bool = True) -> str:
+    """How much is to be measured, and how long that takes at most, in words."""
+    n_missing = sum(each.n_missing for each in plans)
+    modes = "1 mode" if len(plans) == 1 else f"{len(plans)} modes"
+    longest = format_duration(time_cap_s(plans, has_meter=has_meter))
+    return f"{modes}, {n_missing} trials to measure: at most {longest}"
+
+
 def measure_modes(
     plans: Sequence[ModePlan], machine: MachineIdentity, runs: Path, root: Path
 ) -> Measured:
@@ -69,6 +85,8 @@ def measure_modes(
             _say_what_was_restored(hold)
             plans = _without_reboots(plans, root)
         meters = find_meters(root, machine)
+        if any(each.n_missing for each in plans):
+            note(describe_time(plans, has_meter=bool(meters.found)))
         for number, each in enumerate(plans):
             n_later = sum(later.n_missing for later in plans[number + 1 :])
             try:

@@ -19,10 +19,12 @@ def restore(
     A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
     something could not be put back: then what is missing is said, and nothing is forgotten.
     """
+    from mansard.cli.boards import check_board
     from mansard.cli.console import note, print_json
     from mansard.core.text import printable
     from mansard.device.holding.hold import restore as restore_machine
 
+    check_board(board)
     restored = restore_machine(board, on_step=lambda step: note(str(step)))
     if as_json:
         print_json({"restored": restored})

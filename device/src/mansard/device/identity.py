@@ -14,7 +14,7 @@ from mansard.core.text import printable
 from mansard.device.cgroup import cpu_quota, memory_limit_bytes
 from mansard.device.jetson import TREE, find_module, is_jetson, read_board, read_model
 from mansard.device.nvidia import read_cards, read_cuda, read_driver
-from mansard.device.system import SYSTEM_ROOT, read_text, usable_cpus
+from mansard.device.system import SYSTEM_ROOT, is_there, read_text, usable_cpus
 from mansard.device.topology import data_caches, online_cpus, physical_cores, present_cpus
 
 SIMULATED_MARK = "etc/mansard-simulated"
@@ -72,7 +72,7 @@ def identify(
 
 def is_simulated(root: Path) -> bool:
     """Whether ``root`` is a made-up board: everything measured on it is simulated."""
-    return (root / SIMULATED_MARK).exists()
+    return is_there(root / SIMULATED_MARK)
 
 
 def _allowed_cpus(root: Path, jetson: bool) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
-from mansard.device.system import read_text, run_tool
+from mansard.device.system import glob, is_there, read_text, run_tool
 
 _CUDA = "usr/local/cuda"
 _READ_CHARACTERS = 1 << 16  # more than any of these files holds
@@ -44,7 +44,7 @@ def read_cuda(root: Path) -> str | None:
 def read_cards(root: Path) -> tuple[str, ...]:
     """Models of the cards that the driver shows, safe to print."""
     cards = []
-    for information in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
+    for information in glob(root / "proc/driver/nvidia/gpus", "*/information"):
         match = re.search(r"^Model:[ \t]*(\S.*)$", _head(information), re.MULTILINE)
         model = printable(match[1], _SHOWN_CHARACTERS) if match else None
         cards.append(model or "NVIDIA GPU of unknown model")
@@ -61,7 +61,7 @@ def _json_version(text: str) -> str | None:
 
 def _compiler_version(compiler: Path) -> str | None:
     # Toolkits without either file: those of distributions. The compiler answers in 20 ms.
-    if not compiler.is_file():
+    if not is_there(compiler):
         return None
     try:
         match = _NVCC_VERSION.search(run_tool([compiler, "--version"], timeout_s=10).output)

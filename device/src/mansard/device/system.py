@@ -140,6 +140,23 @@ def _read_start(path: Path, n_bytes: int) -> bytes:
         os.close(handle)
 
 
+def is_there(path: Path) -> bool:
+    """Whether ``path`` leads to something; False too where we are not let to look."""
+    try:
+        path.stat()
+    except (OSError, ValueError):  # ValueError: a path that is none
+        return False
+    return True
+
+
+def glob(folder: Path, pattern: str) -> list[Path]:
+    """What ``folder`` has of ``pattern``, sorted; empty too where we are not let to look."""
+    try:
+        return sorted(folder.glob(pattern))
+    except (OSError, RuntimeError):  # RuntimeError: links that lead to themselves
+        return []
+
+
 def follow_links(path: Path) -> Path:
     """Where ``path`` leads; a link that leads to itself is left as it is, not an error."""
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for such a link

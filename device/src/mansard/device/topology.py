@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from mansard.core.hardware import Module
 from mansard.core.records import Cache
-from mansard.device.system import parse_cpu_list, read_int, read_text
+from mansard.device.system import glob, parse_cpu_list, read_int, read_text
 
 _CPUS = "sys/devices/system/cpu"
 _MAX_LIST_CHARACTERS = 1 << 16
@@ -74,7 +74,7 @@ def data_caches(
     must not hang on the power mode.
     """
     for cpu in cpus:
-        indices = sorted((_cpu_folder(root, cpu) / "cache").glob("index[0-9]*"))
+        indices = glob(_cpu_folder(root, cpu) / "cache", "index[0-9]*")
         caches = [
             cache
             for folder in indices

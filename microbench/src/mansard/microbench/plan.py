@@ -119,10 +119,10 @@ def make_plan(machine: MachineIdentity, mode: PowerMode, profile: str) -> Plan:
 
 def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
     """The CPUs to measure on: those of the machine that the mode leaves on."""
-    if not mode.clusters:
-        return machine.cpus[: mode.n_cpus]
-    on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
-    cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
+    cpus = machine.cpus[: mode.n_cpus]
+    if mode.clusters:
+        on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
+        cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
     if not cpus:
         raise UsageError(
             f"power mode {mode.name!r} leaves no CPU on that this process may use",

@@ -20,7 +20,7 @@ class Cache(Record, frozen=True, kw_only=True):
 class Board(Record, frozen=True, kw_only=True):
     """What a Jetson says of itself: read from its device tree and its release file."""
 
-    module: str | None  # by its part number, as ``hardware.py`` names it
+    module: str | None  # by its part number, as ``core/hardware/`` names it
     part_number: str | None  # p3701-0005
     soc: str | None  # tegra234
     l4t: str | None  # 36.4.7

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 MODE_CHANGE_S = 3.0  # nvpmodel, a query, the locks and their reading back: seconds on a board
-ASSUMES = (
-    "every trial uses up its time cap and, where there is a meter, as many energy windows as "
-    "its protocol asks for at the least; cooling down between modes is not counted"
-)
-ASSUMES_MEASURED = "trials that are left take the median of those measured so far"
 
 
 class TrialProtocol(Protocol):
@@ -43,29 +37,20 @@ class TrialProtocol(Protocol):
         ...
 
 
-def sweep_time(
-    plans: Iterable[tuple[TrialProtocol, int]],
-    measured_s: Sequence[float] = (),
-    *,
-    has_meter: bool = True,
-) -> float:
-    """Seconds that a sweep takes: for each mode its protocol and how many trials it lacks.
+def sweep_time(plans: Iterable[tuple[TrialProtocol, int]], *, has_meter: bool = True) -> float:
+    """Seconds that a sweep takes at most: for each mode its protocol and how many trials it lacks.
 
-    ``measured_s``: how long trials of this sweep took that are done already. ``ASSUMES`` and
-    ``ASSUMES_MEASURED`` say in words what the figure rests on. A mode without missing trials
-    is not visited, and takes no time.
+    Every trial is taken to use up its caps. A mode without missing trials is not visited, and
+    takes no time; cooling down between modes is not counted.
     """
     total_s = 0.0
     for protocol, n_missing in plans:
         if n_missing < 1:
             continue
-        idle_s = 3 * protocol.idle_s if has_meter else 0.0
-        total_s += MODE_CHANGE_S + idle_s + n_missing * _trial_s(protocol, measured_s, has_meter)
+        trial_s, idle_s = protocol.time_cap_s, 0.0
+        if has_meter:
+            trial_s += protocol.n_energy_windows * protocol.energy_window_cap_s
+            trial_s += protocol.settle_cap_s
+            idle_s = 3 * protocol.idle_s
+        total_s += MODE_CHANGE_S + idle_s + n_missing * trial_s
     return total_s
-
-
-def _trial_s(protocol: TrialProtocol, measured_s: Sequence[float], has_meter: bool) -> float:
-    if measured_s:
-        return statistics.median(measured_s)
-    energy_s = protocol.n_energy_windows * protocol.energy_window_cap_s + protocol.settle_cap_s
-    return protocol.time_cap_s + (energy_s if has_meter else 0.0)

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.device.system import below, read_int, read_text
+from mansard.device.system import below, glob, read_int, read_text
 
 KHZ = 1000
 
@@ -48,7 +48,7 @@ def read_frequencies(root: Path, path: str, unit_hz: int) -> tuple[float, ...]:
 
 def find_paths(root: Path, pattern: str) -> tuple[str, ...]:
     """The board's absolute paths that match a glob below the root, cpu2 before cpu10."""
-    found = ("/" + path.relative_to(root).as_posix() for path in root.glob(pattern.lstrip("/")))
+    found = ("/" + path.relative_to(root).as_posix() for path in glob(root, pattern.lstrip("/")))
     return tuple(sorted(found, key=_natural))
 
 

@@ -3,7 +3,8 @@
 Sources: facts gathered from public listings and configurations. The cap is nvpmodel's:
 nvpmodel_emc_cap/emc_iso_cap on L4T r32 and r35, nvpmodel_clk_cap/emc from r36. The rate is held
 through the boot processor's debug files (TX2 to Orin), override.emc (TX1, Nano), or devfreq's
-bwmgr (Thor). All debug files are root's alone.
+bwmgr (Thor). From r36 on the boot processor manages bandwidth itself, and people's scripts for
+Orin halt that as well (bwmgr_halt). All debug files are root's alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _UNCAPPED_HZ = 1e11  # no memory is clocked as fast: 9223372036854775807 stands 
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """The files that hold the memory clock: write 1 to ``switches``, then the rate in Hz."""
+    """The files that hold the memory clock: write 1 to ``switches``, then the rate in Hz.
+
+    The first switch is there wherever the rate is; of the others only some kernels have all.
+    """
 
     rate: str
     switches: tuple[str, ...]
@@ -33,7 +37,11 @@ class Lock(msgspec.Struct, frozen=True):
 LOCKS = (
     Lock(
         f"{_DEBUG}/bpmp/debug/clk/emc/rate",
-        (f"{_DEBUG}/bpmp/debug/clk/emc/mrq_rate_locked", f"{_DEBUG}/bpmp/debug/clk/emc/state"),
+        (
+            f"{_DEBUG}/bpmp/debug/clk/emc/mrq_rate_locked",
+            f"{_DEBUG}/bpmp/debug/clk/emc/state",
+            f"{_DEBUG}/bpmp/debug/bwmgr/bwmgr_halt",
+        ),
         f"{_DEBUG}/bpmp/debug/clk/emc/min_rate",
         f"{_DEBUG}/bpmp/debug/clk/emc/max_rate",
     ),
@@ -50,7 +58,7 @@ LOCKS = (
         f"{_DEBUG}/clock/emc/max",
     ),
 )
-# In kHz but for the mainline driver's list.
+# In kHz but for the mainline driver's list; seen with "(kHz)" behind the numbers on r36.
 _TABLES = (
     (f"{_DEBUG}/bpmp/debug/emc/possible_rates", 1000),
     (f"{_DEBUG}/bpmp/debug/clk/emc/possible_rates", 1000),
@@ -100,12 +108,14 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
 def find_emc(root: Path) -> Emc | None:
     """The memory clock's files; None on a machine that shows none of them."""
     cap_path = next((path for path in CAPS if exists(root, path)), None)
-    lock = next((lock for lock in LOCKS if exists(root, lock.rate)), None)
     has_devfreq = exists(root, f"{BWMGR}/max_freq")
+    # Thor has the debug files too; devfreq is the kernel's own way, and open to all readers.
+    locks = () if has_devfreq else LOCKS
+    lock = next((lock for lock in locks if exists(root, lock.rate)), None)
     if cap_path is None and lock is None and not has_devfreq:
         return None
     paths = (f"{BWMGR}/max_freq", f"{BWMGR}/min_freq") if has_devfreq else (None, None)
-    held = (lock.rate, *lock.switches) if lock else ()
+    held = [path for path in (lock.rate, *lock.switches) if exists(root, path)] if lock else []
     domain = Domain(
         name="emc",
         kind="emc",
@@ -125,6 +135,8 @@ def _available(root: Path, has_devfreq: bool) -> tuple[float, ...]:
             return listed
     for path, unit_hz in _TABLES:
         listed = read_frequencies(root, path, unit_hz)
+        if listed and listed[-1] >= _UNCAPPED_HZ:  # then this kernel's table is in Hz
+            listed = read_frequencies(root, path, 1)
         if listed:
             return listed
     return ()

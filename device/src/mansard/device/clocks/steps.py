@@ -29,15 +29,13 @@ class Write(msgspec.Struct, frozen=True):
     why: str
 
 
-def lock_steps(
-    root: Path, mode: PowerMode, clocks: Clocks, *, is_set: bool = False
-) -> tuple[Write, ...]:
+def lock_steps(root: Path, mode: PowerMode, clocks: Clocks) -> tuple[Write, ...]:
     """The writes that bring the machine to ``mode``; raises UsageError.
 
     What nvpmodel itself does is not among them: for its modes these are the locks that follow.
     """
     on, off = core_steps(mode, clocks)
-    return (*on, *clock_steps(root, mode, clocks, is_set=is_set), *off)
+    return (*on, *clock_steps(root, mode, clocks), *off)
 
 
 def core_steps(mode: PowerMode, clocks: Clocks) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
@@ -83,7 +81,10 @@ def _wanted_cpus(mode: PowerMode, clocks: Clocks) -> frozenset[int]:
 def clock_steps(
     root: Path, mode: PowerMode, clocks: Clocks, *, is_set: bool = False
 ) -> tuple[Write, ...]:
-    """The writes to the clocks alone; raises UsageError. See ``lock_steps``."""
+    """The writes to the clocks alone; raises UsageError. See ``lock_steps``.
+
+    ``is_set``: nvpmodel has set the mode, so that the caps in force are the mode's own.
+    """
     if mode.kind not in {"nvpmodel", "clocks", "cores"}:
         return ()
     is_capped = mode.kind == "nvpmodel"  # the tool has, or will have, set the maximum by then

@@ -15,7 +15,7 @@ from mansard.device.clocks.readback import differences
 from mansard.device.clocks.settings import read_setting
 from mansard.device.clocks.steps import Write
 from mansard.device.clocks.targets import floor
-from mansard.device.system import read_text
+from mansard.device.system import glob, read_text
 
 _SLACK = 1e-3  # a rate that the boot processor computes is not round; steps are 2 % and more
 _MEDDLERS = ("nvfancontrol", "nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
@@ -64,7 +64,7 @@ def _available(domain: Domain | None) -> str:
 
 
 def _remedy(root: Path) -> str:
-    names = {read_text(path) for path in (root / "proc").glob("[0-9]*/comm")}
+    names = {read_text(path) for path in glob(root / "proc", "[0-9]*/comm")}
     running = [name for name in _MEDDLERS if name in names]
     if running:
         return f"these are running and set clocks: {', '.join(running)}; stop them and try again"

@@ -25,11 +25,7 @@ _RESIDENTS = (
 
 
 def disturbances(
-    conditions: Conditions,
-    mode: PowerMode,
-    *,
-    lowest_share: float = LOWEST_SHARE,
-    uses_gpu: bool = False,
+    conditions: Conditions, mode: PowerMode, *, uses_gpu: bool = False
 ) -> tuple[str, ...]:
     """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
 
@@ -37,16 +33,14 @@ def disturbances(
     plain machine as well. What is unknown disturbs nothing.
     """
     return (
-        *_clocks(conditions, mode, lowest_share, uses_gpu),
+        *_clocks(conditions, mode, uses_gpu),
         *_events(conditions),
         *_temperature(conditions, mode),
         *_processes(conditions, mode, uses_gpu),
     )
 
 
-def _clocks(
-    conditions: Conditions, mode: PowerMode, lowest_share: float, uses_gpu: bool
-) -> Iterator[str]:
+def _clocks(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator[str]:
     is_locked = mode.kind in _LOCKING
     cpu_caps = [cluster.max_hz for cluster in mode.clusters if cluster.max_hz is not None]
     # The slowest CPU in use may belong to any cluster.
@@ -60,10 +54,10 @@ def _clocks(
             continue  # a clock that the mode leaves to the governor may change
         if is_locked:
             yield from _drift(name, found, cap_hz)
-        elif is_used and name != "memory" and found.high < lowest_share * cap_hz:
+        elif is_used and name != "memory" and found.high < LOWEST_SHARE * cap_hz:
             yield (
                 f"the {name} clock stayed at {_mhz(found.high)} or below, under "
-                f"{100 * lowest_share:g} % of its cap of {_mhz(cap_hz)}"
+                f"{100 * LOWEST_SHARE:g} % of its cap of {_mhz(cap_hz)}"
             )
 
 

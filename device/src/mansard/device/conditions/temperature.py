@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.device.system import below, read_int, read_text
+from mansard.device.system import below, glob, read_int, read_text
 
 _ZONE = re.compile(
     r"x86_pkg_temp|cpu_thermal|[mb]?cpu-therm(al)?|(gpu|tj)-therm(al)?", re.IGNORECASE
@@ -40,12 +40,12 @@ def find_thermometers(root: Path) -> Thermometers:
     """The sensors of CPU and GPU; a chip's own sensor where there is no zone of theirs."""
     zones = [
         zone / "temp"
-        for zone in sorted(below(root, "/sys/class/thermal").glob("thermal_zone[0-9]*"))
+        for zone in glob(below(root, "/sys/class/thermal"), "thermal_zone[0-9]*")
         if _ZONE.fullmatch(read_text(zone / "type") or "")
     ]
     chips = [
         chip / "temp1_input"
-        for chip in sorted(below(root, "/sys/class/hwmon").glob("hwmon[0-9]*"))
+        for chip in glob(below(root, "/sys/class/hwmon"), "hwmon[0-9]*")
         if (read_text(chip / "name") or "") in _CHIPS
     ]
     found = tuple(zones or chips)

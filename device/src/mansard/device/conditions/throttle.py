@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.device.system import below, read_int, read_text
+from mansard.device.system import below, glob, read_int, read_text
 
 # Devices that slow a processor down; fans cool as well, but cost no performance. r32 called
 # its throttling devices cpu-balanced, gpu-balanced and tegra-heavy.
@@ -63,7 +63,7 @@ def find_throttling(root: Path, cpus: Iterable[int]) -> Events:
             packages.setdefault(package, counter)
     limiters = [
         device / "cur_state"
-        for device in sorted(below(root, "/sys/class/thermal").glob("cooling_device[0-9]*"))
+        for device in glob(below(root, "/sys/class/thermal"), "cooling_device[0-9]*")
         if _LIMITER.fullmatch(read_text(device / "type") or "")
         and read_int(device / "cur_state") is not None
     ]
@@ -75,8 +75,8 @@ def find_overcurrent(root: Path) -> Events:
     """A board's counters of over-current events, and the alarms of its current sensors."""
     counters: list[Path] = []
     alarms: list[Path] = []
-    for chip in sorted(below(root, "/sys/class/hwmon").glob("hwmon[0-9]*")):
-        counters += sorted(chip.glob("oc[0-9]_event_cnt"))
+    for chip in glob(below(root, "/sys/class/hwmon"), "hwmon[0-9]*"):
+        counters += glob(chip, "oc[0-9]_event_cnt")
         if (read_text(chip / "name") or "").startswith("ina3221"):
             alarms += _alarms(chip)
     readable = [path for path in counters if read_int(path) is not None]
@@ -87,7 +87,7 @@ def find_overcurrent(root: Path) -> Events:
 def _alarms(chip: Path) -> list[Path]:
     found = []
     for kind in ("crit", "max"):
-        for path in sorted(chip.glob(f"curr[1-3]_{kind}_alarm")):
+        for path in glob(chip, f"curr[1-3]_{kind}_alarm"):
             channel = path.name[len("curr")]
             if read_text(chip / f"in{channel}_label") != _NO_CHANNEL and read_int(path) is not None:
                 found.append(path)

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError
-from mansard.device.clocks.settings import read_setting
 from mansard.device.nvpmodel.tool import Outcome, set_mode
 from mansard.device.system import SYSTEM_ROOT, Finished, below, find_tool, run_tool, write_text
 
@@ -100,14 +99,6 @@ def real_path(root: Path, path: str) -> Path:
     if not real.is_relative_to(Path(os.path.realpath(root)) / "sys"):
         raise DeviceError("leads out of /sys and is not written", where=path)
     return real
-
-
-def reads_as(root: Path, path: str, value: str) -> bool:
-    """Whether a setting now holds ``value``, numbers compared as such."""
-    found = (read_setting(root, path) or "").strip()
-    if found == value:
-        return True
-    return found.isdecimal() and value.isdecimal() and int(found) == int(value)
 
 
 def wait_for_tools(root: Path, timeout_s: float = 60) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
-from mansard.device.system import SYSTEM_ROOT, read_text
+from mansard.device.system import SYSTEM_ROOT, is_there, read_text
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def _identity(handle: int) -> tuple[int, int]:
 
 def _folder(root: Path) -> Path:
     folder = root / "sys/devices/system/cpu"
-    return folder if folder.is_dir() else root
+    return folder if is_there(folder) else root
 
 
 def _holder(handle: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from mansard.core.records import Record, Schema
 from mansard.core.version import VERSION
 from mansard.device.cards.card import CardState, read_card
 from mansard.device.clocks.nodes import find_clocks
-from mansard.device.clocks.settings import find_settings, read_setting
+from mansard.device.clocks.settings import MAX_SETTING_BYTES, find_settings, read_setting
 from mansard.device.system import find_tool, read_text
 
 _NO_TOOL = "the machine has no nvpmodel"
@@ -25,7 +25,7 @@ class FileFound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting: the board's absolute path, and its whole content as it was."""
 
     path: str
-    content: str
+    content: Annotated[str, msgspec.Meta(max_length=MAX_SETTING_BYTES)]
 
 
 class ModeFound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

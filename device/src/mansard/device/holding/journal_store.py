@@ -52,7 +52,9 @@ def read_journal(path: Path) -> Journal:
         status = path.lstat()
     except OSError as error:
         raise storage_error(error, path) from error
-    if not stat.S_ISREG(status.st_mode) or status.st_uid not in {0, os.geteuid()}:
+    if not stat.S_ISREG(status.st_mode):
+        raise StorageError("is no journal: it is no file", where=str(path), fix="remove it")
+    if status.st_uid not in {0, os.geteuid()}:
         raise StorageError(
             f"is no journal of yours: it belongs to user {status.st_uid}",
             where=str(path),

@@ -13,7 +13,7 @@ from mansard.device.clocks.steps import Write, core_steps, lock_steps
 from mansard.device.holding.acting import Step, nvpmodel_step
 from mansard.device.holding.jetson_clocks import is_needed, planned_tool_steps
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
-from mansard.device.system import below
+from mansard.device.system import below, is_there
 
 
 def planned_steps(root: Path, mode: PowerMode, clocks: Clocks | None = None) -> tuple[Step, ...]:
@@ -49,7 +49,7 @@ def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
     """Raises DeviceError before anything is touched, if one of the files cannot be written."""
     for write in writes:
         path = below(root, write.path)
-        if path.exists() and not os.access(path, os.W_OK):
+        if is_there(path) and not os.access(path, os.W_OK):
             raise DeviceError(
                 "cannot be written: permission denied",
                 where=write.path,

@@ -13,6 +13,7 @@ _PAIRS = {"scaling_max_freq": "scaling_min_freq", "max_freq": "min_freq"}
 _FLOORS = {floor: ceiling for ceiling, floor in _PAIRS.items()}
 _RATES = frozenset(lock.rate for lock in LOCKS)
 _SWITCHES = frozenset(lock.switches[0] for lock in LOCKS)
+_OTHER_SWITCHES = frozenset(path for lock in LOCKS for path in lock.switches[1:])
 
 
 def in_order(root: Path, files: Sequence[FileFound]) -> list[FileFound]:
@@ -22,7 +23,7 @@ def in_order(root: Path, files: Sequence[FileFound]) -> list[FileFound]:
 
 
 def _rank(file: FileFound) -> int:
-    folder, _, name = file.path.rpartition("/")
+    name = file.path.rpartition("/")[2]
     if name == "online":
         return 0 if file.content.strip() == "1" else 9
     if name.endswith("governor"):
@@ -33,7 +34,7 @@ def _rank(file: FileFound) -> int:
         return 6
     if file.path in _SWITCHES:
         return 8
-    return 7 if f"{folder}/rate" in _RATES else 4
+    return 7 if file.path in _OTHER_SWITCHES else 4
 
 
 def _place_in_pair(root: Path, file: FileFound, files: Sequence[FileFound]) -> tuple[str, int]:

@@ -84,7 +84,7 @@ def _not_restored(root: Path, left: list[str], folder: Path) -> DeviceError:
     return DeviceError(
         f"not everything is as it was found: {'; '.join(left[:_MAX_LISTED])}{more}",
         where=str(root),
-        fix="end what may be setting it (nvfancontrol, jtop, another tool) and run "
+        fix="let the machine cool, end what may be setting it (jtop, another tool) and run "
         f"'mansard restore' as root; {folder}/journal.json is kept for it",
     )
 

@@ -17,7 +17,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.text import printable
 from mansard.device.meters.node import Node
 from mansard.device.meters.rails import Channel, RailMeter
-from mansard.device.system import below, read_int, read_text
+from mansard.device.system import below, glob, is_there, read_int, read_text
 
 _DRIVERS = "/sys/bus/i2c/drivers"
 _CHANNELS = {"ina3221": (1, 2, 3), "ina238": (1,)}
@@ -59,8 +59,8 @@ def open_hwmon(
 
 def _chips(folder: Path) -> Iterator[tuple[str, Path]]:
     """Each chip's address on its bus and its hwmon folder, whose number differs each boot."""
-    for chip in sorted(folder.glob("*-*/hwmon")):
-        for found in sorted(chip.glob("hwmon*"))[:1]:
+    for chip in glob(folder, "*-*/hwmon"):
+        for found in glob(chip, "hwmon*")[:1]:
             yield chip.parent.name, found
 
 
@@ -70,10 +70,10 @@ def _channel(driver: str, address: str, folder: Path, number: int) -> Channel | 
     if label.upper() == _UNUSED or read_int(folder / f"in{number}_enable") == 0:
         return None
     power = folder / f"power{number}_input"
-    if power.exists():
+    if is_there(power):
         return Channel(label, address, (Node(power),), 1e-6, None, "the chip's step is not shown")
     volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
-    if not (volts.exists() or amperes.exists()):
+    if not (is_there(volts) or is_there(amperes)):
         return None
     nodes = (Node(volts), Node(amperes))
     step_w, note = _step(folder / f"shunt{number}_resistor", nodes[0])

@@ -16,7 +16,7 @@ from mansard.core.text import printable
 from mansard.device.meters.hwmon import LONGEST_LABEL, PERIOD_S
 from mansard.device.meters.node import Node
 from mansard.device.meters.rails import Channel, RailMeter
-from mansard.device.system import below, read_text
+from mansard.device.system import below, glob, is_there, read_text
 
 _DRIVER = "/sys/bus/i2c/drivers/ina3221x"
 _STEP = "this driver does not show the shunt: the smallest change seen stands for the step"
@@ -28,9 +28,9 @@ def open_iio(
     """The meter of all chips of the older driver, and what of them cannot be read and why."""
     channels: list[Channel] = []
     problems: dict[str, str] = {}
-    for chip in sorted(below(root, _DRIVER).glob("*-*")):
+    for chip in glob(below(root, _DRIVER), "*-*"):
         # The aliases of one chip show the same rails: the first one counts.
-        folders = [folder for folder in sorted(chip.glob("iio[:_]device*")) if folder.is_dir()]
+        folders = [folder for folder in glob(chip, "iio[:_]device*") if is_there(folder)]
         for number in range(3) if folders else ():
             label = read_text(folders[0] / f"rail_name_{number}")
             if not label or label.upper() == "NC":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
-from mansard.device.system import read_int, read_text, why_unreadable
+from mansard.device.system import glob, is_there, read_int, read_text, why_unreadable
 
 _COUNTED = ("package", "dram")
 
@@ -86,7 +86,7 @@ def open_rapl(
 ) -> tuple[RaplMeter | None, str]:
     """The RAPL meter, or None and the reason with what to do about it."""
     folder = root / "sys/class/powercap"
-    if not folder.is_dir():
+    if not is_there(folder):
         return None, (
             f"{folder} does not exist: a virtual machine, a container that hides it, an ARM "
             "processor, or a kernel without powercap; on bare metal try 'modprobe intel_rapl_msr'"
@@ -107,7 +107,7 @@ def _find_zones(folder: Path) -> dict[str, Path]:
     # "intel-rapl:0" is a package (AMD uses the same driver), "intel-rapl:0:2" a part of it.
     # The "intel-rapl-mmio" zones repeat the same counters and are left out.
     zones: dict[str, Path] = {}
-    for zone in sorted(folder.glob("intel-rapl:*")):
+    for zone in glob(folder, "intel-rapl:*"):
         name = read_text(zone / "name") or ""
         if name.startswith(_COUNTED):
             package = zone.name.split(":")[1]

@@ -16,7 +16,7 @@ from mansard.device.meters.rails import READS_POWER
 from mansard.device.meters.replay import ReplayMeter
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.parse import stream
-from mansard.device.tegrastats.times import time_of
+from mansard.device.tegrastats.times import Times
 
 Reading = tuple[PowerSample, ...]
 _COUNTS_ENERGY = {"power_w": "the recording counts energy"}
@@ -53,8 +53,9 @@ def replay_log(path: Path, interval_s: float | None = None) -> ReplayMeter:
     """
     readings: list[Reading] = []
     rails: tuple[str, ...] = ()
+    times = Times()
     for number, sample in enumerate(stream(read_lines(path)), 1):
-        moment = time_of(sample.prefix)
+        moment = times.of(sample.prefix)
         powers_w = {rail.name: rail.power_w for rail in sample.rails}
         rails = rails or tuple(powers_w)
         if not rails or not powers_w.keys() >= set(rails):

@@ -16,6 +16,7 @@ from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, read_text, r
 
 STATUS_PATH = "/var/lib/nvpmodel/status"
 _TIMEOUT_S = 60.0
+_QUERY_TIMEOUT_S = 15.0  # it answers within a second, even where setting takes long
 _NAME = re.compile(r"NV Power Mode\s*:\s*(\S+)(?:\s*\(mode ([0-9]{1,6})\))?")
 _ID = re.compile(r"[0-9]{1,6}")
 _STATUS = re.compile(r"\bpmode:\s*([0-9]{1,6})\b")
@@ -70,7 +71,7 @@ def parse_status(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _TIMEOUT_S) -> Query:
+def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Query:
     """The mode the board is in; raises DeviceError where nothing tells.
 
     Asks the tool. Where it may not be run or does not answer, its notes in /var/lib are read;
@@ -125,7 +126,7 @@ def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> Outco
         )
     done = run_tool([tool, "-m", str(number)], answer=_NO, timeout_s=timeout_s)
     words = _words(done)
-    now = query(root, timeout_s=timeout_s)
+    now = query(root, timeout_s=min(timeout_s, _QUERY_TIMEOUT_S))
     if _is_mode(root, now, number):
         return Outcome("set", words)
     return Outcome("reboot" if _REBOOT.search(done.output) else "refused", words)

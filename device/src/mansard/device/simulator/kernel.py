@@ -71,7 +71,9 @@ class Kernel:
         elif path in self._texts:
             self._texts[path] = read_text(path) or self._texts[path]
         elif path in (self.lock, self.rate):
+            before_hz = self.locked_hz
             self._lock_memory()
+            return "memory" if self.locked_hz not in {None, before_hz} else None
         else:
             return self._limit(path)
         return None
@@ -110,6 +112,9 @@ class Kernel:
         """Somebody else wants the old limits of a domain back."""
         for limits in self._groups().get(domain, []):
             limits.put_back()
+        if domain == "memory" and self.locked_hz is not None:
+            set_text(self.lock, "0")
+            self._lock_memory()
 
     def _switch(self, path: Path) -> None:
         cpu, text = self.switches[path], read_text(path)

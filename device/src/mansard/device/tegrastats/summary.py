@@ -12,7 +12,7 @@ from mansard.device.tegrastats.columns import Columns, FieldSummary
 from mansard.device.tegrastats.energy import EnergyTally, RailSummary
 from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
-from mansard.device.tegrastats.times import Moment, time_of
+from mansard.device.tegrastats.times import Moment, Times
 from mansard.device.tegrastats.utilisation import Utilisation, utilisation_of
 
 _MOST_EXAMPLES = 8
@@ -129,7 +129,7 @@ def summarise(
     ``n_ahead`` lines are read at once: 1 where they come slowly. Raises InputError if none
     is a line of tegrastats.
     """
-    n_all = 0
+    n_all, times = 0, Times()
 
     def counted() -> Iterator[str]:
         nonlocal n_all
@@ -140,7 +140,7 @@ def summarise(
     for sample in Parser().read_all(counted(), n_ahead):
         if sample is None:
             continue
-        moment = time_of(sample.prefix) if sample.prefix else None
+        moment = times.of(sample.prefix)
         summariser.add(sample, moment)
         if each is not None:
             each(sample, moment)
