@@ -55,7 +55,7 @@ def test_a_calm_board_is_known_in_every_field(board: Path) -> None:
     # two readings say nothing of a slope
     assert set(found.unknown) == {"temperature_slope_c_per_s"}
     locked = mode(cpu_hz=2.2016e9, gpu_hz=1.3005e9, memory_hz=3.199e9)
-    assert disturbances(found, locked) == ()
+    assert disturbances(found, locked, uses_gpu=True) == ()
 
 
 def test_the_slowest_cluster_is_the_clock(board: Path) -> None:
@@ -72,7 +72,7 @@ def test_only_the_clusters_in_use_are_read(board: Path) -> None:
 
 def test_a_fall_of_the_gpu_clock_is_a_sentence(board: Path) -> None:
     found = watch_change(board, lambda: put(board, f"{GPU}/cur_freq", 918_000_000))
-    assert disturbances(found, mode(gpu_hz=1.3005e9)) == (
+    assert disturbances(found, mode(gpu_hz=1.3005e9), uses_gpu=True) == (
         "the GPU clock fell to 918 MHz from 1300.5 MHz",
     )
 
@@ -133,7 +133,7 @@ def test_without_any_file_everything_is_unknown_with_a_reason(tmp_path: Path) ->
     assert set(found.unknown) == set(Conditions.__struct_fields__) - {"unknown"}
     assert all(found.unknown.values())
     assert "virtual machine" in found.unknown["temperature_c"]
-    assert disturbances(found, mode(gpu_hz=1e9)) == ()
+    assert disturbances(found, mode(gpu_hz=1e9), uses_gpu=True) == ()
 
 
 def test_a_file_that_goes_away_is_unknown_not_zero(board: Path) -> None:

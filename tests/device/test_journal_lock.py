@@ -27,9 +27,13 @@ from pathlib import Path
 from mansard.device.holding.board_lock import board_lock
 
 with board_lock(Path(sys.argv[1])):
-    if len(sys.argv) > 2 and os.fork() == 0:
-        time.sleep(60)  # a child that lives on must not keep the lock
-        os._exit(0)
+    if len(sys.argv) > 2:
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.write(writing, b"alive")
+            time.sleep(60)  # a child that lives on must not keep the lock
+            os._exit(0)
+        os.read(reading, 5)
     print("held", flush=True)
     time.sleep(60)
 """

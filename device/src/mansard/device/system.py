@@ -76,6 +76,8 @@ def _remedy(error: OSError) -> str:
         return "this kernel has no such setting, or the core it belongs to is off"
     if error.errno in {errno.EINVAL, errno.ERANGE}:
         return "the kernel refuses this value"
+    if error.errno in {errno.EBUSY, errno.ENODEV}:
+        return "the core or device is off or in use; some settings change only before its first use"
     return "look at the kernel's messages with dmesg"
 
 

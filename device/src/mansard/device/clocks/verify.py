@@ -18,7 +18,8 @@ from mansard.device.clocks.targets import floor
 from mansard.device.system import glob, read_text
 
 _SLACK = 1e-3  # a rate that the boot processor computes is not round; steps are 2 % and more
-_MEDDLERS = ("nvfancontrol", "nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
+# Not nvfancontrol: it drives the fan and sets no clocks; without it a board overheats.
+_MEDDLERS = ("nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
 
 
 def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
@@ -68,7 +69,7 @@ def _remedy(root: Path) -> str:
     running = [name for name in _MEDDLERS if name in names]
     if running:
         return f"these are running and set clocks: {', '.join(running)}; stop them and try again"
-    return "thermal throttling, nvfancontrol, jtop or another tool sets it; let the board cool"
+    return "thermal throttling, jtop or another tool sets it; let the board cool"
 
 
 def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
@@ -80,7 +81,7 @@ def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
     if lines:
         raise DeviceError(
             f"power mode {mode.name} is not in force: {'; '.join(lines)}",
-            fix="thermal throttling, nvfancontrol, jtop or another tool may hold it down",
+            fix="thermal throttling, jtop or another tool may hold it down; let the board cool",
         )
 
 

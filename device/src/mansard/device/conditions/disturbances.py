@@ -29,8 +29,8 @@ def disturbances(
 ) -> tuple[str, ...]:
     """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
 
-    ``uses_gpu``: whether the kernel ran on the GPU, whose clock and neighbours then count on a
-    plain machine as well. What is unknown disturbs nothing.
+    ``uses_gpu``: whether the kernel ran on the GPU. Only then its clock counts, and on a plain
+    machine its neighbours. What is unknown disturbs nothing.
     """
     return (
         *_clocks(conditions, mode, uses_gpu),
@@ -50,11 +50,13 @@ def _clocks(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator
         ("GPU", conditions.gpu_clock_hz, mode.gpu_hz, uses_gpu),
         ("memory", conditions.memory_clock_hz, mode.memory_hz, True),
     ):
-        if found is None or cap_hz is None:
-            continue  # a clock that the mode leaves to the governor may change
+        if found is None or cap_hz is None or not is_used:
+            # A clock that the mode leaves to the governor may change; a GPU that nothing uses is
+            # put to sleep, whatever its clock is locked at.
+            continue
         if is_locked:
             yield from _drift(name, found, cap_hz)
-        elif is_used and name != "memory" and found.high < LOWEST_SHARE * cap_hz:
+        elif name != "memory" and found.high < LOWEST_SHARE * cap_hz:
             yield (
                 f"the {name} clock stayed at {_mhz(found.high)} or below, under "
                 f"{100 * LOWEST_SHARE:g} % of its cap of {_mhz(cap_hz)}"

@@ -41,7 +41,7 @@ def board_lock(root: Path) -> Iterator[None]:
                 fix="wait until it has ended, or end it: it puts the machine back",
             ) from error
         # A child made by fork would keep the lock beyond our death.
-        os.register_at_fork(after_in_child=_Closer(handle, owner))
+        os.register_at_fork(after_in_child=_Closer(handle))
         yield
     finally:
         if os.getpid() == owner:
@@ -51,8 +51,8 @@ def board_lock(root: Path) -> Iterator[None]:
 class _Closer:
     """Closes the lock's handle in a forked child, as long as it is the lock's."""
 
-    def __init__(self, handle: int, owner: int) -> None:
-        self._handle, self._owner = handle, owner
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
         self._folder = _identity(handle)
 
     def __call__(self) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 
 import msgspec
 
-from mansard.core.errors import DeviceError, RebootRequired
+from mansard.core.errors import DeviceError, MansardError, RebootRequired
 from mansard.core.records import PowerMode
 from mansard.device.cards.hold import set_card
 from mansard.device.clocks.nodes import find_clocks
@@ -86,6 +86,12 @@ class Hold:
         try:
             # The journal on disk, not the one in memory: that is the one that counts.
             restore_pending(Actor(self._root, self._actor.announce))
+        except DeviceError as left:
+            if isinstance(error, MansardError):  # else its words would be lost
+                raise DeviceError(
+                    f"{left.what}; before that: {error}", where=left.where, fix=left.fix
+                ) from left
+            raise
         finally:
             is_interrupted = self._interrupts.remove()
             self._stack.close()
