@@ -33,7 +33,7 @@ class Step(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.kind == "write":
-            return f"{self.value} > {self.target} ({self.why})"
+            return f"echo {self.value} > {self.target} ({self.why})"
         words = " ".join(filter(None, (self.target, self.value)))
         return f"{words} ({self.why})"
 
