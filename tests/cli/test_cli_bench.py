@@ -24,12 +24,6 @@ FEW = 3  # finished trials before an interruption
 PATIENCE_S = 120
 
 
-def listen_to_signals() -> None:
-    """As in a terminal: the tests themselves may run under nohup, which hands SIGHUP on ignored."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, "--runs", str(runs), *map(str, models)],
@@ -37,7 +31,6 @@ def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=listen_to_signals,  # noqa: PLW1509 - no threads before exec
     )
 
 
@@ -65,6 +58,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[Path]) -> None:
     runs = tmp_path / "runs"
     kept: list[str] = []

@@ -198,6 +198,7 @@ def test_live_for_a_duration(board: Path) -> None:
     assert is_gone(board)
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_live_and_keeps_what_came(
     board: Path, tmp_path: Path, number: signal.Signals

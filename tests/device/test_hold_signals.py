@@ -19,6 +19,7 @@ from mansard.device.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 
 GPU = "sys/class/devfreq/17000000.gpu"
+pytestmark = pytest.mark.usefixtures("as_in_a_terminal")
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -177,9 +177,9 @@ def test_energy_is_that_of_windows_in_which_the_kernel_runs_on(tmp_path: Path) -
         assert rail.n_changed >= plan.protocol.n_changed_min
         assert rail.energy_j == pytest.approx(5 * window.window_s, rel=1e-6)  # 5 W all the time
         assert window.total_j == rail.energy_j
-        # The kernel ran without pause: its repetitions fill the window.
-        fastest_s = min(trial.seconds_s + trial.rejected_s)
-        assert 0.2 * window.window_s < window.repetitions * fastest_s < 1.05 * window.window_s
+        # Whole samples of the kernel, all of them in the window.
+        assert window.repetitions > 0
+        assert window.repetitions % trial.repetitions_per_sample == 0
     manifest = read_document(outcome.folder / "manifest.json", Manifest)
     assert manifest.idle is not None
     assert len(manifest.idle) == 3  # before, half way, after

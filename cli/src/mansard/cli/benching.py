@@ -31,22 +31,17 @@ def run_bench(request: BenchRequest) -> None:
     others are measured and the report is written.
     """
     from mansard.cli.boards import check_measurable
-    from mansard.cli.console import note
     from mansard.cli.dry_run import print_dry_run
     from mansard.cli.measuring import measure_modes, plan_modes
     from mansard.cli.reporting import report_runs
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
     from mansard.device.choosing.choice import choose_modes
-    from mansard.device.holding.hold import restore
     from mansard.device.identity import identify
 
     check_measurable(request.root)
     if not request.is_dry_run:
-        # Else what a run that was cut off has left would be taken for the present state.
-        restored = restore(request.root)
-        for line in restored.lines() if restored is not None else ():
-            note(line)
+        _put_back(request.root)
     # Everything that can be wrong with the request is found before minutes of measuring.
     machine = identify(request.root)
     modes = choose_modes(request.mode, request.root, machine, pick=request.pick)
@@ -71,3 +66,13 @@ def run_bench(request: BenchRequest) -> None:
             f"{len(measured.failed)} of {len(plans)} power modes could not be measured: {names}",
             fix="the notes above say why",
         )
+
+
+def _put_back(root: Path) -> None:
+    """Restore what a run that was cut off has left: it would be taken for the present state."""
+    from mansard.cli.console import note
+    from mansard.device.holding.hold import restore
+
+    restored = restore(root)
+    for line in restored.lines() if restored is not None else ():
+        note(line)

@@ -82,7 +82,6 @@ def measure_modes(
         hold = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
             hold = stack.enter_context(hold_machine(root))
-            _say_what_was_restored(hold)
             plans = _without_reboots(plans, root)
         meters = find_meters(root, machine)
         if any(each.n_missing for each in plans):
@@ -115,11 +114,6 @@ def _without_reboots(plans: Sequence[ModePlan], root: Path) -> list[ModePlan]:
             fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
         )
     return kept
-
-
-def _say_what_was_restored(hold: Hold) -> None:
-    if hold.restored is not None:
-        note("note: put back first what an earlier run had left set when it was cut off")
 
 
 def needs_setting(mode: PowerMode) -> bool:

@@ -34,7 +34,9 @@ def spread(points: Sequence[Sequence[float]], n: int, seed: int) -> tuple[int, .
     random.Random(seed).shuffle(order)  # noqa: S311 - ties go to whoever comes first
     scaled = normalise(points)[order]
     speed = scaled.sum(axis=1).round(9)
-    taken = [int(speed.argmax()), int(speed.argmin())][:n]
+    fastest = int(speed.argmax())
+    slowest = int(np.where(np.arange(len(points)) == fastest, np.inf, speed).argmin())
+    taken = [fastest, slowest][:n]
     crowding = np.zeros(len(points))
     for index in taken:
         crowding += _crowding(scaled, index, n)
