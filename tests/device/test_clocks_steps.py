@@ -247,5 +247,5 @@ def test_what_was_planned_is_what_is_written(tmp_path: Path) -> None:
         assert read(root, f"{EMC}/rate") == "2133000000"
     assert (found.gpu_hz, found.memory_hz, found.n_cpus) == (612e6, 2133e6, 4)
     assert str(planned[0]) == (
-        f"1190400 > /{CPU}/cpu0/cpufreq/scaling_min_freq (cpu0-3 held at 1190MHz: minimum)"
+        f"echo 1190400 > /{CPU}/cpu0/cpufreq/scaling_min_freq (cpu0-3 held at 1190MHz: minimum)"
     )
