@@ -17,15 +17,13 @@ from tests.analytics.factory import (
     MIB,
     calm,
     fma_trials,
-    layer,
     manifest,
-    score,
     stream_trials,
     trial,
     window,
     write_run,
-    write_scores,
 )
+from tests.analytics.score_factory import layer, score, write_scores
 
 FELL = "the GPU clock fell to 918 MHz from 1300.5 MHz"
 

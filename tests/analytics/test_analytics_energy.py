@@ -20,16 +20,14 @@ from mansard.core.records import Board, EnergyWindow, Trial
 from tests.analytics.factory import (
     MIB,
     fma_trials,
-    layer,
     machine,
     manifest,
-    score,
     stream_trials,
     trial,
     window,
     write_run,
-    write_scores,
 )
+from tests.analytics.score_factory import layer, score, write_scores
 
 RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
 # What a FLOP in fp32, a byte from L1 and from DRAM, and a second cost on the made-up board.

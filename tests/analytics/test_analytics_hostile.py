@@ -10,7 +10,8 @@ import pytest
 
 from mansard.analytics.ingest import ingest
 from mansard.core.errors import InputError, StorageError
-from tests.analytics.factory import layer, manifest, score, trial, write_run, write_scores
+from tests.analytics.factory import manifest, trial, write_run
+from tests.analytics.score_factory import layer, score, write_scores
 
 BEYOND = 2**63
 

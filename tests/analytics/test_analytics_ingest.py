@@ -9,15 +9,8 @@ import pytest
 from mansard.analytics.dataset import score_id
 from mansard.analytics.ingest import ingest
 from mansard.core.errors import InputError, SchemaError, StorageError
-from tests.analytics.factory import (
-    fma_trials,
-    layer,
-    manifest,
-    score,
-    trial,
-    write_run,
-    write_scores,
-)
+from tests.analytics.factory import fma_trials, manifest, trial, write_run
+from tests.analytics.score_factory import layer, score, write_scores
 
 
 def test_frames_hold_every_row_and_are_written_as_parquet(tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
     Ceilings,
     fma_trials,
-    layer,
     manifest,
-    score,
     stream_trials,
     write_run,
     write_two_modes,
 )
+from tests.analytics.score_factory import layer, score
 
 # The made-up machine at two cores: 128 GFLOP/s in fp32, 16 GB/s, so the ridge is at 8.
 P, B = 128e9, 16e9

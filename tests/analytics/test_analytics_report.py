@@ -19,16 +19,14 @@ from tests.analytics.factory import (
     HOSTILE,
     Ceilings,
     fma_trials,
-    layer,
     machine,
     manifest,
-    score,
     stream_trials,
     trial,
     write_run,
-    write_scores,
     write_two_modes,
 )
+from tests.analytics.score_factory import layer, score, write_scores
 
 
 class Page(HTMLParser):

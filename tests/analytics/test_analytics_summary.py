@@ -5,7 +5,8 @@ import pytest
 
 from mansard.analytics.ingest import ingest
 from mansard.analytics.summary import Summary, summary
-from tests.analytics.factory import layer, score, write_scores, write_two_modes
+from tests.analytics.factory import write_two_modes
+from tests.analytics.score_factory import layer, score, write_scores
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ import pytest
 
 from mansard.analytics.ingest import ingest
 from mansard.analytics.report import write_report
-from tests.analytics.factory import HOSTILE, layer, score, write_scores, write_two_modes
+from tests.analytics.factory import HOSTILE, write_two_modes
+from tests.analytics.score_factory import layer, score, write_scores
 from tests.browser import pages
 from tests.browser.pages import CHROMIUM, FLAGS, MARKS
 

@@ -19,7 +19,8 @@ from pathlib import Path
 import msgspec
 
 from mansard.device.holding.acting import Step
-from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.hold import hold_machine
+from mansard.device.holding.pending import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.simulator.faults import set_fault
 from mansard.device.simulator.snapshot import snapshot

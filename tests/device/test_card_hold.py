@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.device.test_card_settings import DEFAULT, Card, pytestmark
+from tests.device.card_machine import DEFAULT, Card, needs_a_card
 
-__all__ = ["pytestmark"]
+pytestmark = needs_a_card
 
 PREPARE = """
 import os
 from pathlib import Path
-from mansard.device.holding.hold import hold_machine, planned_steps, restore
+from mansard.device.holding.hold import hold_machine
+from mansard.device.holding.pending import restore
+from mansard.device.holding.planning import planned_steps
 root = Path({root!r})
 (root / "var/lib").mkdir(parents=True, exist_ok=True)
 modes = choose("power=250W,gpu=1410MHz;power=300W")

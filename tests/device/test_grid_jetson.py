@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.device.choosing.choice import available_modes, choose_modes
-from mansard.device.holding.hold import planned_steps
+from mansard.device.holding.planning import planned_steps
 from mansard.device.simulator import create_board
 from tests.device.grid_machines import machine
 

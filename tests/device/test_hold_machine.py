@@ -14,7 +14,9 @@ from mansard.core.errors import DeviceError, RebootRequired, UsageError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
-from mansard.device.holding.hold import hold_machine, planned_steps, restore
+from mansard.device.holding.hold import hold_machine
+from mansard.device.holding.pending import restore
+from mansard.device.holding.planning import planned_steps
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.simulator import create_board, snapshot
 from mansard.device.simulator.faults import set_fault

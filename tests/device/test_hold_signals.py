@@ -12,9 +12,10 @@ import pytest
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
-from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import observe
 from mansard.device.holding.journal_store import find_journal, write_journal
+from mansard.device.holding.pending import restore
 from mansard.device.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 

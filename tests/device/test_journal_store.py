@@ -18,7 +18,7 @@ from mansard.core.documents import write_document
 from mansard.core.errors import DeviceError, MansardError, StorageError
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
-from mansard.device.holding.hold import hold_machine, restore
+from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import FileFound, Journal, observe
 from mansard.device.holding.journal_store import (
     find_journal,
@@ -26,6 +26,7 @@ from mansard.device.holding.journal_store import (
     read_journal,
     write_journal,
 )
+from mansard.device.holding.pending import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import set_mode
 from mansard.device.simulator import snapshot

@@ -11,6 +11,7 @@ import polars as pl
 from mansard.core.hashing import content_hash
 from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore
 
+UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
 FRAME_NAMES = ("runs", "trials", "repetitions", "energy", "layers")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.dataset import Dataset
+from mansard.analytics.dataset import UNDISTURBED, Dataset
 from mansard.analytics.energy_fit import LEAST_J, SHORTEST_S, EnergyFit, EnergyPoint, fit_energy
 from mansard.analytics.levels import in_level
 from mansard.analytics.rates import describe
@@ -42,7 +42,7 @@ def energy_points(dataset: Dataset, roof: Roofline) -> tuple[EnergyPoint, ...]:
             pl.col("repetitions").cast(pl.Float64).sum(),
         )
         .join(dataset.trials, on=["run_id", "trial_id"])
-        .filter(pl.col("disturbances").list.len() == 0)
+        .filter(UNDISTURBED)
         .sort("trial_id")
     )
     points = [_idle_point(row) for row in idle.iter_rows(named=True)]

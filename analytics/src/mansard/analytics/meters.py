@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from mansard.analytics.dataset import UNDISTURBED
 from mansard.analytics.names import shown, shown_long
 from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import UNKNOWN, quantity
@@ -50,7 +51,7 @@ def trial_powers(results: Results) -> pl.DataFrame:
 
     Columns run_id, trial_id, rail (null: the total), power_w (null: not measurable), family.
     """
-    calm = results.dataset.trials.filter(pl.col("disturbances").list.len() == 0)
+    calm = results.dataset.trials.filter(UNDISTURBED)
     is_known = pl.col("energy_j").is_not_null()
     return (
         results.dataset.energy.filter(pl.col("trial_id").is_not_null())

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from mansard.cli.boards import BoardOption, board_root
+
 ModelsArgument = Annotated[
     list[Path] | None,
     typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
@@ -41,9 +43,7 @@ def bench(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
     ] = False,
-    board: Annotated[
-        Path, typer.Option(help="Folder of a simulated board.", readable=False)
-    ] = Path("/"),
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Measure this machine, score the networks, and write one self-contained report.
@@ -64,7 +64,7 @@ def bench(
             batches=tuple(batch or (1, 8)),
             dims=parse_dimensions(dim or []),
             is_dry_run=dry_run,
-            root=board,
+            root=board_root(board),
             as_json=as_json,
         )
     )

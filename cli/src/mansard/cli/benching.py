@@ -71,7 +71,7 @@ def run_bench(request: BenchRequest) -> None:
 def _put_back(root: Path) -> None:
     """Restore what a run that was cut off has left: it would be taken for the present state."""
     from mansard.cli.console import note
-    from mansard.device.holding.hold import restore
+    from mansard.device.holding.pending import restore
 
     restored = restore(root)
     for line in restored.lines() if restored is not None else ():

@@ -63,8 +63,7 @@ def _describe(domain: Domain) -> str:
 
 def _check_memory(root: Path, clocks: Clocks) -> Check:
     emc = clocks.emc
-    has_lock = emc is not None and (emc.lock is not None or emc.domain.max_path is not None)
-    if emc is not None and has_lock:
+    if emc is not None and emc.can_be_held:
         top_hz = emc.top_hz(root)
         top = f"up to {top_hz / 1e6:.0f} MHz" if top_hz else "its highest rate is not told"
         return ok("memory clock", f"can be locked, {top}")

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from mansard.cli.boards import BoardOption, board_root
 
 if TYPE_CHECKING:
     from mansard.cli.check import Check
 
 
 def doctor(
-    board: Annotated[
-        Path | None,
-        typer.Option(help="Root folder of a board, such as a simulated one; this machine's by "
-                     "default.", readable=False),
-    ] = None,
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Say what can be measured on this machine, what is missing, and what to do about it.
 
     One line for each check, and one more with the remedy where something is wrong.
     Exit code 1 if measuring is impossible; things that are only missing do not fail.
     """
-    from mansard.cli.boards import check_board
     from mansard.cli.checks import run_checks
     from mansard.cli.console import print_json
-    from mansard.device.system import SYSTEM_ROOT
 
-    root = board or SYSTEM_ROOT
-    check_board(root)
-    checks = run_checks(root)
+    checks = run_checks(board_root(board))
     if as_json:
         print_json(checks)
     else:

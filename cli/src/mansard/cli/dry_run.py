@@ -12,7 +12,7 @@ from mansard.cli.measuring import ModePlan, describe_time, needs_setting, time_c
 def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
     """Print the modes in their order, each write of each, and the time they will take."""
     from mansard.device.clocks.nodes import find_clocks
-    from mansard.device.holding.hold import planned_steps
+    from mansard.device.holding.planning import planned_steps
 
     clocks = find_clocks(root)  # once: a grid can have thousands of modes
     steps = [

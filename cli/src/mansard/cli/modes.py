@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mansard.cli.boards import BoardOption
+
 if TYPE_CHECKING:
     from mansard.core.records import PowerMode
     from mansard.device.nvpmodel.listing import ListedMode, Listing
 
 
 def modes(
-    board: Annotated[
-        Path | None,
-        typer.Option(help="Root folder of a board, such as a simulated one; this machine's by "
-                     "default.", readable=False),
-    ] = None,
+    board: BoardOption = None,
     config: Annotated[
         Path | None,
         typer.Option(help="An nvpmodel.conf, or a dump of 'nvpmodel -p --verbose', to list "

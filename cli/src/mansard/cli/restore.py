@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mansard.cli.boards import BoardOption, board_root
+
 
 def restore(
-    board: Annotated[
-        Path, typer.Option(help="Folder of a simulated board.", readable=False)
-    ] = Path("/"),
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Put clocks, cores and power mode back as an interrupted bench found them.
@@ -19,13 +18,11 @@ def restore(
     A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
     something could not be put back: then what is missing is said, and nothing is forgotten.
     """
-    from mansard.cli.boards import check_board
     from mansard.cli.console import note, print_json
     from mansard.core.text import printable
-    from mansard.device.holding.hold import restore as restore_machine
+    from mansard.device.holding.pending import restore as restore_machine
 
-    check_board(board)
-    restored = restore_machine(board, on_step=lambda step: note(str(step)))
+    restored = restore_machine(board_root(board), on_step=lambda step: note(str(step)))
     if as_json:
         print_json({"restored": restored})
     elif restored is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -62,9 +62,24 @@ def find_frequency(wanted: Frequency, available_hz: Sequence[float]) -> float | 
     return min(fitting, key=lambda hz: abs(hz - wanted.hz), default=None)
 
 
-def nearest_first(hz: float, available_hz: Sequence[float], limit: int = 12) -> str:
-    """The available frequencies in words, those nearest to ``hz`` first."""
-    ordered = sorted(available_hz, key=lambda other: (abs(other - hz), other))
-    names = list(dict.fromkeys(format_frequency(other) for other in ordered))
+def highest_up_to(ceiling: float, steps: Sequence[float], *, is_continuous: bool) -> float:
+    """The highest of ``steps``, which ascend, up to a ceiling; the lowest if all are above it.
+
+    ``is_continuous``: the steps are the ends of a range, and all between them is there too.
+    """
+    if is_continuous:
+        return min(max(ceiling, steps[0]), steps[-1])
+    return max((step for step in steps if step <= ceiling), default=steps[0])
+
+
+def nearest_first(
+    wanted: float,
+    available: Sequence[float],
+    limit: int = 12,
+    show: Callable[[float], str] = format_frequency,
+) -> str:
+    """What is available in words, frequencies by default; what is nearest to ``wanted`` first."""
+    ordered = sorted(available, key=lambda other: (abs(other - wanted), other))
+    names = list(dict.fromkeys(show(other) for other in ordered))
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more

@@ -14,7 +14,7 @@ from mansard.core.text import printable
 from mansard.device.cgroup import cpu_quota, memory_limit_bytes
 from mansard.device.jetson import TREE, find_module, is_jetson, read_board, read_model
 from mansard.device.nvidia import read_cards, read_cuda, read_driver
-from mansard.device.system import SYSTEM_ROOT, is_there, read_text, usable_cpus
+from mansard.device.system import SYSTEM_ROOT, is_there, read_head, read_text, usable_cpus
 from mansard.device.topology import data_caches, online_cpus, physical_cores, present_cpus
 
 SIMULATED_MARK = "etc/mansard-simulated"
@@ -109,7 +109,7 @@ def _name(root: Path) -> str:
 
 def _cpuinfo(root: Path) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for line in _head(root / "proc/cpuinfo").splitlines():
+    for line in read_head(root / "proc/cpuinfo", _READ_CHARACTERS).splitlines():
         key, separator, value = line.partition(":")
         if separator:
             fields.setdefault(key.strip(), value.strip())
@@ -117,7 +117,8 @@ def _cpuinfo(root: Path) -> dict[str, str]:
 
 
 def _memory_bytes(root: Path) -> int | None:
-    match = re.search(r"^MemTotal:[ \t]*([0-9]{1,15}) kB$", _head(root / "proc/meminfo"), re.M)
+    text = read_head(root / "proc/meminfo", _READ_CHARACTERS)
+    match = re.search(r"^MemTotal:[ \t]*([0-9]{1,15}) kB$", text, re.M)
     if match is None:
         return None
     total_bytes = int(match[1]) * 1024
@@ -125,7 +126,8 @@ def _memory_bytes(root: Path) -> int | None:
 
 
 def _operating_system(root: Path) -> str:
-    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', _head(root / "etc/os-release"), re.M)
+    text = read_head(root / "etc/os-release", _READ_CHARACTERS)
+    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', text, re.M)
     return printable(match[1], _SHOWN_CHARACTERS) if match else platform.system()
 
 
@@ -143,7 +145,3 @@ def _machine_hash(root: Path) -> str | None:
     # Salted, so that the published hash cannot be matched with the id used elsewhere.
     salted = f"mansard machine {identifier}".encode()
     return hashlib.sha256(salted).hexdigest()[:ID_CHARACTERS]
-
-
-def _head(path: Path) -> str:
-    return (read_text(path) or "")[:_READ_CHARACTERS]

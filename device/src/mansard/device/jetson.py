@@ -21,7 +21,7 @@ from pathlib import Path
 from mansard.core.hardware import MODULES, Module, jetpack_of
 from mansard.core.records import Board
 from mansard.core.text import printable
-from mansard.device.system import read_text
+from mansard.device.system import read_head, read_text
 
 TREE = "proc/device-tree"
 _SOC_DEVICE = "sys/devices/soc0"
@@ -141,7 +141,7 @@ def _tree_text(root: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return (read_text(path) or "")[:_READ_CHARACTERS]
+    return read_head(path, _READ_CHARACTERS)
 
 
 def _l4t(root: Path) -> str | None:

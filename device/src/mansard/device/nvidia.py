@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
-from mansard.device.system import glob, is_there, read_text, run_tool
+from mansard.device.system import glob, is_there, read_head, run_tool
 
 _CUDA = "usr/local/cuda"
 _READ_CHARACTERS = 1 << 16  # more than any of these files holds
@@ -24,7 +24,7 @@ def read_driver(root: Path) -> str | None:
     """Version of NVIDIA's kernel driver that is loaded; None if there is none."""
     for path in ("proc/driver/nvidia/version", "sys/module/nvidia/version"):
         # The first line names the driver, the second the compiler that built it.
-        line = _head(root / path).partition("\n")[0]
+        line = read_head(root / path, _READ_CHARACTERS).partition("\n")[0]
         match = _DRIVER.search(line)
         if match:
             return match[1]
@@ -34,9 +34,9 @@ def read_driver(root: Path) -> str | None:
 def read_cuda(root: Path) -> str | None:
     """Version of the CUDA toolkit in /usr/local/cuda; None if there is none."""
     folder = root / _CUDA
-    version = _json_version(_head(folder / "version.json"))
+    version = _json_version(read_head(folder / "version.json", _READ_CHARACTERS))
     if version is None:
-        match = _CUDA_VERSION.search(_head(folder / "version.txt"))
+        match = _CUDA_VERSION.search(read_head(folder / "version.txt", _READ_CHARACTERS))
         version = match[1] if match else None
     return version or _compiler_version(folder / "bin/nvcc")
 
@@ -45,7 +45,8 @@ def read_cards(root: Path) -> tuple[str, ...]:
     """Models of the cards that the driver shows, safe to print."""
     cards = []
     for information in glob(root / "proc/driver/nvidia/gpus", "*/information"):
-        match = re.search(r"^Model:[ \t]*(\S.*)$", _head(information), re.MULTILINE)
+        text = read_head(information, _READ_CHARACTERS)
+        match = re.search(r"^Model:[ \t]*(\S.*)$", text, re.MULTILINE)
         model = printable(match[1], _SHOWN_CHARACTERS) if match else None
         cards.append(model or "NVIDIA GPU of unknown model")
     return tuple(cards)
@@ -68,7 +69,3 @@ def _compiler_version(compiler: Path) -> str | None:
     except DeviceError:
         return None
     return match[1] if match else None
-
-
-def _head(path: Path) -> str:
-    return (read_text(path) or "")[:_READ_CHARACTERS]

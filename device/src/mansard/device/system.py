@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ _MAX_BYTES = 16 << 20  # no file of /proc, /sys or /etc is longer; a junk one is
 # A pipe in a file's place would stop us for ever. Nothing changes for files of the kernel.
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 _MAX_DIGITS = 19  # of a 64-bit integer, its sign included
+_MAX_LIST_CHARACTERS = 1 << 16
+_NO_CPU = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPUs at most
 _TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
 
 
@@ -34,18 +37,12 @@ class Finished(msgspec.Struct, frozen=True):
 def below(root: Path, path: str) -> Path:
     """Where the board's absolute ``path`` lies under ``root``; raises InputError.
 
-    Only paths under /sys and /proc without ".." are taken: a configuration file must not
-    lead a privileged program to other files.
+    Only paths under /sys without ".." are taken: a configuration file must not lead a
+    privileged program to other files, and /proc has ways out.
     """
     parts = PurePosixPath(path).parts
-    if (
-        len(parts) < 3
-        or parts[0] != "/"
-        or parts[1] not in {"sys", "proc"}
-        or ".." in parts
-        or "\0" in path
-    ):
-        raise InputError("is not a path below /sys or /proc", where=path)
+    if len(parts) < 3 or parts[:2] != ("/", "sys") or ".." in parts or "\0" in path:
+        raise InputError("is not a path below /sys", where=path)
     return root.joinpath(*parts[1:])
 
 
@@ -125,13 +122,19 @@ def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: floa
 def read_text(path: Path) -> str | None:
     """The stripped content of a small system file, or None where it cannot be read."""
     try:
-        content = _read_start(path, _MAX_BYTES)
+        content = read_start(path, _MAX_BYTES)
     except OSError:
         return None
     return content.decode("utf-8", "replace").strip("\0\n\t ")
 
 
-def _read_start(path: Path, n_bytes: int) -> bytes:
+def read_head(path: Path, n_characters: int) -> str:
+    """The first characters of a file of which a line is wanted; empty where it cannot be read."""
+    return (read_text(path) or "")[:n_characters]
+
+
+def read_start(path: Path, n_bytes: int) -> bytes:
+    """The first bytes of a file, never waiting for more of them; raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | _NO_WAITING)
     try:
         content = b""
@@ -176,7 +179,7 @@ def read_int(path: Path) -> int | None:
 def why_unreadable(path: Path) -> str:
     """The system's reason for not letting us read ``path``, in words."""
     try:
-        _read_start(path, 1)
+        read_start(path, 1)
     except OSError as error:
         return f"{path}: {(error.strerror or str(error)).lower()}"
     return f"{path}: holds nothing that can be used"
@@ -185,8 +188,11 @@ def why_unreadable(path: Path) -> str:
 def parse_cpu_list(text: str) -> tuple[int, ...]:
     """CPU numbers from the kernel's list format: ``0-2,5`` is 0, 1, 2, 5.
 
-    Source: "List format" in the Linux man page cpuset(7). Raises ValueError.
+    Source: "List format" in the Linux man page cpuset(7). Raises ValueError, also for
+    numbers that no CPU has: a range up to them would fill the memory.
     """
+    if len(text) > _MAX_LIST_CHARACTERS or _NO_CPU.search(text):
+        raise ValueError("no list of CPUs")
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")

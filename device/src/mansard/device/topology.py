@@ -13,8 +13,6 @@ from mansard.core.records import Cache
 from mansard.device.system import glob, parse_cpu_list, read_int, read_text
 
 _CPUS = "sys/devices/system/cpu"
-_MAX_LIST_CHARACTERS = 1 << 16
-_TOO_LARGE = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPUs at most
 # Cache levels that a cluster's cores share, by kind of core; other levels are private.
 # Sources: Arm's technical reference manuals of Cortex-A57 and A78AE (L3 of a DynamIQ
 # cluster), NVIDIA's data sheets of TX2 and Xavier.
@@ -123,11 +121,8 @@ def _module_sharers(module: Module, cpu: int, level: int) -> tuple[int, ...]:
 
 
 def _cpu_list(text: str | None) -> tuple[int, ...]:
-    # A range is written out, and "0-99999999999" has no end: no CPU has that many digits.
-    if not text or len(text) > _MAX_LIST_CHARACTERS or _TOO_LARGE.search(text):
-        return ()
     try:
-        return parse_cpu_list(text)
+        return parse_cpu_list(text or "")
     except ValueError:
         return ()
 

@@ -15,6 +15,7 @@ from mansard.core.errors import DeviceError, MeasurementError, SchemaError
 from mansard.core.files import make_folder
 from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
+from mansard.device.conditions import find_sources
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.microbench.manifest import finished, new_manifest, with_idle, without_idle
@@ -68,7 +69,7 @@ def run_plan(
         manifest = _open_manifest(folder, plan, meters, mode)
         with ExitStack() as stack:
             writer = _open_samples(folder, meters, stack) if missing else None
-            instruments = Instruments(root, mode, meters, writer)
+            instruments = Instruments(root, mode, find_sources(root, plan.cpus), meters, writer)
             start_s = time.monotonic()
             report = on_progress or _say_nothing
             for number, spec in enumerate(missing):

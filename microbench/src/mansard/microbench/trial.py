@@ -12,7 +12,7 @@ import msgspec
 
 from mansard.core.jsonl import RowWriter
 from mansard.core.records import PowerMode, PowerSample, Trial
-from mansard.device.conditions import Watch, disturbances
+from mansard.device.conditions import Sources, Watch, disturbances
 from mansard.device.meters.meter import Meters
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.manifest import utc_now
@@ -31,6 +31,7 @@ class Instruments(msgspec.Struct, frozen=True):
 
     root: Path
     mode: PowerMode  # as it was read back
+    sources: Sources  # of clocks, temperatures and events: found once for all trials
     meters: Meters
     samples: RowWriter[PowerSample] | None
 
@@ -55,7 +56,7 @@ def make_trial(
     """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
     started_utc = utc_now()
     start_s = time.monotonic()
-    with Watch(instruments.root, plan.cpus) as watch:
+    with Watch(instruments.root, plan.cpus, sources=instruments.sources) as watch:
         samples = sampling(spec, plan, instruments.metering(plan))
     kernel = find_kernel(spec.kernel)
     case = replace(spec.case(len(plan.cpus)), vector_bytes=samples.vector_bytes)

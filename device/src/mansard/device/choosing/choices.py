@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from mansard.core.errors import UsageError
+from mansard.core.frequency import highest_up_to, nearest_first
 from mansard.core.power_mode import CLOCKS
 from mansard.core.records import PowerMode
 from mansard.device.choosing.amount import Amount, Unit, format_amount
 
 KEYS = (*CLOCKS, "cores")
-_MOST_SHOWN = 12
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -46,10 +47,7 @@ class Table(msgspec.Struct, frozen=True):
 
     def floor(self, value: float) -> float:
         """The highest value up to ``value``, or the lowest if all are above."""
-        low, high = self.steps[0], self.steps[-1]
-        if self.is_continuous:
-            return min(max(value, low), high)
-        return max((step for step in self.steps if step <= value), default=low)
+        return highest_up_to(value, self.steps, is_continuous=self.is_continuous)
 
     def offer(self, value: float) -> str:
         """What is available, in words, nearest to ``value`` first."""
@@ -58,10 +56,8 @@ class Table(msgspec.Struct, frozen=True):
             return f"use {low} to {high}"
         if self.is_continuous:
             return f"any from {low} to {high} is available"
-        ordered = sorted(self.steps, key=lambda step: (abs(step - value), step))
-        names = list(dict.fromkeys(format_amount(step, self.unit) for step in ordered))
-        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        return f"available, nearest first: {', '.join(names[:_MOST_SHOWN])}{more}"
+        listed = nearest_first(value, self.steps, show=partial(format_amount, unit=self.unit))
+        return f"available, nearest first: {listed}"
 
 
 class Settable(Protocol):

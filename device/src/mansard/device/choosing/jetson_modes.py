@@ -20,7 +20,6 @@ from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
 
-_PREFIX = "MODE_"  # of the names in NVIDIA's configurations; nvpmodel -q leaves it out
 _NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
 
 
@@ -60,8 +59,7 @@ class JetsonModes:
         if settings is not None:
             choices = self.choices()
             return custom_mode(resolve(settings, choices), choices)
-        plain = name[len(_PREFIX) :] if name.upper().startswith(_PREFIX) else name
-        found = self._board.find(plain)
+        found = self._board.find(name)
         if found is None:
             names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
             raise UsageError(

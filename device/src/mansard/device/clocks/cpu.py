@@ -5,7 +5,6 @@ Source: Documentation/admin-guide/pm/cpufreq.rst and cpu-hotplug in the Linux ke
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from mansard.device.clocks.domain import (
@@ -19,7 +18,6 @@ from mansard.device.clocks.domain import (
 from mansard.device.system import below, parse_cpu_list, read_int, read_text
 
 CPU_FOLDER = "/sys/devices/system/cpu"
-_HUGE = re.compile(r"[0-9]{5}")  # no CPU has such a number; a range up to it would fill memory
 
 
 def read_online(root: Path) -> dict[int, bool]:
@@ -27,12 +25,14 @@ def read_online(root: Path) -> dict[int, bool]:
 
     A CPU without a file ``online`` cannot be switched off; the first one often has none.
     """
-    online = {}
-    for folder in find_paths(root, f"{CPU_FOLDER}/cpu[0-9]*"):
-        number = folder.rpartition("/cpu")[2]
-        if number.isdecimal():
-            online[int(number)] = read_int(below(root, f"{folder}/online")) != 0
-    return dict(sorted(online.items()))
+    return {cpu: read_int(below(root, online_path(cpu))) != 0 for cpu in list_cpus(root)}
+
+
+def list_cpus(root: Path) -> tuple[int, ...]:
+    """The CPUs that the kernel has, on or off."""
+    folders = find_paths(root, f"{CPU_FOLDER}/cpu[0-9]*")
+    numbers = [folder.rpartition("/cpu")[2] for folder in folders]
+    return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
 
 
 def online_path(cpu: int) -> str:
@@ -47,22 +47,21 @@ def find_clusters(root: Path) -> tuple[Domain, ...]:
         folder = f"{CPU_FOLDER}/cpu{cpu}/cpufreq"
         if not exists(root, f"{folder}/scaling_max_freq"):
             continue
-        cpus = _sharers(root, folder, cpu)
+        cpus = related_cpus(root, cpu) or (cpu,)
         if cpus not in found and read_int(below(root, f"{folder}/scaling_max_freq")) is not None:
             found[cpus] = _cluster(root, folder, cpus)
     return tuple(found.values())
 
 
-def _sharers(root: Path, folder: str, cpu: int) -> tuple[int, ...]:
+def related_cpus(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs that share a clock with ``cpu``, itself among them; empty where it is not said."""
     # related_cpus also names those that are off; affected_cpus only those that are on.
-    text = read_text(below(root, f"{folder}/related_cpus")) or ""
-    if _HUGE.search(text):
-        return (cpu,)
+    text = read_text(below(root, f"{CPU_FOLDER}/cpu{cpu}/cpufreq/related_cpus")) or ""
     try:
         cpus = parse_cpu_list(text.replace(" ", ","))
     except ValueError:
-        return (cpu,)
-    return tuple(sorted(cpus)) if cpu in cpus else (cpu,)
+        return ()
+    return tuple(sorted(cpus)) if cpu in cpus else ()
 
 
 def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:

@@ -13,6 +13,7 @@ from mansard.core.errors import MansardError
 from mansard.device.system import below, glob, read_int, read_text
 
 KHZ = 1000
+UNCAPPED_HZ = 1e11  # nothing is clocked as fast: 9223372036854775807 stands for "no cap"
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):

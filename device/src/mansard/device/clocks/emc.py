@@ -13,13 +13,18 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.device.clocks.domain import Domain, exists, read_frequencies, why_not_writable
+from mansard.device.clocks.domain import (
+    UNCAPPED_HZ,
+    Domain,
+    exists,
+    read_frequencies,
+    why_not_writable,
+)
 from mansard.device.system import below, read_int
 
 CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")
 BWMGR = "/sys/class/devfreq/bwmgr"
 _DEBUG = "/sys/kernel/debug"
-_UNCAPPED_HZ = 1e11  # no memory is clocked as fast: 9223372036854775807 stands for "no cap"
 
 
 class Lock(msgspec.Struct, frozen=True):
@@ -75,10 +80,15 @@ class Emc(msgspec.Struct, frozen=True, kw_only=True):
     cap_path: str | None
     lock: Lock | None
 
+    @property
+    def can_be_held(self) -> bool:
+        """Whether there are files that hold its rate, beside those that cap it."""
+        return self.lock is not None or self.domain.max_path is not None
+
     def cap_hz(self, root: Path) -> float | None:
         """The cap in force, or None where there is none: 0, -1 and huge values mean uncapped."""
         value = read_int(below(root, self.cap_path)) if self.cap_path else None
-        return float(value) if value is not None and 0 < value < _UNCAPPED_HZ else None
+        return float(value) if value is not None and 0 < value < UNCAPPED_HZ else None
 
     def locked_hz(self, root: Path) -> float | None:
         """The rate that the clock is held at; None where it is left to the system."""
@@ -135,7 +145,7 @@ def _available(root: Path, has_devfreq: bool) -> tuple[float, ...]:
             return listed
     for path, unit_hz in _TABLES:
         listed = read_frequencies(root, path, unit_hz)
-        if listed and listed[-1] >= _UNCAPPED_HZ:  # then this kernel's table is in Hz
+        if listed and listed[-1] >= UNCAPPED_HZ:  # then this kernel's table is in Hz
             listed = read_frequencies(root, path, 1)
         if listed:
             return listed

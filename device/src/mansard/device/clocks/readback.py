@@ -6,13 +6,12 @@ from pathlib import Path
 
 from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.clocks.domain import Domain
+from mansard.device.clocks.domain import UNCAPPED_HZ, Domain
 from mansard.device.clocks.gating import read_sms
 from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.system import SYSTEM_ROOT
 
 _SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools
-_UNCAPPED_HZ = 1e11
 _NO_LIMIT = "the machine sets clocks and cores, no watts"
 
 
@@ -61,7 +60,7 @@ def _cap(root: Path, domain: Domain | None) -> float | None:
     hz = domain.read_hz(root, domain.max_path) if domain is not None else None
     if domain is None or hz is None or hz <= 0:
         return None
-    if hz < _UNCAPPED_HZ:
+    if hz < UNCAPPED_HZ:
         return hz
     return domain.available_hz[-1] if domain.available_hz else None
 

@@ -11,13 +11,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from mansard.core.errors import MansardError
+from mansard.core.errors import DeviceError, MansardError
 from mansard.device.clocks.cpu import CPU_FOLDER
 from mansard.device.clocks.domain import find_paths
 from mansard.device.clocks.emc import emc_settings
 from mansard.device.clocks.gpu import gpu_settings
 from mansard.device.clocks.nodes import Clocks
-from mansard.device.system import below, find_tool
+from mansard.device.system import below, find_tool, follow_links
 
 MAX_SETTING_BYTES = 4096  # a page: the most that a file of sysfs can hold
 # Files of a CPU, which vanish with it.
@@ -77,16 +77,24 @@ def _configured(root: Path) -> Iterator[str]:
             yield from find_paths(root, path) if "*" in path and ".." not in path else (path,)
 
 
+def real_path(root: Path, path: str) -> Path:
+    """Where a setting really lies; raises DeviceError if that is outside the board's /sys."""
+    real = follow_links(below(root, path))
+    if not real.is_relative_to(follow_links(root) / "sys"):
+        raise DeviceError("leads out of /sys and is not written", where=path)
+    return real
+
+
 def _real_setting(root: Path, path: str) -> Path | None:
     """The file behind ``path`` if it is one that can be a setting, inside the board's /sys."""
     try:
-        real = below(root, path).resolve()
+        real = real_path(root, path)
         status = real.stat()
-    except (MansardError, OSError, ValueError, RuntimeError):
+    except (MansardError, OSError, ValueError):
         return None
     if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o222:
         return None  # nobody may write it: it is a reading, not a setting
-    return real if real.is_relative_to(root.resolve() / "sys") else None
+    return real
 
 
 def read_setting(root: Path, path: str) -> str | None:

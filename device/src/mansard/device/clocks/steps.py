@@ -135,10 +135,9 @@ def _cap_only(root: Path, domain: Domain, hz: float) -> list[Write]:
 def _hold_emc(root: Path, emc: Emc, hz: float, *, is_capped: bool) -> list[Write]:
     writes: list[Write] = []
     value, name = str(round(hz)), f"emc held at {format_frequency(hz)}"
-    cap_hz, has_pair = emc.cap_hz(root), emc.domain.max_path is not None
-    is_held = emc.lock is not None or has_pair
+    cap_hz = emc.cap_hz(root)
     is_low = cap_hz is not None and cap_hz < hz and not is_capped
-    if emc.cap_path is not None and (is_low or not is_held):
+    if emc.cap_path is not None and (is_low or not emc.can_be_held):
         writes.append(Write(emc.cap_path, value, f"emc up to {format_frequency(hz)}: cap"))
     if emc.lock is not None:
         # The switch goes first: as long as it is as it was found, the rate was not touched.
@@ -148,6 +147,6 @@ def _hold_emc(root: Path, emc: Emc, hz: float, *, is_capped: bool) -> list[Write
             Write(path, "1", f"{name}: on") for path in others if read_int(below(root, path)) == 0
         ]
         writes.append(Write(emc.lock.rate, value, f"{name}: rate"))
-    elif has_pair:
+    elif emc.domain.max_path is not None:
         writes += _hold(root, emc.domain, hz, is_capped=is_capped)
     return writes

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, find_frequency, format_frequency, nearest_first
+from mansard.core.frequency import (
+    Frequency,
+    find_frequency,
+    format_frequency,
+    highest_up_to,
+    nearest_first,
+)
 from mansard.core.records import PowerMode
 from mansard.device.clocks.domain import Domain
 from mansard.device.clocks.emc import Emc
@@ -80,12 +86,9 @@ def _cap(root: Path, domain: Domain, cap_hz: float | None, *, is_set: bool) -> f
 
 def floor(domain: Domain, ceiling_hz: float) -> float:
     """The highest available frequency up to a ceiling, or the lowest if all are above it."""
-    tops = domain.available_hz
-    if not tops:
+    if not domain.available_hz:
         return ceiling_hz
-    if domain.is_continuous:
-        return min(max(ceiling_hz, tops[0]), tops[-1])
-    return max((step for step in tops if step <= ceiling_hz), default=tops[0])
+    return highest_up_to(ceiling_hz, domain.available_hz, is_continuous=domain.is_continuous)
 
 
 def match(root: Path, domain: Domain, wanted_hz: float) -> float:

@@ -63,7 +63,7 @@ class GpuProcesses:
         for _ in range(_MOST_ANCESTORS):
             if pid == os.getpid():
                 return False
-            status = read_text(below(self._root, f"/proc/{pid}/status")) or ""
+            status = read_text(self._root / f"proc/{pid}/status") or ""
             parent = re.search(r"^PPid:\s*([0-9]{1,10})$", status, re.MULTILINE)
             if parent is None or int(parent[1]) in {0, pid}:
                 return True
@@ -97,7 +97,7 @@ class GpuProcesses:
         return ""
 
     def _name(self, pid: int) -> str:
-        name = read_text(below(self._root, f"/proc/{pid}/comm"))
+        name = read_text(self._root / f"proc/{pid}/comm")
         return printable(name, _LONGEST_NAME) if name else "unknown"
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError
+from mansard.device.clocks.settings import real_path
 from mansard.device.nvpmodel.tool import Outcome, set_mode
-from mansard.device.system import SYSTEM_ROOT, Finished, below, find_tool, run_tool, write_text
+from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, run_tool, write_text
 
 _TOOLS = ("nvpmodel", "jetson_clocks")
 _POLL_S = 0.05
@@ -91,14 +92,6 @@ def tool_step(root: Path, name: str, arguments: str, why: str) -> Step:
     """A call of one of the board's tools."""
     tool = find_tool(root, name)
     return Step(name, f"/{tool.relative_to(root)}" if tool is not None else name, arguments, why)
-
-
-def real_path(root: Path, path: str) -> Path:
-    """Where a setting really lies; raises DeviceError if that is outside the board's /sys."""
-    real = Path(os.path.realpath(below(root, path)))
-    if not real.is_relative_to(Path(os.path.realpath(root)) / "sys"):
-        raise DeviceError("leads out of /sys and is not written", where=path)
-    return real
 
 
 def wait_for_tools(root: Path, timeout_s: float = 60) -> None:

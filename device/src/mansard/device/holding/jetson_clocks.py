@@ -26,8 +26,8 @@ _WHY_STORE, _WHY_LOCK = "keep what it will change", "lock the memory clock, whic
 def is_needed(root: Path, mode: PowerMode, clocks: Clocks) -> bool:
     """Whether the memory of one of the board's modes can be locked by its tool alone."""
     emc = clocks.emc
-    is_known = emc is not None and (emc.lock is not None or emc.domain.max_path is not None)
-    return mode.kind == "nvpmodel" and not is_known and find_tool(root, _NAME) is not None
+    is_held = emc is not None and emc.can_be_held
+    return mode.kind == "nvpmodel" and not is_held and find_tool(root, _NAME) is not None
 
 
 def planned_tool_steps(root: Path) -> tuple[Step, ...]:

@@ -50,7 +50,9 @@ class RailMeter:
         self.name = name
         self.period_s = period_s
         self._channels = {channel.rail: channel for channel in tell_apart(channels)}
-        self._blanks = [(channel, _blank(rail)) for rail, channel in self._channels.items()]
+        self._blanks = [
+            (channel, power_sample(rail, 0.0, 0.0)) for rail, channel in self._channels.items()
+        ]
         self._clock = clock
 
     @property
@@ -97,8 +99,11 @@ def silent(rail: str, time_s: float, why: str) -> PowerSample:
     )
 
 
-def _blank(rail: str) -> PowerSample:
-    return PowerSample(rail=rail, monotonic_s=0.0, power_w=0.0, energy_j=None, unknown=READS_POWER)
+def power_sample(rail: str, time_s: float, power_w: float) -> PowerSample:
+    """The sample of a meter that reads power."""
+    return PowerSample(
+        rail=rail, monotonic_s=time_s, power_w=power_w, energy_j=None, unknown=READS_POWER
+    )
 
 
 def _filled(blank: PowerSample, time_s: float, power_w: float) -> PowerSample:

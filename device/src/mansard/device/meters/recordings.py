@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mansard.core.errors import InputError
 from mansard.core.records import PowerSample
-from mansard.device.meters.rails import READS_POWER
+from mansard.device.meters.rails import power_sample
 from mansard.device.meters.replay import ReplayMeter
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.parse import stream
@@ -67,7 +67,7 @@ def replay_log(path: Path, interval_s: float | None = None) -> ReplayMeter:
             raise InputError(
                 f"sample {number} has no times", where=str(path), fix="give the log's interval"
             )
-        readings.append(tuple(_power(rail, time_s, powers_w[rail]) for rail in rails))
+        readings.append(tuple(power_sample(rail, time_s, powers_w[rail]) for rail in rails))
         _check_order(path, number, readings)
     if not readings:
         raise InputError("has no line of tegrastats with power rails", where=str(path))
@@ -94,14 +94,8 @@ def _reading(path: Path, number: int, row: list[str], columns: list[tuple[str, s
     if len(values) != len(columns) or not all(isfinite(value) for value in (time_s, *values)):
         raise InputError(f"line {number} is not {len(columns) + 1} numbers", where=str(path))
     return tuple(
-        _power(rail, time_s, value) if unit == "w" else _energy(rail, time_s, value)
+        power_sample(rail, time_s, value) if unit == "w" else _energy(rail, time_s, value)
         for (rail, unit), value in zip(columns, values, strict=True)
-    )
-
-
-def _power(rail: str, time_s: float, power_w: float) -> PowerSample:
-    return PowerSample(
-        rail=rail, monotonic_s=time_s, power_w=power_w, energy_j=None, unknown=READS_POWER
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
-from mansard.device.meters.rails import READS_POWER
+from mansard.device.meters.rails import power_sample
 
 
 class ReplayMeter:
@@ -73,6 +73,4 @@ class TraceMeter(ReplayMeter):
             raise DeviceError("the trace has ended, or not begun", where=f"rail {rail}")
         (a_s, a_w), (b_s, b_w) = trace[after - 1], trace[after]
         power_w = a_w + (b_w - a_w) * (now_s - self.start_s - a_s) / (b_s - a_s)
-        return PowerSample(
-            rail=rail, monotonic_s=now_s, power_w=power_w, energy_j=None, unknown=READS_POWER
-        )
+        return power_sample(rail, now_s, power_w)

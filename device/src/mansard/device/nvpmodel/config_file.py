@@ -10,6 +10,7 @@ from mansard.core.errors import DeviceError, InputError
 from mansard.device.nvpmodel.config import Config
 from mansard.device.nvpmodel.grammar import parse_config
 from mansard.device.nvpmodel.verbose import is_verbose, parse_verbose
+from mansard.device.system import read_start
 
 CONFIG_PATH = "/etc/nvpmodel.conf"
 _MAX_BYTES = 1 << 22
@@ -45,13 +46,9 @@ def _follow(root: Path) -> Path:
 
 def _read(path: Path, fix: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make us wait
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise InputError("is not a file", where=str(path))
-            data = _read_up_to(handle, _MAX_BYTES + 1)
-        finally:
-            os.close(handle)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError("is not a file", where=str(path))
+        data = read_start(path, _MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DeviceError(
@@ -62,13 +59,3 @@ def _read(path: Path, fix: str) -> str:
     if len(data) > _MAX_BYTES:
         raise InputError("is too large for a configuration of power modes", where=str(path))
     return data.decode("utf-8", "replace")
-
-
-def _read_up_to(handle: int, n_bytes: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < n_bytes:
-        part = os.read(handle, n_bytes - len(parts))
-        if not part:
-            break
-        parts += part
-    return bytes(parts)

@@ -8,13 +8,12 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.records import CpuCluster
+from mansard.device.clocks.cpu import list_cpus, related_cpus
 from mansard.device.nvpmodel.caps import NOT_SET, Cap, first_cpu, read_cap
 from mansard.device.nvpmodel.config import Config, Param, Table
-from mansard.device.system import read_text
 
 _ONLINE_PATH = re.compile(r"/sys/devices/system/cpu/cpu([0-9]{1,3})/online")
 _CORE_NAME = re.compile(r"CORE_([0-9]{1,3})")
-_CPU_FOLDER = re.compile(r"cpu([0-9]{1,3})")
 _MAX_CPU = 1023
 # Clusters that do not follow one another. Source: NVIDIA's data sheet of TX2; its CPUs 1 and
 # 2 are the Denver cores, as the modes without them in its nvpmodel.conf show too.
@@ -50,7 +49,7 @@ def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None)
         if (key := (setting.param, setting.argument)) in switches
     }
     firsts = [cpu for param in cpu_params if (cpu := first_cpu(param)) is not None]
-    existing = _existing_cpus(root)
+    existing = set(list_cpus(root)) if root is not None else set()
     cpus = tuple(sorted(existing or listed | set(firsts) | {0}))
     return Cores(cpus, _groups(cpu_params, cpus, root), switches)
 
@@ -110,16 +109,6 @@ def _switches(config: Config) -> dict[tuple[str, str], int]:
     return switches
 
 
-def _existing_cpus(root: Path | None) -> set[int]:
-    if root is None:
-        return set()
-    try:
-        names = [path.name for path in (root / "sys/devices/system/cpu").iterdir()]
-    except OSError:
-        return set()
-    return {int(match[1]) for name in names if (match := _CPU_FOLDER.fullmatch(name))}
-
-
 def _groups(
     params: tuple[Param, ...], cpus: tuple[int, ...], root: Path | None
 ) -> tuple[Group, ...]:
@@ -128,20 +117,10 @@ def _groups(
     }
     groups: dict[tuple[int, ...], list[Param]] = {}
     for cpu, param in sorted(placed.items()):
-        shared = _policy(root, cpu) or _by_order(param, cpu, sorted(placed), cpus)
+        policy = related_cpus(root, cpu) if root is not None else ()
+        shared = policy or _by_order(param, cpu, sorted(placed), cpus)
         groups.setdefault(tuple(one for one in shared if one in cpus), []).append(param)
     return tuple(Group(shared, tuple(found)) for shared, found in groups.items())
-
-
-def _policy(root: Path | None, cpu: int) -> tuple[int, ...]:
-    """The CPUs that share a clock with ``cpu``, off ones too; empty where it is not said."""
-    if root is None:
-        return ()
-    text = read_text(root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq/related_cpus")
-    words = (text or "").split()
-    if not words or not all(word.isascii() and word.isdigit() and len(word) < 5 for word in words):
-        return ()
-    return tuple(sorted(int(word) for word in words))
 
 
 def _by_order(param: Param, cpu: int, firsts: list[int], cpus: tuple[int, ...]) -> tuple[int, ...]:

@@ -47,12 +47,17 @@ class BoardModes(msgspec.Struct, frozen=True):
 
     def find(self, name: str) -> BoardMode | None:
         """The mode of that name, with or without NVIDIA's ``MODE_``, in any case of letters."""
-        wanted = mode_name(name).casefold()
-        return next((one for one in self.modes if one.mode.name.casefold() == wanted), None)
+        wanted = _plain(name)
+        return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
 
     def by_id(self, number: int) -> BoardMode | None:
         """The mode that the tool knows by this number."""
         return next((one for one in self.modes if one.id == number), None)
+
+
+def _plain(name: str) -> str:
+    folded = name.casefold()
+    return folded.removeprefix("mode_") or folded
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:

@@ -14,7 +14,7 @@ def find_path(root: Path, param: Param, argument: str) -> str | None:
 
     The path for the newer kernel comes first: where both exist nvpmodel's own choice is not
     documented, and the older one is then a link kept for old tools. Paths that lead out of
-    /sys are never looked at: nothing of a board is set elsewhere, and /proc has ways out.
+    /sys are never looked at (``below``): nothing of a board is set elsewhere.
     """
     for name in (f"{argument}{KNEXT}", argument):
         path = param.arguments.get(name)
@@ -25,6 +25,6 @@ def find_path(root: Path, param: Param, argument: str) -> str | None:
 
 def _exists(root: Path, path: str) -> bool:
     try:
-        return path.startswith("/sys/") and below(root, path).exists()
+        return below(root, path).exists()
     except (InputError, OSError, ValueError):  # no path of the kernel's, or no path at all
         return False

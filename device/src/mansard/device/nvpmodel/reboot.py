@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from mansard.core.errors import DeviceError, InputError
-from mansard.device.nvpmodel.config import Config, Param
+from mansard.core.errors import DeviceError
 from mansard.device.nvpmodel.gating import gating_masks, parse_integer
+from mansard.device.nvpmodel.masks import present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes
-from mansard.device.nvpmodel.paths import find_path
 from mansard.device.nvpmodel.tool import Outcome, query, set_mode
-from mansard.device.system import below, read_text
 
 SetMode = Callable[[Path, int], Outcome]
 
@@ -25,7 +23,7 @@ def reboot_modes(root: Path, modes: BoardModes, present: str | None) -> Mapping[
     only after ``probe``. The present masks are read from the kernel, or where it does not
     tell taken from the present mode.
     """
-    now = _masks_now(root, modes.config)
+    now = _as_integers(present_masks(root, modes.config))
     found = modes.find(present) if present is not None else None
     if found is not None:
         now = {**_as_integers(gating_masks(found.table)), **now}
@@ -74,28 +72,9 @@ def probe(
     return outcomes
 
 
-def _masks_now(root: Path, config: Config) -> dict[str, int]:
-    masks = {}
-    for param in config.params:
-        for argument in param.arguments:
-            if argument.endswith("PG_MASK"):
-                mask = _read_mask(root, param, argument)
-                if mask is not None:
-                    masks[argument] = mask
-    return masks
-
-
-def _read_mask(root: Path, param: Param, argument: str) -> int | None:
-    path = find_path(root, param, argument)
-    try:
-        return parse_integer(read_text(below(root, path)) or "") if path is not None else None
-    except InputError:
-        return None
-
-
-def _as_integers(masks: Mapping[str, str]) -> dict[str, int]:
+def _as_integers(masks: Mapping[str, str | None]) -> dict[str, int]:
     return {
         argument: mask
         for argument, text in masks.items()
-        if (mask := parse_integer(text)) is not None
+        if (mask := parse_integer(text or "")) is not None
     }
