@@ -10,7 +10,7 @@ RUNS ?= runs
 export MODE PICK PROFILE RUNS
 
 BIN := .venv/bin
-ROOMS := core device microbench estimator analytics cli
+ROOMS := core device microbench estimator analytics containers cli
 
 .PHONY: help bench demo report test check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 

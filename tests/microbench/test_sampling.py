@@ -36,7 +36,7 @@ class Recording:
                 break
             factor, share, switches = next(self._disturbances)
             duration_s = repetitions * self._repetition_s * factor
-            taken.append(RawSample(duration_s, share, switches, self.now_s))
+            taken.append(RawSample(duration_s, self.now_s, share, switches))
             self.now_s += duration_s
             self.n_taken += 1
         return taken
@@ -87,7 +87,7 @@ def test_disturbed_samples_are_kept_with_their_reason() -> None:
     [(0.981, 0, True), (0.98, 0, False), (0.5, 0, False), (1.0, 1, False), (1.01, 0, True)],
 )
 def test_what_counts_as_disturbed(share: float, switches: int, accepted: bool) -> None:
-    assert (rejection(RawSample(1.0, share, switches, 0.0), 0.98) is None) is accepted
+    assert (rejection(RawSample(1.0, 0.0, share, switches), 0.98) is None) is accepted
 
 
 def test_blocks_that_differ_are_unstable_after_the_cap() -> None:

@@ -19,8 +19,9 @@ from mansard.core.text import printable
 if TYPE_CHECKING:
     from mansard.device.holding.hold import Hold
     from mansard.device.meters.meter import Meters
+    from mansard.microbench.keeper import SweepState
     from mansard.microbench.plan import Plan
-    from mansard.microbench.runner import Outcome, SweepState
+    from mansard.microbench.runner import Outcome
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 

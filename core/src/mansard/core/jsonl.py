@@ -86,7 +86,11 @@ class RowWriter(Generic[Row]):
 
     def append(self, row: Row) -> None:
         """Write one row; when this returns, the row survives a kill and a power cut."""
-        self._write(self._encoder.encode(row) + b"\n")
+        self.extend((row,))
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Write some rows at once, synced together."""
+        self._write(b"".join(self._encoder.encode(row) + b"\n" for row in rows))
 
     def close(self) -> None:
         if self._handle >= 0:

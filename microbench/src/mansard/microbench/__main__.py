@@ -1,8 +1,8 @@
-"""``python -m mansard.microbench plan.json``: a plan goes in, progress comes out as JSON lines.
+"""``python -m mansard.microbench``: a plan or a job goes in, JSON lines come out.
 
-This is what runs on a board, in a container: it needs numpy, numba and msgspec alone. It
-measures in the power mode that it finds; setting modes is the host's, which puts them back.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+This is what runs on a board, in a container: it needs numpy, numba and msgspec, and CuPy
+for a GPU. It measures in the power mode that it finds; setting modes is the host's, which
+puts them back. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,37 +20,60 @@ from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
 from mansard.device.system import SYSTEM_ROOT
+from mansard.microbench.keeper import SweepState
+from mansard.microbench.measurer import LocalMeasurer
+from mansard.microbench.pipe import measure_for_pipe
 from mansard.microbench.plan import Plan, make_plan
+from mansard.microbench.probing import probe
 from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.runner import SweepState, run_plan
+from mansard.microbench.runner import run_plan
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run or write a plan; returns the exit code."""
+    """Do what one of the options asks for; returns the exit code."""
     options = _parser().parse_args(arguments)
     turn_signals_into_interrupts()
     try:
-        if options.make is not None:
-            _write_plan(options.plan, options.mode, options.make)
-        else:
-            _run(options.plan, options.runs)
+        return _do(options)
     except KeyboardInterrupt:
         _fail("interrupted; finished trials are kept, the same command resumes")
         return 130
     except MansardError as error:
         _fail(str(error))
         return error.exit_code
+
+
+def _do(options: argparse.Namespace) -> int:
+    if options.probe is not None:
+        _print(probe(options.probe))
+    elif options.job:
+        return measure_for_pipe(options.board)
+    elif options.plan is None:
+        raise UsageError("there is no plan", fix="give one, or --job or --probe")
+    elif options.make is not None:
+        _write_plan(options.plan, options.mode, options.make)
+    else:
+        _run(options.plan, options.runs, options.board)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mansard.microbench", description=__doc__)
-    parser.add_argument("plan", type=Path, help="the plan to run, or to write with --make")
+    parser.add_argument("plan", nargs="?", type=Path, help="the plan to run, or to write")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs")
     parser.add_argument(
         "--make", choices=sorted(PROTOCOLS), help="write a plan for this machine instead"
     )
     parser.add_argument("--mode", default="", help="power mode of the plan that --make writes")
+    parser.add_argument(
+        "--board", type=Path, default=SYSTEM_ROOT, help="root folder of the board's /sys"
+    )
+    parser.add_argument(
+        "--probe", choices=("cpu", "gpu"), help="print what there is to measure it with"
+    )
+    parser.add_argument(
+        "--job", action="store_true", help="read a job from stdin, print events, end with stdin"
+    )
     return parser
 
 
@@ -62,10 +85,10 @@ def _write_plan(path: Path, mode: str, profile: str) -> None:
     write_document(path, make_plan(machine, modes[0], profile))
 
 
-def _run(path: Path, runs: Path) -> None:
+def _run(path: Path, runs: Path, root: Path) -> None:
     plan = read_document(path, Plan)
-    meters = find_meters(SYSTEM_ROOT, plan.machine)
-    outcome = run_plan(plan, runs, meters=meters, on_progress=_print_state)
+    measurer = LocalMeasurer(meters=find_meters(root, plan.machine), root=root)
+    outcome = run_plan(plan, runs, measurer=measurer, on_progress=_print_state)
     _print({"run": outcome.run_id, "measured": outcome.n_measured, "resumed": outcome.n_resumed})
 
 

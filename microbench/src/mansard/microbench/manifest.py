@@ -9,11 +9,17 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.records import EnergyWindow, Manifest, PowerMode
-from mansard.device.meters.meter import Meters
-from mansard.microbench.plan import Plan
+from mansard.core.records import EnergyWindow, Manifest
+from mansard.microbench.events import Hello, Job
 
 _RUNNING = "the run has not finished yet, or was interrupted"
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The container image that a measuring process runs in."""
+
+    name: str
+    digest: str  # sha256:…
 
 
 def utc_now() -> str:
@@ -21,21 +27,20 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def new_manifest(plan: Plan, meters: Meters, read_back: PowerMode) -> Manifest:
-    """The manifest of a run that starts now, in the mode that was ``read_back``."""
-    commit = _commit()
-    unknown = {
-        "image_digest": "measured on the machine itself, not in a container",
-        "finished_utc": _RUNNING,
-        "finished_monotonic_s": _RUNNING,
-        "idle": "no meter" if not meters.found else _RUNNING,
-    }
+def new_manifest(job: Job, hello: Hello, image: Image | None) -> Manifest:
+    """The manifest of a run that starts now, by what its measuring process said of itself."""
+    plan, commit, total = job.plan, _commit(), hello.total
+    unknown = {"finished_utc": _RUNNING, "finished_monotonic_s": _RUNNING}
+    unknown["idle"] = _RUNNING if hello.meters else "no meter"
+    if image is None:
+        reason = "measured on the machine itself, not in a container"
+        unknown |= dict.fromkeys(("image", "image_digest"), reason)
+    if hello.gpu is None:
+        unknown["gpu"] = hello.why_no_gpu
     if commit is None:
         unknown["commit"] = "not run from a git checkout"
-    total = meters.total
     if total is None:
-        reason = meters.why_no_total
-        unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), reason)
+        unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), hello.why_no_total)
     return Manifest(
         run_id=plan.run_id,
         tool_version=plan.versions["mansard"],
@@ -43,17 +48,19 @@ def new_manifest(plan: Plan, meters: Meters, read_back: PowerMode) -> Manifest:
         versions=plan.versions,
         machine=plan.machine,
         mode_requested=plan.mode,
-        mode_read_back=read_back,
+        mode_read_back=job.read_back,
         plan_hash=plan.plan_hash,
         profile=plan.profile,
         n_trials=len(plan.trials),
-        meters=tuple(meter.name for meter in meters.found),
-        meters_missing=meters.missing,
+        meters=hello.meters,
+        meters_missing=hello.meters_missing,
         total_rails=None if total is None else total.rails,
         total_rule=None if total is None else total.rule,
         boundary=None if total is None else total.boundary,
         idle=None,
-        image_digest=None,
+        gpu=hello.gpu,
+        image=None if image is None else image.name,
+        image_digest=None if image is None else image.digest,
         seed=plan.seed,
         started_utc=utc_now(),
         finished_utc=None,

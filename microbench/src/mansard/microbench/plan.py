@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import random
-from importlib.metadata import version
 from typing import ClassVar
+
+import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
-from mansard.core.records import MachineIdentity, PowerMode, Record, Schema
-from mansard.core.version import VERSION
+from mansard.core.records import (
+    Gpu,
+    MachineIdentity,
+    MemoryKind,
+    Operands,
+    PowerMode,
+    Processor,
+    Record,
+    Schema,
+    Scope,
+)
 from mansard.microbench.kernels.case import Case, Stores, choose_stores
 from mansard.microbench.kernels.catalog import CATALOG, FMA_PER_ELEMENT
+from mansard.microbench.probing import Probe, probe
 from mansard.microbench.protocol import PROTOCOLS, Profile, Protocol
 from mansard.microbench.working_sets import (
     cache_capacity_bytes,
@@ -27,13 +38,17 @@ SEED = 20_130_520  # fixed, so that the same plan has the same order; the value 
 
 
 class TrialSpec(Record, frozen=True, kw_only=True):
-    """One trial to be made. The working set is over all threads."""
+    """One trial to be made. The working set is over all threads, or the whole GPU."""
 
     kernel: str
+    backend: str  # numba-cpu, cupy, numba-cuda or cublas
     precision: str
     working_set_bytes: int
     fma_per_element: int | None
     stores: Stores | None
+    operands: Operands = "chaotic"
+    scope: Scope = "core"
+    memory: MemoryKind = "host"
 
     @property
     def trial_id(self) -> str:
@@ -44,7 +59,9 @@ class TrialSpec(Record, frozen=True, kw_only=True):
     def title(self) -> str:
         """What a person reads while the trial runs."""
         chain = f" × {self.fma_per_element}" if self.fma_per_element is not None else ""
-        return f"{self.kernel}{chain} {self.precision}, {self.working_set_bytes // 1024} KiB"
+        backend = "" if self.backend == "numba-cpu" else f" ({self.backend})"
+        size = f"{self.working_set_bytes // 1024} KiB"
+        return f"{self.kernel}{chain} {self.precision}{backend}, {size}"
 
     def case(self, n_threads: int) -> Case:
         """What one of ``n_threads`` threads runs: its share of the working set."""
@@ -60,10 +77,12 @@ class TrialSpec(Record, frozen=True, kw_only=True):
 class Plan(Record, frozen=True, kw_only=True):
     """Everything a run needs to know, and all that can change its result."""
 
-    schema: ClassVar[Schema] = Schema("plan", 2)
+    schema: ClassVar[Schema] = Schema("plan", 3)
 
     profile: Profile
     machine: MachineIdentity
+    processor: Processor  # that the kernels run on
+    gpu: Gpu | None  # as it was found before the mode was set; the mode may leave fewer SMs on
     mode: PowerMode
     cpus: tuple[int, ...]
     trials: tuple[TrialSpec, ...]  # in the order they are made
@@ -85,36 +104,57 @@ class Plan(Record, frozen=True, kw_only=True):
     def run_id(self) -> str:
         """Hash of machine, mode, plan and versions: equal exactly when a run would repeat."""
         # The kernel reports a slightly different MemTotal after an update of its own.
-        machine = {
-            name: getattr(self.machine, name)
-            for name in self.machine.__struct_fields__
-            if name not in {"memory_bytes", "unknown"}
-        }
-        content = [machine, self.mode, self.cpus, self.profile, self.plan_hash, self.versions]
-        return content_hash(content)
+        machine = _without(self.machine, {"memory_bytes", "unknown"})
+        # How many SMs are on, and how fast, is the mode's matter.
+        gpu = self.gpu and _without(self.gpu, {"n_sms", "memory_bytes", "unknown"})
+        place = [machine, self.mode, self.cpus, self.processor, gpu]
+        return content_hash([*place, self.profile, self.plan_hash, self.versions])
 
 
-def make_plan(machine: MachineIdentity, mode: PowerMode, profile: str) -> Plan:
-    """The plan of one mode of a machine; raises UsageError for an unknown profile.
+def _without(record: Record, names: set[str]) -> dict[str, object]:
+    """The fields of ``record`` but for those called ``names``."""
+    return {name: getattr(record, name) for name in record.__struct_fields__ if name not in names}
 
-    Trials come in a random but repeatable order, so that a machine that warms up
-    or slows down in the middle does not bend a curve.
+
+def make_plan(
+    machine: MachineIdentity, mode: PowerMode, profile: str, found: Probe | None = None
+) -> Plan:
+    """The plan of one mode of a machine, for the GPU where ``found`` has one.
+
+    Without ``found``, a plan for the CPU with the libraries of this process. Trials come in
+    a random but repeatable order, so that a machine that warms up or slows down in the
+    middle does not bend a curve. Raises UsageError for an unknown profile.
     """
     if profile not in PROTOCOLS:
         raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
+    found = found or probe("cpu")
     cpus = _cpus(machine, mode)
-    trials = [*_fma_trials(machine, cpus, profile), *_stream_trials(machine, cpus, profile)]
+    if found.gpu is None:
+        trials = [*_fma_trials(machine, cpus, profile), *_stream_trials(machine, cpus, profile)]
+    else:
+        trials = _gpu_trials(found.gpu, mode, profile)
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
     return Plan(
         profile=profile,  # type: ignore[arg-type]  # checked above
         machine=machine,
+        processor="cpu" if found.gpu is None else "gpu",
+        gpu=found.gpu,
         mode=mode,
         cpus=cpus,
         trials=tuple(trials),
         protocol=PROTOCOLS[profile],  # type: ignore[index]
         seed=SEED,
-        versions=read_versions(),
+        versions=found.versions,
+        unknown={"gpu": "the kernels run on the CPU"} if found.gpu is None else {},
     )
+
+
+def _gpu_trials(gpu: Gpu, mode: PowerMode, profile: str) -> list[TrialSpec]:
+    """The trials of a GPU with the SMs that ``mode`` leaves on, as far as it says so."""
+    from mansard.microbench.cuda.trials import gpu_trials
+
+    n_sms = mode.n_sms or gpu.n_sms
+    return gpu_trials(msgspec.structs.replace(gpu, n_sms=n_sms), profile)
 
 
 def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
@@ -136,6 +176,7 @@ def _fma_trials(machine: MachineIdentity, cpus: tuple[int, ...], profile: str) -
     return [
         TrialSpec(
             kernel="fma",
+            backend="numba-cpu",
             precision=precision,
             working_set_bytes=working_set_bytes,
             fma_per_element=n_fma,
@@ -166,6 +207,7 @@ def _stream_trials(
             trials.append(
                 TrialSpec(
                     kernel=kernel.name,
+                    backend="numba-cpu",
                     precision=STREAM_PRECISION,
                     working_set_bytes=size,
                     fma_per_element=None,
@@ -174,10 +216,3 @@ def _stream_trials(
                 )
             )
     return trials
-
-
-def read_versions() -> dict[str, str]:
-    """Versions of everything that can change a timing, kernels by the hash of their source."""
-    libraries = {name: version(name) for name in ("numba", "llvmlite", "numpy")}
-    kernels = {f"kernel {kernel.name}": kernel.source_hash for kernel in CATALOG}
-    return {"mansard": VERSION, **libraries, **kernels}

@@ -9,16 +9,20 @@ from typing import Protocol as Seam
 
 @dataclass(frozen=True)
 class RawSample:
-    """What was read around one sample, over all its threads."""
+    """What was read around one sample, over all its threads or the whole GPU.
+
+    What a processor does not have is None: shares and switches of a GPU, a clock of CPUs.
+    """
 
     duration_s: float  # from the first thread's start to the last thread's end
-    cpu_share: float  # least of all threads: CPU time over wall time
-    n_switches: int  # involuntary context switches of all threads
     started_s: float  # monotonic clock
+    cpu_share: float | None = None  # least of all threads: CPU time over wall time
+    n_switches: int | None = None  # involuntary context switches of all threads
+    clock_hz: float | None = None  # of an SM, counted by the kernel itself
 
 
 class SampleSource(Seam):
-    """Where samples come from: threads on real CPUs, or a recording in a test."""
+    """Where samples come from: threads on real CPUs, a GPU, or a recording in a test."""
 
     def take(
         self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
@@ -27,9 +31,9 @@ class SampleSource(Seam):
 
 
 def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
-    """Why a sample does not count; None if it does."""
-    if sample.n_switches > 0:
+    """Why a sample of CPUs does not count; None if it does."""
+    if sample.n_switches:
         return f"{sample.n_switches} involuntary context switches"
-    if sample.cpu_share <= cpu_share_min:
+    if sample.cpu_share is not None and sample.cpu_share <= cpu_share_min:
         return f"CPU time is {sample.cpu_share:.3f} of wall time"
     return None

@@ -7,10 +7,11 @@ a row; blocks lie apart in time. A *trial* is one kernel at one size: its blocks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from mansard.core.errors import MeasurementError
 from mansard.microbench.kernels.case import Case
@@ -20,6 +21,9 @@ from mansard.microbench.protocol import Protocol
 from mansard.microbench.raw_samples import RawSample, SampleSource, rejection
 from mansard.microbench.stability import block_medians, relative_half_width
 from mansard.microbench.timers import SYSTEM_CLOCK, Clock
+
+# Of all samples of a trial so far: why each does not count; None: it does.
+Judge: TypeAlias = Callable[[Sequence[RawSample]], list[str | None]]
 
 _MAX_REPETITIONS = 2**40
 _PAUSE_S = 0.02  # between blocks: long enough for another guest's burst to have passed
@@ -47,28 +51,35 @@ class Samples:
     stability_reason: str | None  # None when stable
     interrupted: bool  # told to stop before the protocol was through
     vector_bytes: int | None = None  # of the variant that ran, where there are several
+    clock_hz: tuple[float, ...] | None = None  # of an SM during each accepted sample
+    disturbances: tuple[str, ...] = ()  # why the trial is kept but never averaged in
     energy: Metered = UNMETERED
 
 
 @dataclass
 class _Collected:
-    seconds_s: list[float] = field(default_factory=list)
+    """The samples of a trial so far; with every block it is judged anew which of them count."""
+
+    raw: list[RawSample] = field(default_factory=list)
     block: list[int] = field(default_factory=list)
-    rejected_s: list[float] = field(default_factory=list)
-    rejected_reason: list[str] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)  # why a sample does not count
     n_blocks: int = 0
 
-    def add(self, raw: list[RawSample], repetitions: int, cpu_share_min: float) -> None:
-        for sample in raw:
-            seconds_s = sample.duration_s / repetitions
-            reason = rejection(sample, cpu_share_min)
-            if reason is None:
-                self.seconds_s.append(seconds_s)
-                self.block.append(self.n_blocks)
-            else:
-                self.rejected_s.append(seconds_s)
-                self.rejected_reason.append(reason)
+    def add(self, raw: list[RawSample], judge: Judge) -> None:
+        self.raw += raw
+        self.block += [self.n_blocks] * len(raw)
+        self.reasons = judge(self.raw)
         self.n_blocks += 1
+
+    def accepted(self) -> list[tuple[RawSample, int]]:
+        """Samples that count, each with its block."""
+        judged = zip(self.raw, self.block, self.reasons, strict=True)
+        return [(sample, block) for sample, block, reason in judged if reason is None]
+
+    def rejected(self) -> list[tuple[RawSample, str]]:
+        """Samples that do not count, each with its reason."""
+        judged = zip(self.raw, self.reasons, strict=True)
+        return [(sample, reason) for sample, reason in judged if reason is not None]
 
 
 def sample_case(
@@ -107,8 +118,14 @@ def collect(
     interval_max: float,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
+    judge: Judge | None = None,
 ) -> Samples:
-    """Calibrate, warm up, and take blocks until they agree or the time is up."""
+    """Calibrate, warm up, and take blocks until they agree or the time is up.
+
+    ``judge`` says of all samples so far why each does not count, None where it does; by
+    default as on shared CPUs, each sample by itself.
+    """
+    judge = judge or partial(_judge_each, cpu_share_min=protocol.cpu_share_min)
     deadline_s = clock.now_s() + protocol.time_cap_s
     repetitions = calibrate(source, protocol.sample_s, should_stop)
     _warm_up(source, repetitions, should_stop, clock)
@@ -119,25 +136,34 @@ def collect(
     while problem is not None and not should_stop():
         # The first sample of a block finds caches and clocks as the pause left them.
         raw = source.take(per_block + 1, repetitions, should_stop)[1:]
-        collected.add(raw, repetitions, protocol.cpu_share_min)
-        medians = block_medians(collected.seconds_s, collected.block)
+        collected.add(raw, judge)
+        accepted = collected.accepted()
+        medians = block_medians([one.duration_s for one, _ in accepted], [b for _, b in accepted])
         interval = relative_half_width(medians)
-        problem = _missing(len(collected.seconds_s), len(medians), interval, protocol, interval_max)
+        problem = _missing(len(accepted), len(medians), interval, protocol, interval_max)
         if clock.now_s() >= deadline_s:
             break
         if problem is not None:
             clock.sleep(_PAUSE_S)
+    accepted, rejected = collected.accepted(), collected.rejected()
+    clocks_hz = tuple(one.clock_hz for one, _ in accepted if one.clock_hz is not None)
     return Samples(
         repetitions_per_sample=repetitions,
-        seconds_s=tuple(collected.seconds_s),
-        block=tuple(collected.block),
-        rejected_s=tuple(collected.rejected_s),
-        rejected_reason=tuple(collected.rejected_reason),
+        seconds_s=tuple(one.duration_s / repetitions for one, _ in accepted),
+        block=tuple(block for _, block in accepted),
+        rejected_s=tuple(one.duration_s / repetitions for one, _ in rejected),
+        rejected_reason=tuple(reason for _, reason in rejected),
         stability="stable" if problem is None else "unstable",
         stability_interval=interval,
         stability_reason=problem,
         interrupted=problem is not None and should_stop(),
+        # All or none: a clock for each sample that counts.
+        clock_hz=clocks_hz if clocks_hz and len(clocks_hz) == len(accepted) else None,
     )
+
+
+def _judge_each(raw: Sequence[RawSample], cpu_share_min: float) -> list[str | None]:
+    return [rejection(sample, cpu_share_min) for sample in raw]
 
 
 def calibrate(source: SampleSource, sample_s: float, should_stop: Callable[[], bool]) -> int:

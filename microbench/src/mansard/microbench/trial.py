@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from mansard.core.jsonl import RowWriter
-from mansard.core.records import PowerMode, PowerSample, Trial
+from mansard.core.records import Gpu, PowerMode, PowerSample, Processor, Trial
 from mansard.device.conditions import Sources, Watch, disturbances
 from mansard.device.meters.meter import Meters
-from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.facts import facts_of
 from mansard.microbench.manifest import utc_now
 from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec
@@ -26,20 +24,30 @@ if TYPE_CHECKING:
 Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], "Samples"]
 
 
-class Instruments(msgspec.Struct, frozen=True):
-    """What a trial is watched and metered with, and where raw power samples are kept."""
+class Instruments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial is watched and metered with."""
 
     root: Path
     mode: PowerMode  # as it was read back
     sources: Sources  # of clocks, temperatures and events: found once for all trials
     meters: Meters
-    samples: RowWriter[PowerSample] | None
+    keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
+    gpu: Gpu | None  # as it is in this mode
 
     def metering(self, plan: Plan) -> Metering | None:
         """The meters, set up as the plan's protocol wants them; None where there are none."""
-        if self.samples is None:
+        if not self.meters.found:
             return None
-        return Metering(self.meters, plan.protocol, self.samples.append)
+        return Metering(self.meters, plan.protocol, self.keep)
+
+
+def sampling_of(processor: Processor) -> Sampling:
+    """What samples the kernels of ``processor``."""
+    if processor == "cpu":
+        return sample_on_cpu
+    from mansard.microbench.cuda.sampling import sample_on_gpu
+
+    return sample_on_gpu
 
 
 def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
@@ -58,43 +66,58 @@ def make_trial(
     start_s = time.monotonic()
     with Watch(instruments.root, plan.cpus, sources=instruments.sources) as watch:
         samples = sampling(spec, plan, instruments.metering(plan))
-    kernel = find_kernel(spec.kernel)
-    case = replace(spec.case(len(plan.cpus)), vector_bytes=samples.vector_bytes)
+    facts = facts_of(spec, plan, samples, instruments.gpu)
+    uses_gpu = plan.processor == "gpu"
     return Trial(
         run_id=run_id,
         trial_id=spec.trial_id,
         source="simulated" if plan.machine.is_simulated else "measured",
-        kernel=kernel.name,
-        family=kernel.family,
-        backend="numba-cpu",
+        kernel=spec.kernel,
+        family=facts.family,
+        processor=plan.processor,
+        backend=spec.backend,
         precision=spec.precision,
         fma_per_element=spec.fma_per_element,
+        operands=spec.operands,
+        scope=spec.scope,
+        memory=spec.memory,
         cpus=plan.cpus,
+        n_sms=None if instruments.gpu is None else instruments.gpu.n_sms,
         working_set_bytes=spec.working_set_bytes,
-        work_flop=kernel.work_flop(case) * len(plan.cpus),
-        traffic_bytes=kernel.traffic_bytes(case) * len(plan.cpus),
-        traffic_counting=kernel.traffic_counting(case),
+        work_flop=facts.work_flop,
+        traffic_bytes=facts.traffic_bytes,
+        traffic_counting=facts.traffic_counting,
         repetitions_per_sample=samples.repetitions_per_sample,
         seconds_s=samples.seconds_s,
         block=samples.block,
+        clock_hz=samples.clock_hz,
         rejected_s=samples.rejected_s,
         rejected_reason=samples.rejected_reason,
         stability=samples.stability,
         stability_interval=samples.stability_interval,
         energy=samples.energy.windows,
         conditions=watch.conditions,
-        disturbances=disturbances(watch.conditions, instruments.mode),
-        source_hash=kernel.source_hash,
+        disturbances=(
+            *disturbances(watch.conditions, instruments.mode, uses_gpu=uses_gpu),
+            *samples.disturbances,
+        ),
+        source_hash=facts.source_hash,
         started_utc=started_utc,
         duration_s=time.monotonic() - start_s,
-        unknown=_reasons(spec, samples),
+        unknown=_reasons(spec, plan, samples),
     )
 
 
-def _reasons(spec: TrialSpec, samples: Samples) -> dict[str, str]:
+def _reasons(spec: TrialSpec, plan: Plan, samples: Samples) -> dict[str, str]:
     unknown = {}
     if spec.fma_per_element is None:
         unknown["fma_per_element"] = spec.unknown["fma_per_element"]
+    if plan.processor == "cpu":
+        unknown["n_sms"] = "the kernel ran on the CPU"
+    if samples.clock_hz is None:
+        on_cpu = plan.processor == "cpu"
+        reason = "the kernel ran on the CPU" if on_cpu else "the kernel does not read its clock"
+        unknown["clock_hz"] = reason
     if samples.stability_interval is None:
         unknown["stability_interval"] = samples.stability_reason or "too few samples"
     if samples.energy.windows is None:

@@ -7,10 +7,20 @@ like a zero and never goes without an explanation.
 
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.energy import EnergyWindow, PowerSample, RailEnergy
+from mansard.core.records.gpu import Gpu
 from mansard.core.records.machine import Board, Cache, CpuCluster, MachineIdentity, PowerMode
 from mansard.core.records.run import Manifest, Measurement
 from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
-from mansard.core.records.trial import Conditions, Spread, Trial
+from mansard.core.records.trial import (
+    Conditions,
+    Family,
+    MemoryKind,
+    Operands,
+    Processor,
+    Scope,
+    Spread,
+    Trial,
+)
 
 __all__ = [
     "LAYER_COUNTS",
@@ -19,18 +29,24 @@ __all__ = [
     "Conditions",
     "CpuCluster",
     "EnergyWindow",
+    "Family",
+    "Gpu",
     "LayerScore",
     "MachineIdentity",
     "Manifest",
     "Measurement",
+    "MemoryKind",
     "ModelScore",
+    "Operands",
     "Optimizer",
     "Phase",
     "PowerMode",
     "PowerSample",
+    "Processor",
     "RailEnergy",
     "Record",
     "Schema",
+    "Scope",
     "Source",
     "Spread",
     "Trial",

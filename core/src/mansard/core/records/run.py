@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.energy import EnergyWindow
+from mansard.core.records.gpu import Gpu
 from mansard.core.records.machine import MachineIdentity, PowerMode
 from mansard.core.records.score import Phase
 
@@ -30,7 +31,7 @@ class Measurement(Record, frozen=True, kw_only=True):
 class Manifest(Record, frozen=True, kw_only=True):
     """What a run was: enough to repeat it, and to refuse mixing it with another."""
 
-    schema: ClassVar[Schema] = Schema("manifest", 2)
+    schema: ClassVar[Schema] = Schema("manifest", 3)
 
     run_id: str
     tool_version: str
@@ -48,6 +49,8 @@ class Manifest(Record, frozen=True, kw_only=True):
     total_rule: str | None  # the same in words, with what it leaves out
     boundary: str | None  # what the total covers: module, board input, CPU package
     idle: tuple[EnergyWindow, ...] | None  # in the mode, nothing running: before, between, after
+    gpu: Gpu | None  # that the kernels ran on, as CUDA describes it
+    image: str | None  # of the container that they ran in, by its name
     image_digest: str | None
     seed: int
     started_utc: str

@@ -7,6 +7,12 @@ from typing import ClassVar, Literal
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.energy import EnergyWindow
 
+Family = Literal["fma", "stream", "tensor", "latency", "stalled"]
+Processor = Literal["cpu", "gpu"]
+Operands = Literal["chaotic", "constant"]
+Scope = Literal["core", "sm", "gpu"]
+MemoryKind = Literal["host", "device", "zero-copy"]
+
 
 class Spread(Record, frozen=True, kw_only=True):
     """A reading before, during and after a trial, in the unit of the field that holds it."""
@@ -33,21 +39,26 @@ class Conditions(Record, frozen=True, kw_only=True):
 class Trial(Record, frozen=True, kw_only=True):
     """One kernel at one size under one power mode. Raw repetitions, no medians.
 
-    Work and traffic are those of one repetition over all threads; how stores are
-    counted is said in ``traffic_counting``.
+    Work and traffic are those of one repetition over all threads, or over the whole GPU;
+    how stores are counted is said in ``traffic_counting``.
     """
 
-    schema: ClassVar[Schema] = Schema("trial", 2)
+    schema: ClassVar[Schema] = Schema("trial", 3)
 
     run_id: str
     trial_id: str
     source: Source
     kernel: str
-    family: Literal["fma", "stream"]
-    backend: str
+    family: Family
+    processor: Processor
+    backend: str  # numba-cpu, cupy, numba-cuda or cublas
     precision: str
     fma_per_element: int | None
-    cpus: tuple[int, ...]  # one pinned thread on each
+    operands: Operands  # values that never settle, or the same one everywhere
+    scope: Scope  # what sweeps a part of the working set of its own; gpu: all sweep the whole
+    memory: MemoryKind
+    cpus: tuple[int, ...]  # one pinned thread on each; on a GPU, those that launch
+    n_sms: int | None  # that were on
     working_set_bytes: int  # over all threads
     work_flop: int
     traffic_bytes: int
@@ -55,6 +66,7 @@ class Trial(Record, frozen=True, kw_only=True):
     repetitions_per_sample: int  # so many that a sample is long against the clock's resolution
     seconds_s: tuple[float, ...]  # accepted samples: seconds of one repetition, as they ran
     block: tuple[int, ...]  # the block each accepted sample belongs to
+    clock_hz: tuple[float, ...] | None  # of an SM during each accepted sample, by the kernel
     rejected_s: tuple[float, ...]
     rejected_reason: tuple[str, ...]  # one for each rejected sample
     stability: Literal["stable", "unstable"]

@@ -1,0 +1,64 @@
+"""What is known of a trial's kernel before it runs: its work, its traffic and its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mansard.core.records import Family, Gpu
+from mansard.microbench.kernels.catalog import find_kernel
+from mansard.microbench.plan import Plan, TrialSpec
+
+if TYPE_CHECKING:
+    from mansard.microbench.sampling import Samples
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Work and traffic of one repetition, over all threads or the whole GPU."""
+
+    family: Family
+    work_flop: int
+    traffic_bytes: int
+    traffic_counting: str
+    source_hash: str
+
+
+def facts_of(spec: TrialSpec, plan: Plan, samples: Samples, gpu: Gpu | None) -> Facts:
+    """The facts of a trial that has run; on a GPU with the SMs that were on."""
+    if gpu is not None:
+        return _cuda_facts(spec, gpu)
+    kernel = find_kernel(spec.kernel)
+    case = replace(spec.case(len(plan.cpus)), vector_bytes=samples.vector_bytes)
+    return Facts(
+        family=kernel.family,
+        work_flop=kernel.work_flop(case) * len(plan.cpus),
+        traffic_bytes=kernel.traffic_bytes(case) * len(plan.cpus),
+        traffic_counting=kernel.traffic_counting(case),
+        source_hash=kernel.source_hash,
+    )
+
+
+def _cuda_facts(spec: TrialSpec, gpu: Gpu) -> Facts:
+    from mansard.microbench.cuda.catalog import find_cuda_kernel
+    from mansard.microbench.cuda.kernel import CudaCase, Shape
+
+    kernel = find_cuda_kernel(spec.kernel, spec.backend)
+    case = CudaCase(
+        kernel=spec.kernel,
+        precision=spec.precision,
+        working_set_bytes=spec.working_set_bytes,
+        fma_per_element=spec.fma_per_element,
+        operands=spec.operands,
+        scope=spec.scope,
+        memory=spec.memory,
+    )
+    shape = Shape(sm=gpu.sm, n_sms=gpu.n_sms, l1_bytes=gpu.l1_bytes, l2_bytes=gpu.l2_bytes)
+    launch = kernel.launch(case, shape)
+    return Facts(
+        family=kernel.family,
+        work_flop=kernel.work_flop(case, launch),
+        traffic_bytes=kernel.traffic_bytes(case, launch),
+        traffic_counting=kernel.counting,
+        source_hash=kernel.source_hash,
+    )

@@ -1,0 +1,68 @@
+"""A job on standard input, its events on standard output: how a container measures.
+
+The process ends when its input ends, so it cannot outlive the one that started it:
+nothing of a board is then kept busy by a measurement that nobody keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from mansard.core.errors import MansardError, SchemaError
+from mansard.device.meters.meter import find_meters
+from mansard.microbench.events import Event, Job, failed
+from mansard.microbench.measurer import LocalMeasurer
+
+_MAX_JOB_BYTES = 64 << 20  # a job with tens of thousands of trials is shorter
+
+
+def measure_for_pipe(root: Path) -> int:
+    """Do the job on standard input; returns the exit code. Errors are the last event."""
+    # What a library prints must not stand between the events.
+    events = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        job = _read_job(sys.stdin.buffer)
+        threading.Thread(target=_interrupt_at_end, args=(sys.stdin.buffer,), daemon=True).start()
+        measurer = LocalMeasurer(meters=find_meters(root, job.plan.machine), root=root)
+        for event in measurer(job):
+            _write(events, event)
+    except MansardError as error:
+        _write(events, failed(error))
+        return error.exit_code
+    except BrokenPipeError as error:  # nobody listens any more
+        raise KeyboardInterrupt from error
+    return 0
+
+
+def _read_job(stream: BinaryIO) -> Job:
+    line = stream.readline(_MAX_JOB_BYTES)
+    try:
+        return msgspec.json.decode(line, type=Job)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SchemaError(
+            f"cannot read the job: {error}",
+            where="standard input",
+            fix="use the same version of Mansard inside and outside: mansard image build",
+        ) from error
+
+
+def _interrupt_at_end(stream: BinaryIO) -> None:
+    """Interrupt the main thread when the input ends: whoever asked for the job is gone."""
+    while stream.read(4096):
+        pass
+    main = threading.main_thread().ident
+    if main is not None:
+        signal.pthread_kill(main, signal.SIGINT)  # ends a wait of the main thread, too
+
+
+def _write(stream: BinaryIO, event: Event) -> None:
+    stream.write(msgspec.json.encode(event) + b"\n")
+    stream.flush()
