@@ -1,13 +1,19 @@
 # `make` prints what there is to make; every target sets up what it needs.
 override PYTHON := $(or $(PYTHON),python3)
 MODE ?=
+BOARD ?=
+HOST ?=
+HOSTS ?=
+IMAGE ?=
+LOCAL ?=
+OFFLINE ?=
 MODELS ?=
 PICK ?=
 PROFILE ?= quick
 RUNS ?= runs
 # Handed on through the environment, so that the shell takes them as text, not as commands.
 # MODELS stands in the recipe as it is: quote a path with spaces as you would in the shell.
-export MODE PICK PROFILE RUNS
+export MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE
 
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics containers cli
@@ -17,9 +23,12 @@ ROOMS := core device microbench estimator analytics containers cli
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
+	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score the networks, write the report
-	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} $(MODELS)
+	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} \
+	  $${BOARD:+--board "$$BOARD"} $${HOST:+--host "$$HOST"} $${HOSTS:+--host "$$HOSTS"} \
+	  $${IMAGE:+--image "$$IMAGE"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
 
 demo: setup ## the same on a simulated AGX Orin, in the folder demo
 	@$(BIN)/mansard demo

@@ -48,7 +48,7 @@ def network(tmp_path: Path) -> Path:
 
 
 def bench(board: Path, runs: Path, network: Path) -> list[str]:
-    options = ["--board", str(board), "--runs", str(runs), "--profile", "brief"]
+    options = ["--board", str(board), "--runs", str(runs), "--profile", "brief", "--local"]
     return [*MANSARD, "bench", *options, "--mode", "all", str(network)]
 
 

@@ -80,7 +80,7 @@ def test_a_job_that_is_none_is_one_event_that_says_so(text: bytes) -> None:
         out, errors = process.communicate(text, timeout=60)
     assert process.returncode == 1
     event = msgspec.json.decode(out, type=Failed)
-    assert (event.kind, event.where) == ("SchemaError", "standard input")
+    assert (event.error.kind, event.error.where) == ("SchemaError", "standard input")
     assert b"Traceback" not in errors
 
 
@@ -88,8 +88,8 @@ def test_cpus_that_it_may_not_use_are_said_through_the_pipe(tmp_path: Path) -> N
     plan = msgspec.structs.replace(short_plan(), cpus=(4095,))
     (event,) = through_a_pipe(job_of(plan))
     assert isinstance(event, Failed)
-    assert event.kind == "DeviceError"
-    assert event.what == "the plan uses CPUs [4095], which this process may not run on"
+    assert event.error.kind == "DeviceError"
+    assert event.error.what == "the plan uses CPUs [4095], which this process may not run on"
 
 
 def test_a_probe_is_one_line() -> None:

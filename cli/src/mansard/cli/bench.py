@@ -44,6 +44,36 @@ def bench(
         bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
     ] = False,
     board: BoardOption = None,
+    processor: Annotated[
+        Literal["cpu", "gpu"] | None,
+        typer.Option(help="What to measure; by default the GPU where there is one."),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
+    ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
+            "Repeatable, or several with commas between."
+        ),
+    ] = None,
+    hosts_file: Annotated[
+        Path | None, typer.Option(help="TOML file that names boards.", readable=False)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Image to measure in, by its name in the table.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="TOML file that adds images.", readable=False)
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Neither pull nor build: the image must be there.")
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Address of the container engine, unix:///….")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Measure this machine, score the networks, and write one self-contained report.
@@ -52,6 +82,7 @@ def bench(
     are set, locked, and put back as they were found.
     """
     from mansard.cli.benching import BenchRequest, run_bench
+    from mansard.cli.container_place import WantedImage
     from mansard.cli.given_options import parse_dimensions
 
     run_bench(
@@ -66,5 +97,12 @@ def bench(
             is_dry_run=dry_run,
             root=board_root(board),
             as_json=as_json,
+            processor=processor,
+            is_local=local,
+            hosts=tuple(host or ()),
+            hosts_file=hosts_file,
+            wanted_image=WantedImage(
+                name=image, table=images, is_offline=offline, is_agreed=yes, engine=engine
+            ),
         )
     )

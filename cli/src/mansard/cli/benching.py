@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.cli.container_place import WantedImage
 from mansard.core.errors import DeviceError
+from mansard.core.records import Processor
+
+if TYPE_CHECKING:
+    from mansard.cli.measuring import Measured, ModePlan
+    from mansard.cli.places import Place
+    from mansard.cli.voice import Voice
 
 
 class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +30,11 @@ class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_dry_run: bool
     root: Path
     as_json: bool
+    processor: Processor | None = None  # None: the GPU where there is one
+    is_local: bool = False  # in this process, without a container
+    wanted_image: WantedImage = WantedImage()
+    hosts: tuple[str, ...] = ()
+    hosts_file: Path | None = None
 
 
 def run_bench(request: BenchRequest) -> None:
@@ -30,29 +43,24 @@ def run_bench(request: BenchRequest) -> None:
     A mode that cannot be set is left out with a note; it fails the command only after the
     others are measured and the report is written.
     """
-    from mansard.cli.boards import check_measurable
     from mansard.cli.dry_run import print_dry_run
-    from mansard.cli.measuring import measure_modes, plan_modes
+    from mansard.cli.opening import open_place
     from mansard.cli.reporting import report_runs
+    from mansard.cli.voice import OwnVoice
     from mansard.cli.workload import score_workload, write_scores
     from mansard.core.files import make_folder
-    from mansard.device.choosing.choice import choose_modes
-    from mansard.device.identity import identify
 
-    check_measurable(request.root)
-    if not request.is_dry_run:
-        _put_back(request.root)
-    # Everything that can be wrong with the request is found before minutes of measuring.
-    machine = identify(request.root)
-    modes = choose_modes(request.mode, request.root, machine, pick=request.pick)
-    plans = plan_modes(machine, modes, request.profile, request.runs)
-    if request.is_dry_run:
-        print_dry_run(plans, request.root, as_json=request.as_json)
-        return
-    scores = score_workload(request.models, request.batches, request.dims)
-    make_folder(request.runs)
-    write_scores(request.runs, scores)
-    measured = measure_modes(plans, machine, request.runs, request.root)
+    voice = OwnVoice()
+    with open_place(request, voice) as place:
+        plans = plan_board(place, request, voice)
+        if request.is_dry_run:
+            print_dry_run(plans, place, as_json=request.as_json)
+            return
+        # Everything that can be wrong with the request is found before minutes of measuring.
+        scores = score_workload(request.models, request.batches, request.dims)
+        make_folder(request.runs)
+        write_scores(request.runs, scores)
+        measured = measure_board(plans, place, request, voice)
     if measured.run_ids or not measured.failed:
         report_runs(
             request.runs,
@@ -60,19 +68,38 @@ def run_bench(request: BenchRequest) -> None:
             as_json=request.as_json,
             run_ids=measured.run_ids,
         )
+    check_all_measured(measured, len(plans))
+
+
+def plan_board(place: Place, request: BenchRequest, voice: Voice) -> list[ModePlan]:
+    """What is to be measured on one board; a run that was cut off on it is put back first."""
+    from mansard.cli.measuring import plan_modes
+    from mansard.cli.places import find_processor
+
+    if not request.is_dry_run:
+        # What it left behind would be taken for the present state.
+        for line in place.steward.put_back():
+            voice.note(line)
+    machine = place.steward.identify()
+    modes = place.steward.choose_modes(request.mode, request.pick)
+    found = find_processor(place, machine, request.processor, voice)
+    return plan_modes(machine, modes, request.profile, request.runs, found)
+
+
+def measure_board(
+    plans: list[ModePlan], place: Place, request: BenchRequest, voice: Voice
+) -> Measured:
+    """Measure the plans of one board."""
+    from mansard.cli.measuring import measure_modes
+
+    return measure_modes(plans, place, request.runs, voice)
+
+
+def check_all_measured(measured: Measured, n_modes: int) -> None:
+    """Raises DeviceError that names the modes which could not be measured."""
     if measured.failed:
         names = ", ".join(measured.failed)
         raise DeviceError(
-            f"{len(measured.failed)} of {len(plans)} power modes could not be measured: {names}",
+            f"{len(measured.failed)} of {n_modes} power modes could not be measured: {names}",
             fix="the notes above say why",
         )
-
-
-def _put_back(root: Path) -> None:
-    """Restore what a run that was cut off has left: it would be taken for the present state."""
-    from mansard.cli.console import note
-    from mansard.device.holding.pending import restore
-
-    restored = restore(root)
-    for line in restored.lines() if restored is not None else ():
-        note(line)

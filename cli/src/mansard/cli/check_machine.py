@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mansard.cli.check import Check, missing, ok
-from mansard.core.records import MachineIdentity
+from mansard.core.records import Gpu, MachineIdentity
 
 
 def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
@@ -46,7 +46,7 @@ def _check_quota(root: Path) -> Check:
 
 
 def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
-    """Cards, driver and toolkit: seen, though this version measures none of them."""
+    """Cards, driver and toolkit, and whether kernels can run on the card from here."""
     versions = [
         f"{name} {version}"
         for name, version in (("driver", machine.driver), ("CUDA", machine.cuda))
@@ -55,8 +55,26 @@ def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
     if not machine.accelerators:
         yield ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
         return
-    yield missing(
-        "NVIDIA GPU",
-        ", ".join([*machine.accelerators, *versions]),
-        "this version measures the CPU only; kernels for the GPU come with a later one",
-    )
+    seen = ", ".join([*machine.accelerators, *versions])
+    from mansard.microbench.probing import probe
+
+    found = probe("gpu")
+    if found.gpu is None:
+        yield missing(
+            "NVIDIA GPU",
+            f"{seen}; kernels cannot run on it from here: {found.unknown['gpu']}",
+            "install 'mansard[cuda12]' (driver 525 or newer) or 'mansard[cuda13]' (580), "
+            "or measure in a container",
+        )
+        return
+    yield ok("NVIDIA GPU", f"{seen}; {_told(found.gpu)}")
+
+
+def _told(gpu: Gpu) -> str:
+    """What counts for measuring on a GPU, in words."""
+    parts = [f"compute capability {gpu.sm // 10}.{gpu.sm % 10}", f"{gpu.n_sms} SMs"]
+    if gpu.ecc is not None:
+        parts.append(f"ECC {'on' if gpu.ecc else 'off'}")
+    if gpu.mig is not None:
+        parts.append(f"MIG slice {gpu.mig}")
+    return ", ".join(parts)

@@ -119,15 +119,18 @@ def show_progress(title: str) -> Iterator[Progress]:
         with _bar(title) as progress:
             yield progress
     else:
-        yield _PlainProgress(title)
+        yield PlainProgress(title)
 
 
-class _PlainProgress:
+class PlainProgress:
+    """A line every ten seconds, and one at the end."""
+
     def __init__(self, title: str) -> None:
         self._title = title
         self._next_s = 0.0
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        """Say how far it is, if it is time for it."""
         if time.monotonic() < self._next_s and n_done < n_total:
             return
         self._next_s = time.monotonic() + _PLAIN_PERIOD_S

@@ -49,6 +49,7 @@ def demo(
                 dims={},
                 is_dry_run=False,
                 root=root,
+                is_local=True,
                 as_json=False,
             )
         )

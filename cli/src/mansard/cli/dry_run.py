@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mansard.cli.console import print_json, print_table
 from mansard.cli.measuring import ModePlan, describe_time, needs_setting, time_cap_s
 
+if TYPE_CHECKING:
+    from mansard.cli.places import Place
 
-def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> None:
+
+def print_dry_run(plans: Sequence[ModePlan], place: Place, *, as_json: bool) -> None:
     """Print the modes in their order, each write of each, and the time they will take."""
-    from mansard.device.clocks.nodes import find_clocks
-    from mansard.device.holding.planning import planned_steps
-
-    clocks = find_clocks(root)  # once: a grid can have thousands of modes
-    steps = [
-        planned_steps(root, each.plan.mode, clocks) if needs_setting(each.plan.mode) else ()
-        for each in plans
-    ]
+    modes = [each.plan.mode for each in plans if needs_setting(each.plan.mode)]
+    taken = iter(place.steward.planned_steps(modes))
+    steps = [next(taken) if needs_setting(each.plan.mode) else () for each in plans]
     if as_json:
         print_json(
             {
@@ -27,18 +25,18 @@ def print_dry_run(plans: Sequence[ModePlan], root: Path, *, as_json: bool) -> No
                         "mode": each.plan.mode,
                         "trials": len(each.plan.trials),
                         "missing": each.n_missing,
-                        "steps": [str(step) for step in taken],
+                        "steps": list(lines),
                     }
-                    for each, taken in zip(plans, steps, strict=True)
+                    for each, lines in zip(plans, steps, strict=True)
                 ],
                 "duration_s": time_cap_s(plans),
             }
         )
         return
     rows = [
-        (each.plan.mode.name, str(step))
-        for each, taken in zip(plans, steps, strict=True)
-        for step in (taken or ("nothing is set",))
+        (each.plan.mode.name, line)
+        for each, lines in zip(plans, steps, strict=True)
+        for line in (lines or ("nothing is set",))
     ]
     print_table("What would be done; nothing was touched", ("mode", "step"), rows)
     print(describe_time(plans))  # noqa: T201 - this line is the command's data

@@ -1,4 +1,4 @@
-"""Running the plan of each power mode, with progress; the machine is put back afterwards."""
+"""Measuring the modes of one board, with progress; the board is put back afterwards."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.cli.console import Progress, format_duration, note, show_progress
-from mansard.cli.reboots import modes_that_need_a_reboot
-from mansard.core.errors import DeviceError, UsageError
+from mansard.cli.console import Progress, format_duration
+from mansard.cli.reboots import without_reboots
+from mansard.cli.voice import Voice
+from mansard.core.errors import ContainerError, DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
-    from mansard.device.holding.hold import Hold
-    from mansard.device.meters.meter import Meters
+    from mansard.cli.places import Place
+    from mansard.device.steward.steward import Holding
     from mansard.microbench.keeper import SweepState
     from mansard.microbench.plan import Plan
+    from mansard.microbench.probing import Probe
     from mansard.microbench.runner import Outcome
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
@@ -41,80 +43,61 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def plan_modes(
-    machine: MachineIdentity, modes: Sequence[PowerMode], profile: str, runs: Path
+    machine: MachineIdentity,
+    modes: Sequence[PowerMode],
+    profile: str,
+    runs: Path,
+    found: Probe,
 ) -> list[ModePlan]:
     """The plan of each mode, in their order; raises UsageError."""
     from mansard.microbench.plan import make_plan
     from mansard.microbench.runner import count_missing
 
-    plans = [make_plan(machine, mode, profile) for mode in modes]
+    plans = [make_plan(machine, mode, profile, found) for mode in modes]
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
 
 
-def time_cap_s(plans: Sequence[ModePlan], *, has_meter: bool = True) -> float:
+def time_cap_s(plans: Sequence[ModePlan]) -> float:
     """Seconds that measuring what is missing takes at most."""
     from mansard.device.choosing.sweep_time import sweep_time
 
-    lacking = [(each.plan.protocol, each.n_missing) for each in plans]
-    return sweep_time(lacking, has_meter=has_meter)
+    return sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
 
 
-def describe_time(plans: Sequence[ModePlan], *, has_meter: bool = True) -> str:
+def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and how long that takes at most, in words."""
     n_missing = sum(each.n_missing for each in plans)
     modes = "1 mode" if len(plans) == 1 else f"{len(plans)} modes"
-    longest = format_duration(time_cap_s(plans, has_meter=has_meter))
+    longest = format_duration(time_cap_s(plans))
     return f"{modes}, {n_missing} trials to measure: at most {longest}"
 
 
-def measure_modes(
-    plans: Sequence[ModePlan], machine: MachineIdentity, runs: Path, root: Path
-) -> Measured:
-    """Measure what ``runs`` does not hold yet of every mode, and put the machine back.
+def measure_modes(plans: Sequence[ModePlan], place: Place, runs: Path, voice: Voice) -> Measured:
+    """Measure what ``runs`` does not hold yet of every mode, and put the board back.
 
     Modes that need a reboot are left out with a note; one that cannot be set for another
     reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
     """
-    from mansard.device.holding.hold import hold_machine
-    from mansard.device.meters.meter import find_meters
-
     run_ids, failed = set(), []
     with ExitStack() as stack:
-        hold = None
+        held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
-            hold = stack.enter_context(hold_machine(root))
-            plans = _without_reboots(plans, root)
-        meters = find_meters(root, machine)
+            held = stack.enter_context(place.steward.hold())
+            for line in held.left_behind:
+                voice.note(line)
+            plans = without_reboots(plans, held, voice)
         if any(each.n_missing for each in plans):
-            note(describe_time(plans, has_meter=bool(meters.found)))
+            voice.note(describe_time(plans))
         for number, each in enumerate(plans):
             n_later = sum(later.n_missing for later in plans[number + 1 :])
             try:
-                run_ids.add(_measure_mode(each, hold, meters, runs, root, n_later))
-            except (DeviceError, UsageError) as error:
+                run_ids.add(_measure_mode(each, held, place, runs, voice, n_later))
+            except (ContainerError, DeviceError, UsageError) as error:
                 if len(plans) == 1:
                     raise
                 failed.append(each.plan.mode.name)
-                note(f"{each.plan.mode.name}: left out: {error}")
+                voice.note(f"{each.plan.mode.name}: left out: {error}")
     return Measured(frozenset(run_ids), tuple(failed))
-
-
-def _without_reboots(plans: Sequence[ModePlan], root: Path) -> list[ModePlan]:
-    modes = [each.plan.mode for each in plans if each.n_missing]
-    left_out = modes_that_need_a_reboot(root, modes)
-    for name, words in left_out.items():
-        note(f"{name}: left out, it needs a reboot: {words}")
-    kept = [
-        each
-        for each in plans
-        if each.plan.mode.kind != "nvpmodel" or each.plan.mode.name not in left_out
-    ]
-    if not kept:
-        raise DeviceError(
-            "every mode asked for needs a reboot",
-            fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
-        )
-    return kept
 
 
 def needs_setting(mode: PowerMode) -> bool:
@@ -123,24 +106,24 @@ def needs_setting(mode: PowerMode) -> bool:
 
 
 def _measure_mode(
-    each: ModePlan, hold: Hold | None, meters: Meters, runs: Path, root: Path, n_later: int
+    each: ModePlan, held: Holding | None, place: Place, runs: Path, voice: Voice, n_later: int
 ) -> str:
     from mansard.microbench.runner import run_plan
 
     mode = each.plan.mode
     read_back = None
-    if hold is not None and each.n_missing and needs_setting(mode):
-        read_back = hold.set(mode)
-    with show_progress(f"Measuring {printable(mode.name)}") as progress:
+    if held is not None and each.n_missing and needs_setting(mode):
+        read_back = held.set(mode)
+    with voice.progress(f"Measuring {printable(mode.name)}") as progress:
         outcome = run_plan(
             each.plan,
             runs,
-            meters=meters,
-            root=root,
+            measurer=place.measurer(),
             read_back=read_back,
+            image=place.image,
             on_progress=partial(_show, progress, n_later),
         )
-    _say_what_happened(mode.name, outcome)
+    _say_what_happened(mode.name, outcome, voice)
     return outcome.run_id
 
 
@@ -153,10 +136,10 @@ def _show(progress: Progress, n_later: int, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, remaining_s, state.now)
 
 
-def _say_what_happened(mode: str, outcome: Outcome) -> None:
+def _say_what_happened(mode: str, outcome: Outcome, voice: Voice) -> None:
     if outcome.torn_path is not None:
-        note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
+        voice.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        note(f"{mode}: already measured, nothing to do ({outcome.folder})")
+        voice.note(f"{mode}: already measured, nothing to do ({outcome.folder})")
     elif outcome.n_resumed:
-        note(f"{mode}: resumed, {outcome.n_resumed} trials were already there")
+        voice.note(f"{mode}: resumed, {outcome.n_resumed} trials were already there")

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from mansard.core.records import PowerMode
+from mansard.cli.voice import Voice
+from mansard.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from mansard.cli.measuring import ModePlan
+    from mansard.device.steward.steward import Holding
 
 
-def modes_that_need_a_reboot(root: Path, modes: Collection[PowerMode]) -> dict[str, str]:
-    """Of the board's own ``modes`` those that its tool does not set now: name -> its words.
+def without_reboots(plans: Sequence[ModePlan], held: Holding, voice: Voice) -> list[ModePlan]:
+    """The plans whose modes can be set now and left again; raises DeviceError if none is left.
 
-    Only modes that change the GPU's gating can need one, and only trying tells: each of these
-    is tried with the reboot declined. To be called inside ``hold_machine``.
+    A mode that switches SMs on or off can be set only until CUDA has run, and once it has
+    run in that mode only a reboot leads back: on the GPU such a mode is not even tried.
     """
-    from mansard.device.nvpmodel.modes import read_modes
-    from mansard.device.nvpmodel.reboot import probe, reboot_modes
-    from mansard.device.nvpmodel.tool import query
-
-    names = {mode.name for mode in modes if mode.kind == "nvpmodel"}
-    if not names:
-        return {}
-    board = read_modes(root)
-    doubtful = names & reboot_modes(root, board, query(root).name).keys()
-    outcomes = probe(root, [one for one in board.modes if one.mode.name in doubtful])
-    return {name: found.text for name, found in outcomes.items() if found.kind == "reboot"}
+    left_out = dict(held.needing_reboot([each.plan.mode for each in plans if each.n_missing]))
+    for each in plans:
+        gpu, n_sms = each.plan.gpu, each.plan.mode.n_sms
+        if gpu is not None and n_sms is not None and n_sms != gpu.n_sms and each.n_missing:
+            words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
+            left_out.setdefault(each.plan.mode.name, words)
+    for name, words in left_out.items():
+        voice.note(f"{name}: left out, it needs a reboot: {words}")
+    kept = [
+        each
+        for each in plans
+        if each.plan.mode.kind != "nvpmodel" or each.plan.mode.name not in left_out
+    ]
+    if not kept:
+        raise DeviceError(
+            "every mode asked for needs a reboot",
+            fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
+        )
+    return kept

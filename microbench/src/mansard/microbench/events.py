@@ -11,15 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from mansard.core.errors import (
-    DeviceError,
-    InputError,
-    MansardError,
-    MeasurementError,
-    SchemaError,
-    StorageError,
-    UsageError,
-)
+from mansard.core.carried import CarriedError
 from mansard.core.records import EnergyWindow, Gpu, PowerMode, PowerSample, Record, Schema, Trial
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.totals import Total
@@ -78,10 +70,7 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The last event of a measurement that could not go on."""
 
-    kind: str  # name of the error's class
-    what: str
-    where: str | None
-    fix: str | None
+    error: CarriedError
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -91,18 +80,6 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 Event: TypeAlias = Hello | Progress | Row | Readings | Idle | Failed | Done
 # Does a job; its last event is Done or Failed. Closing the iterator stops the measurement.
 Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
-
-_KINDS: dict[str, type[MansardError]] = {
-    kind.__name__: kind
-    for kind in (
-        UsageError,
-        InputError,
-        SchemaError,
-        StorageError,
-        DeviceError,
-        MeasurementError,
-    )
-}
 
 
 def hello(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Hello:
@@ -116,14 +93,3 @@ def hello(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu:
         gpu=gpu,
         why_no_gpu=why_no_gpu,
     )
-
-
-def failed(error: MansardError) -> Failed:
-    """The event that carries ``error`` to the keeper."""
-    return Failed(type(error).__name__, error.what, error.where, error.fix)
-
-
-def raise_failed(event: Failed) -> None:
-    """Raise the error that ``event`` carries, as the kind it was."""
-    kind = _KINDS.get(event.kind, MeasurementError)
-    raise kind(event.what, where=event.where, fix=event.fix)

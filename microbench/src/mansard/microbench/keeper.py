@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mansard.core.carried import carried
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import RowWriter
@@ -23,7 +24,6 @@ from mansard.microbench.events import (
     Progress,
     Readings,
     Row,
-    raise_failed,
 )
 from mansard.microbench.manifest import Image, finished, new_manifest, with_idle, without_idle
 
@@ -88,7 +88,7 @@ class Keeper:
             if self.manifest is None:
                 self._write(new_manifest(self._job, event, self._image))
         elif isinstance(event, Failed):
-            raise_failed(event)
+            raise carried(event.error)
 
     def _keep_trial(self, trial: Trial) -> None:
         if trial.trial_id not in self._open or trial.run_id != self._job.plan.run_id:

@@ -15,9 +15,10 @@ from typing import BinaryIO
 
 import msgspec
 
+from mansard.core.carried import carry
 from mansard.core.errors import MansardError, SchemaError
 from mansard.device.meters.meter import find_meters
-from mansard.microbench.events import Event, Job, failed
+from mansard.microbench.events import Event, Failed, Job
 from mansard.microbench.measurer import LocalMeasurer
 
 _MAX_JOB_BYTES = 64 << 20  # a job with tens of thousands of trials is shorter
@@ -35,7 +36,7 @@ def measure_for_pipe(root: Path) -> int:
         for event in measurer(job):
             _write(events, event)
     except MansardError as error:
-        _write(events, failed(error))
+        _write(events, Failed(carry(error)))
         return error.exit_code
     except BrokenPipeError as error:  # nobody listens any more
         raise KeyboardInterrupt from error

@@ -1,0 +1,49 @@
+"""Who speaks to the person: one board alone, or one of several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from mansard.cli.console import PlainProgress, Progress, note, show_progress
+
+
+class Voice(Protocol):
+    """Notes and progress of one board."""
+
+    def note(self, line: str) -> None:
+        """Something worth knowing."""
+        ...
+
+    def progress(self, title: str) -> AbstractContextManager[Progress]:
+        """How far a piece of long work is."""
+        ...
+
+
+class OwnVoice:
+    """Of a board that is measured alone: it has the whole terminal."""
+
+    def note(self, line: str) -> None:
+        """One line on stderr."""
+        note(line)
+
+    def progress(self, title: str) -> AbstractContextManager[Progress]:
+        """A bar on a terminal, a line now and then elsewhere."""
+        return show_progress(title)
+
+
+class NamedVoice:
+    """Of one board among several: every line begins with its name."""
+
+    def __init__(self, board: str) -> None:
+        self._board = board
+
+    def note(self, line: str) -> None:
+        """One line on stderr."""
+        note(f"{self._board}: {line}")
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """A line now and then: bars of several boards would write over one another."""
+        yield PlainProgress(f"{self._board}: {title}")

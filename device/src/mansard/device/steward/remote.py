@@ -1,0 +1,180 @@
+"""A steward somewhere else: in another process, in a container on a board."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from mansard.core.errors import DeviceError, MansardError
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.version import VERSION
+from mansard.device.choosing.choice import names_grid
+from mansard.device.choosing.grid_file import read_grid_text
+from mansard.device.steward.channel import Channel
+from mansard.device.steward.messages import (
+    PROTOCOL,
+    AnyAsk,
+    ChooseModes,
+    Failed,
+    FindReboots,
+    Hello,
+    HoldBoard,
+    Identify,
+    Lines,
+    Machine,
+    Modes,
+    PlanSteps,
+    PutBack,
+    Question,
+    Reboots,
+    Release,
+    Reply,
+    SetMode,
+    Steps,
+    Welcome,
+    as_error,
+    decode,
+    encode,
+)
+
+Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
+
+
+@contextlib.contextmanager
+def remote_steward(channel: Channel, board: str) -> Iterator[RemoteSteward]:
+    """The steward behind ``channel``, greeted; it has ended afterwards, the board put back.
+
+    ``board``: how errors call it. Raises what is wrong with the board, or its version.
+    """
+    line = Line(channel, board)
+    try:
+        welcome = line.ask(Hello(), Welcome)
+        if (welcome.protocol, welcome.tool_version) != (PROTOCOL, VERSION):
+            raise DeviceError(
+                f"the steward there is of Mansard {welcome.tool_version}, this is {VERSION}",
+                where=board,
+                fix="use the same version on both sides: build the board's image again",
+            )
+        yield RemoteSteward(line)
+    finally:
+        channel.close()
+
+
+class Line:
+    """Questions one by one over a channel; who was interrupted leaves an answer behind, which
+    the next question passes over."""
+
+    def __init__(self, channel: Channel, board: str) -> None:
+        self._channel, self.board = channel, board
+        self._number = 0
+        self.is_dead = False
+
+    def ask(self, ask: AnyAsk, wanted: type[Wanted]) -> Wanted:
+        """The answer; raises the error that it carries, DeviceError where there is none."""
+        self._number += 1
+        number = self._number
+        try:
+            self._channel.send(encode(Question(number, ask)))
+            answer = None
+            while answer is None:
+                reply = self._receive()
+                if reply.number in {number, 0}:  # 0: it could not even read the question
+                    answer = reply.answer
+        except OSError as error:
+            raise self._died(error.strerror or str(error)) from error
+        if isinstance(answer, Failed):
+            raise as_error(answer, self.board)
+        if not isinstance(answer, wanted):
+            self.is_dead = True
+            raise DeviceError(
+                f"its steward answers {type(answer).__name__} to {type(ask).__name__}",
+                where=self.board,
+            )
+        return answer
+
+    def _receive(self) -> Reply:
+        line = self._channel.receive()
+        if not line:
+            raise self._died("")
+        try:
+            return decode(line, Reply)
+        except DeviceError as error:
+            self.is_dead = True
+            raise DeviceError(error.what, where=self.board, fix=error.fix) from error
+
+    def _died(self, why: str) -> DeviceError:
+        self.is_dead = True
+        said = self._channel.close() or why
+        return DeviceError(
+            f"its steward has ended{f': {said}' if said else ''}",
+            where=self.board,
+            fix="run the same command again: it puts the board back first, and resumes",
+        )
+
+
+class RemoteSteward:
+    """A steward behind a line; made by ``remote_steward``."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def identify(self) -> MachineIdentity:
+        """Which machine it is."""
+        return self._line.ask(Identify(), Machine).machine
+
+    def choose_modes(self, text: str | None, pick: int | None = None) -> tuple[PowerMode, ...]:
+        """The modes that ``text`` asks for; a grid file is read here."""
+        grid = read_grid_text(Path(text.strip())) if text and names_grid(text) else None
+        return self._line.ask(ChooseModes(text, pick, grid), Modes).modes
+
+    def planned_steps(self, modes: Sequence[PowerMode]) -> tuple[tuple[str, ...], ...]:
+        """What setting each of ``modes`` would do now, in lines."""
+        return self._line.ask(PlanSteps(tuple(modes)), Steps).steps
+
+    def put_back(self) -> tuple[str, ...]:
+        """Put back what an interrupted run had left, in lines."""
+        return self._line.ask(PutBack(), Lines).lines
+
+    def hold(self) -> RemoteHold:
+        """The board for one sweep."""
+        return RemoteHold(self._line)
+
+
+class RemoteHold:
+    """A board that its steward holds; used in a ``with`` block."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.left_behind: tuple[str, ...] = ()
+
+    def __enter__(self) -> RemoteHold:
+        self.left_behind = self._line.ask(HoldBoard(), Lines).lines
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._line.is_dead:
+            return  # the steward has put the board back, or its journal is there for the next
+        try:
+            self._line.ask(Release(), Lines)
+        except DeviceError as left:
+            if isinstance(error, MansardError):  # else its words would be lost
+                raise DeviceError(
+                    f"{left.what}; before that: {error}", where=left.where, fix=left.fix
+                ) from left
+            raise
+
+    def set(self, mode: PowerMode) -> PowerMode:
+        """Bring the board to ``mode`` and return what it is in, read back."""
+        return self._line.ask(SetMode(mode), Modes).modes[0]
+
+    def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
+        """The board's own modes that need a reboot: name -> the tool's words."""
+        return self._line.ask(FindReboots(tuple(modes)), Reboots).reboots

@@ -1,0 +1,156 @@
+"""The other end of a remote steward: answers questions about one board, one after the other.
+
+Whatever ends it but SIGKILL, the board is put back: the end of the questions, a signal, an
+answer that nobody reads. After SIGKILL the journal on the board is there for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import IO
+
+from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.version import VERSION
+from mansard.device.steward.local import LocalSteward
+from mansard.device.steward.messages import (
+    MAX_LINE_BYTES,
+    PROTOCOL,
+    AnyAnswer,
+    AnyAsk,
+    ChooseModes,
+    FindReboots,
+    Hello,
+    HoldBoard,
+    Identify,
+    Lines,
+    Machine,
+    Modes,
+    PlanSteps,
+    PutBack,
+    Question,
+    Reboots,
+    Release,
+    Reply,
+    SetMode,
+    Steps,
+    Welcome,
+    decode,
+    encode,
+    failed,
+)
+from mansard.device.steward.steward import Holding
+
+MakeSteward = Callable[[], LocalSteward]
+
+
+def serve(make: MakeSteward, questions: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer until the questions end; raises MansardError where the board is not put back then.
+
+    An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
+    BrokenPipeError: nobody reads the answers any more.
+    """
+    _Server(questions, answers).serve(make)
+
+
+class _Server:
+    def __init__(self, questions: IO[bytes], answers: IO[bytes]) -> None:
+        self._questions, self._answers = questions, answers
+
+    def serve(self, make: MakeSteward) -> None:
+        steward: LocalSteward | None = None
+        for question in self._read():
+            number, ask = question.number, question.ask
+            if steward is None:
+                steward = self._greet(number, ask, make)
+            elif isinstance(ask, HoldBoard):
+                self._hold(steward, number)
+            else:
+                self._reply(number, partial(_answer, steward, ask))
+
+    def _greet(self, number: int, ask: AnyAsk, make: MakeSteward) -> LocalSteward | None:
+        try:
+            check_version(ask)
+            steward = make()
+        except MansardError as error:
+            self._send(number, failed(error))
+            return None
+        self._send(number, Welcome())
+        return steward
+
+    def _hold(self, steward: LocalSteward, number: int) -> None:
+        """Answer within a sweep, until its release or the end of the questions."""
+        is_wanted = True
+        try:
+            with steward.hold() as held:
+                self._send(number, Lines(held.left_behind))
+                is_wanted = False
+                for question in self._read():
+                    if isinstance(question.ask, Release):
+                        number, is_wanted = question.number, True
+                        break
+                    answer = partial(_answer_held, steward, held, question.ask)
+                    self._reply(question.number, answer)
+        except MansardError as error:
+            if not is_wanted:  # nobody is there to be told
+                raise
+            self._send(number, failed(error))
+        else:
+            if is_wanted:
+                self._send(number, Lines(()))
+
+    def _reply(self, number: int, answer: Callable[[], AnyAnswer]) -> None:
+        try:
+            found = answer()
+        except MansardError as error:
+            found = failed(error)
+        self._send(number, found)
+
+    def _read(self) -> Iterator[Question]:
+        while True:
+            line = self._questions.readline(MAX_LINE_BYTES)
+            if not line.endswith(b"\n"):  # the end, or half of a line of someone who was killed
+                return
+            try:
+                question = decode(line, Question)
+            except DeviceError as error:
+                self._send(0, failed(error))
+                return
+            yield question
+
+    def _send(self, number: int, answer: AnyAnswer) -> None:
+        self._answers.write(encode(Reply(number, answer)))
+        self._answers.flush()
+
+
+def check_version(ask: AnyAsk) -> None:
+    """Raises DeviceError unless it is the greeting of our own version."""
+    if not isinstance(ask, Hello):
+        raise UsageError("a steward is greeted first")
+    if (ask.protocol, ask.tool_version) != (PROTOCOL, VERSION):
+        raise DeviceError(
+            f"the steward is of Mansard {VERSION}, who asks it of {ask.tool_version}",
+            fix="use the same version on both sides: build the board's image again",
+        )
+
+
+def _answer(steward: LocalSteward, ask: AnyAsk) -> AnyAnswer:
+    match ask:
+        case Identify():
+            return Machine(steward.identify())
+        case ChooseModes(text, pick, grid):
+            return Modes(steward.choose_modes(text, pick, grid=grid))
+        case PlanSteps(modes):
+            return Steps(steward.planned_steps(modes))
+        case PutBack():
+            return Lines(steward.put_back())
+    raise UsageError(f"a steward is not asked {type(ask).__name__} now")
+
+
+def _answer_held(steward: LocalSteward, held: Holding, ask: AnyAsk) -> AnyAnswer:
+    match ask:
+        case SetMode(mode):
+            return Modes((held.set(mode),))
+        case FindReboots(modes):
+            return Reboots(held.needing_reboot(modes))
+    return _answer(steward, ask)
