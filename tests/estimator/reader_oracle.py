@@ -215,12 +215,12 @@ def _dimension(item: onnx.TensorShapeProto.Dimension, is_given: bool) -> Dimensi
 
 def plain(value: object) -> object:
     """A model, or a part of one, as values that compare with ``==``."""
+    if isinstance(value, Numbers):  # a float has one NaN, its bytes have many: protobuf quietens them
+        return value.dtype, value.shape, list(map(repr, value.flat))
     if isinstance(value, msgspec.Struct) and not isinstance(value, ElementType):
         # A node that names an overload is one of a class of its own until functions are gone.
         kind = ModelNode if isinstance(value, ModelNode) else type(value)
         return kind.__name__, {name: plain(getattr(value, name)) for name in kind.__struct_fields__}
-    if isinstance(value, Numbers):
-        return value.dtype, value.shape, list(map(repr, value.flat))
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
