@@ -2,6 +2,7 @@
 override PYTHON := $(or $(PYTHON),python3)
 MODE ?=
 BOARD ?=
+CUDA ?= cuda12
 HOST ?=
 HOSTS ?=
 IMAGE ?=
@@ -18,7 +19,7 @@ export MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics containers cli
 
-.PHONY: help bench demo report test check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test test-gpu engine check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +40,7 @@ report: setup ## write the report again from what RUNS holds
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
-test: check browser ## set up and run every test
+test: check browser engine ## set up and run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup-dev ## lint, types and the import rules
@@ -78,6 +79,17 @@ browser: ## install Chromium for the report's test (Debian's package; root only)
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null 2>&1; } || \
 	echo "no Chromium and no right to install it: the browser tests will skip" >&2
+
+engine: ## install Docker's daemon and an SSH server for the tests (Debian's packages; root only)
+	@command -v dockerd >/dev/null && test -x /usr/sbin/sshd || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
+	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
+
+test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs/results/<card>.json (CUDA=cuda13)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,$(CUDA)]' >&2
+	@$(BIN)/python -m pytest tests/gpu -p no:cacheprovider -rs
+	@$(BIN)/python benchmarks/gpu_peer.py
 
 peers: setup-dev ## install what the benchmarks compare with
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]' >&2

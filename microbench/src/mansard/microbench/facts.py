@@ -40,7 +40,7 @@ def facts_of(spec: TrialSpec, plan: Plan, samples: Samples, gpu: Gpu | None) -> 
 
 
 def _cuda_facts(spec: TrialSpec, gpu: Gpu) -> Facts:
-    from mansard.microbench.cuda.catalog import find_kernel as find_cuda_kernel
+    from mansard.microbench.cuda.catalog import find_cuda_kernel
     from mansard.microbench.cuda.kernel import CudaCase, Shape
 
     kernel = find_cuda_kernel(spec.kernel, spec.backend)

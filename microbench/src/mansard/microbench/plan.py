@@ -132,7 +132,7 @@ def make_plan(
     if found.gpu is None:
         trials = [*_fma_trials(machine, cpus, profile), *_stream_trials(machine, cpus, profile)]
     else:
-        trials = _gpu_trials(found.gpu, mode, profile)
+        trials = _gpu_trials(found.gpu, found.versions, mode, profile)
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
     return Plan(
         profile=profile,  # type: ignore[arg-type]  # checked above
@@ -149,12 +149,14 @@ def make_plan(
     )
 
 
-def _gpu_trials(gpu: Gpu, mode: PowerMode, profile: str) -> list[TrialSpec]:
+def _gpu_trials(
+    gpu: Gpu, versions: dict[str, str], mode: PowerMode, profile: str
+) -> list[TrialSpec]:
     """The trials of a GPU with the SMs that ``mode`` leaves on, as far as it says so."""
     from mansard.microbench.cuda.trials import gpu_trials
 
     n_sms = mode.n_sms or gpu.n_sms
-    return gpu_trials(msgspec.structs.replace(gpu, n_sms=n_sms), profile)
+    return gpu_trials(msgspec.structs.replace(gpu, n_sms=n_sms), profile, versions)
 
 
 def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
