@@ -31,9 +31,12 @@ def job_of(plan: Plan, n_missing: int | None = None) -> Job:
     return Job(plan=plan, missing=missing[:n_missing], read_back=plan.mode)
 
 
-def start() -> subprocess.Popen[bytes]:
+def start(*options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*COMMAND, "--job"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "--job", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -72,6 +75,17 @@ def test_the_process_ends_when_its_input_ends() -> None:
         rest = process.stdout.read()
         assert process.wait(timeout=60) == 130
     assert b'"Done"' not in rest
+
+
+def test_the_process_ends_when_its_input_falls_silent() -> None:
+    plan = make_plan(identify(), short_plan().mode, "full")  # minutes of trials
+    with start("--heartbeat", "0.5") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(job_of(plan)) + b"\n")
+        process.stdin.flush()
+        process.stdout.read()  # to its end, while the input stays open
+        assert process.wait(timeout=60) == 130
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"{}\n", b"[" * 100_000, b"\xff\xfe\n"])

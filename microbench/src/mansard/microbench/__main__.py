@@ -47,7 +47,7 @@ def _do(options: argparse.Namespace) -> int:
     if options.probe is not None:
         _print(probe(options.probe))
     elif options.job:
-        return measure_for_pipe(options.board)
+        return measure_for_pipe(options.board, options.heartbeat)
     elif options.plan is None:
         raise UsageError("there is no plan", fix="give one, or --job or --probe")
     elif options.make is not None:
@@ -73,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--job", action="store_true", help="read a job from stdin, print events, end with stdin"
+    )
+    parser.add_argument(
+        "--heartbeat", type=float, metavar="S", help="end a job when stdin is silent for so long"
     )
     return parser
 
