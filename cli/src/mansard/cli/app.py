@@ -10,6 +10,7 @@ from mansard.cli.bench import bench
 from mansard.cli.demo import demo
 from mansard.cli.doctor import doctor
 from mansard.cli.export import export
+from mansard.cli.image import image_app
 from mansard.cli.modes import modes
 from mansard.cli.report import report
 from mansard.cli.restore import restore
@@ -55,3 +56,4 @@ app.command()(modes)
 app.command()(restore)
 app.command()(telemetry)
 app.add_typer(zoo_app, name="zoo")
+app.add_typer(image_app, name="image")

@@ -43,12 +43,16 @@ def run_bench(request: BenchRequest) -> None:
     A mode that cannot be set is left out with a note; it fails the command only after the
     others are measured and the report is written.
     """
+    if request.hosts:
+        _bench_hosts(request)
+    else:
+        _bench_here(request)
+
+
+def _bench_here(request: BenchRequest) -> None:
     from mansard.cli.dry_run import print_dry_run
     from mansard.cli.opening import open_place
-    from mansard.cli.reporting import report_runs
     from mansard.cli.voice import OwnVoice
-    from mansard.cli.workload import score_workload, write_scores
-    from mansard.core.files import make_folder
 
     voice = OwnVoice()
     with open_place(request, voice) as place:
@@ -56,19 +60,40 @@ def run_bench(request: BenchRequest) -> None:
         if request.is_dry_run:
             print_dry_run(plans, place, as_json=request.as_json)
             return
-        # Everything that can be wrong with the request is found before minutes of measuring.
-        scores = score_workload(request.models, request.batches, request.dims)
-        make_folder(request.runs)
-        write_scores(request.runs, scores)
+        _score(request)
         measured = measure_board(plans, place, request, voice)
     if measured.run_ids or not measured.failed:
-        report_runs(
-            request.runs,
-            request.runs / "report.html",
-            as_json=request.as_json,
-            run_ids=measured.run_ids,
-        )
+        _report(request, measured.run_ids)
     check_all_measured(measured, len(plans))
+
+
+def _bench_hosts(request: BenchRequest) -> None:
+    from mansard.cli.fleet_bench import bench_fleet, check_hosts
+
+    check_hosts(request)
+    _score(request)
+    fleet = bench_fleet(request)
+    if fleet.results:
+        run_ids = [measured.run_ids for measured in fleet.results.values()]
+        _report(request, frozenset().union(*run_ids))
+    fleet.check()
+
+
+def _score(request: BenchRequest) -> None:
+    """Score the networks: what is wrong with them is found before minutes of measuring."""
+    from mansard.cli.workload import score_workload, write_scores
+    from mansard.core.files import make_folder
+
+    scores = score_workload(request.models, request.batches, request.dims)
+    make_folder(request.runs)
+    write_scores(request.runs, scores)
+
+
+def _report(request: BenchRequest, run_ids: frozenset[str]) -> None:
+    from mansard.cli.reporting import report_runs
+
+    path = request.runs / "report.html"
+    report_runs(request.runs, path, as_json=request.as_json, run_ids=run_ids)
 
 
 def plan_board(place: Place, request: BenchRequest, voice: Voice) -> list[ModePlan]:

@@ -13,6 +13,8 @@ from mansard.cli.voice import Voice
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
+    from mansard.containers.image_table import Image as Entry
+    from mansard.containers.image_table import ImageTable
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.steward.steward import Steward
@@ -87,17 +89,30 @@ def find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, voice: Voice
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
-    from mansard.containers.ensuring import ensure_image
     from mansard.containers.fitting import choose_image
+
+    fit = choose_image(machine, read_images(wanted), name=wanted.name)
+    voice.note(f"image {fit.image.name}: {fit.why}")
+    return ensure(engine, fit.image, wanted, voice)
+
+
+def read_images(wanted: WantedImage) -> ImageTable:
+    """The table of images, with the user's file over it; raises InputError or StorageError."""
     from mansard.containers.image_table import read_table
 
-    table = read_table(() if wanted.table is None else (wanted.table,))
-    fit = choose_image(machine, table, name=wanted.name)
-    voice.note(f"image {fit.image.name}: {fit.why}")
+    return read_table(() if wanted.table is None else (wanted.table,))
+
+
+def ensure(engine: Engine, entry: Entry, wanted: WantedImage, voice: Voice) -> Image:
+    """The image of ``entry`` on ``engine``, built first where it is not there."""
+    from mansard.cli.agreeing import asker
+    from mansard.containers.ensuring import ensure_image
+
     return ensure_image(
         engine,
-        fit.image,
+        entry,
         is_offline=wanted.is_offline,
         is_agreed=wanted.is_agreed,
         say=voice.note,
+        ask=asker(agreed=wanted.is_agreed),
     )

@@ -37,7 +37,7 @@ def _ceilings(summary: Summary, run_ids: Collection[str] | None) -> Table:
         sources[mode.source] = None
         for ceiling in (*mode.peaks, *mode.bandwidths):
             kernel = ceiling.kernel or "–"
-            rows.append((mode.label, ceiling.subject, kernel, _ceiling(ceiling), _remark(ceiling)))
+            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), _remark(ceiling)))
     title = f"Ceilings ({' and '.join(sources) or 'none'})"
     return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
 

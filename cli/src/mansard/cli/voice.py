@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Protocol
 
-from mansard.cli.console import PlainProgress, Progress, note, show_progress
+from mansard.cli.console import Progress, note, show_progress
 
 
 class Voice(Protocol):
@@ -31,19 +30,3 @@ class OwnVoice:
     def progress(self, title: str) -> AbstractContextManager[Progress]:
         """A bar on a terminal, a line now and then elsewhere."""
         return show_progress(title)
-
-
-class NamedVoice:
-    """Of one board among several: every line begins with its name."""
-
-    def __init__(self, board: str) -> None:
-        self._board = board
-
-    def note(self, line: str) -> None:
-        """One line on stderr."""
-        note(f"{self._board}: {line}")
-
-    @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
-        """A line now and then: bars of several boards would write over one another."""
-        yield PlainProgress(f"{self._board}: {title}")

@@ -9,6 +9,7 @@
      │    └── ModelError         an ONNX model that is broken, unknown or underspecified
      ├── StorageError            the disk is full, read-only, or used by another run
      ├── DeviceError             a clock, meter or mode of this machine does not answer
+     ├── ContainerError          the container engine, an image or a container fails us
      └── MeasurementError        a measurement could not be made at all
 
 Libraries raise these and never print or exit; only ``cli`` catches them.
@@ -67,6 +68,10 @@ class DeviceError(MansardError):
 
 class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not what failed
     """A power mode that holds only after the board is started anew."""
+
+
+class ContainerError(MansardError):
+    """The container engine, an image or a container does not do what it should."""
 
 
 class MeasurementError(MansardError):

@@ -18,13 +18,15 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Widths by definition of the formats: IEEE 754-2019 for fp64/fp32/fp16,
-# bfloat16 is the upper half of fp32, OCP OFP8 for fp8, two's complement integers.
+# bfloat16 is the upper half of fp32, tf32 is stored as fp32 (PTX: tensor cores read the
+# upper 19 bits: 8 of exponent, 10 of mantissa), OCP OFP8 for fp8, two's complement integers.
 PRECISIONS = MappingProxyType(
     {
         precision.name: precision
         for precision in (
             Precision(name="fp64", n_bits=64, numpy_name="float64"),
             Precision(name="fp32", n_bits=32, numpy_name="float32"),
+            Precision(name="tf32", n_bits=32, numpy_name="float32"),
             Precision(name="fp16", n_bits=16, numpy_name="float16"),
             Precision(name="bf16", n_bits=16, numpy_name=None),
             Precision(name="fp8", n_bits=8, numpy_name=None),

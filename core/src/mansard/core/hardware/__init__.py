@@ -13,6 +13,8 @@ from mansard.core.hardware.peaks import (
     memory_roof_bytes_per_s,
     peak_flop_per_s,
 )
+from mansard.core.hardware.sm_caches import sm_l1_bytes
+from mansard.core.hardware.sm_peaks import Unit, sm_flop_per_cycle
 from mansard.core.hardware.table import MODULES
 
 __all__ = [
@@ -21,10 +23,13 @@ __all__ = [
     "CoreCluster",
     "Metering",
     "Module",
+    "Unit",
     "active_sms",
     "cache_bytes",
     "jetpack_of",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
     "peak_flop_per_s",
+    "sm_flop_per_cycle",
+    "sm_l1_bytes",
 ]

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Literal
-
 from mansard.core.hardware.module import Module
+from mansard.core.hardware.sm_peaks import Unit, sm_flop_per_cycle
 
-Unit = Literal["fma", "tensor"]
-
-# FP32 cores of one SM, each one multiply-add a cycle. Source: CUDA C++ Programming Guide,
-# arithmetic throughput per compute capability.
-_FP32_CORES = MappingProxyType({53: 128, 62: 128, 72: 64, 87: 128, 101: 128, 110: 128})
-# Dense FP16 FLOP of one SM's tensor cores in a cycle; INT8 has twice as many operations.
-# Source: NVIDIA's data sheets, a GPU's dense peak over its SMs and clock (AGX Xavier: 11.3,
-# AGX Orin 42.6, Thor 258 TFLOP/s). 87: also the best that recorded boards show. 53 and 62
-# have no tensor cores.
-_TENSOR_FP16_FLOP = MappingProxyType({72: 1024, 87: 2048, 101: 8192, 110: 8192})
-_TENSOR_FACTORS = MappingProxyType({"fp16": 1, "int8": 2})
 # Best STREAM bandwidth over the memory's peak in modes that the memory limits (recorded
 # on AGX Orin, Orin NX and Orin Nano: 0.90 to 0.93).
 _MEMORY_EFFICIENCY = 0.92
@@ -28,16 +15,11 @@ def peak_flop_per_s(
 ) -> float | None:
     """FLOP/s of ``n_sms`` SMs at ``gpu_hz``; None where it is not known or not there.
 
-    P = SMs × FLOP per cycle and SM × f (docs/model.md). FP32: cores × 2, a multiply-add
-    being 2 FLOP. Tensor cores: dense, no sparsity. ``n_sms`` and ``gpu_hz`` are those of
-    the moment: power modes switch SMs off and cap clocks.
+    P = SMs × FLOP per cycle and SM × f (docs/model.md), a multiply-add being 2 FLOP; tensor
+    cores: dense, no sparsity. ``n_sms`` and ``gpu_hz`` are those of the moment: power modes
+    switch SMs off and cap clocks.
     """
-    if unit == "tensor":
-        fp16, factor = _TENSOR_FP16_FLOP.get(module.sm), _TENSOR_FACTORS.get(precision)
-        flop_per_cycle = None if fp16 is None or factor is None else fp16 * factor
-    else:
-        cores = _FP32_CORES.get(module.sm) if precision == "fp32" else None
-        flop_per_cycle = None if cores is None else 2 * cores
+    flop_per_cycle = sm_flop_per_cycle(module.sm, precision, unit)
     return None if flop_per_cycle is None else n_sms * flop_per_cycle * gpu_hz
 
 

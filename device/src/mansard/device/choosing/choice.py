@@ -13,7 +13,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.choosing.choices import Settable
 from mansard.device.choosing.cpu_modes import CpuModes
 from mansard.device.choosing.grid import grid_points
-from mansard.device.choosing.grid_file import read_grid
+from mansard.device.choosing.grid_file import parse_grid, read_grid
 from mansard.device.choosing.mode_text import is_settings, split_names
 from mansard.device.choosing.space_filling import spread
 
@@ -62,24 +62,31 @@ def choose_modes(
     *,
     pick: int | None = None,
     seed: int = SEED,
+    grid: str | None = None,
 ) -> tuple[PowerMode, ...]:
     """The modes that ``MODE=text`` asks for on ``machine``, none of them twice.
 
     Names keep their order; the modes of a grid file come in a random order that ``seed``
-    repeats. ``pick`` keeps that many of them, spread evenly. Raises UsageError, InputError
+    repeats. ``pick`` keeps that many of them, spread evenly. ``grid`` is what the file holds
+    that ``text`` names, where it lies on another machine. Raises UsageError, InputError
     (the file), StorageError or DeviceError.
     """
     if pick is not None and pick < 1:
         raise UsageError(f"cannot pick {pick} modes", fix="pick 1 or more")
     text = (text or "").strip()
     modes = _modes_of(text, root, machine)
-    if text.lower().endswith(".toml"):
-        return _grid_modes(Path(text), modes, pick, seed)
+    if names_grid(text):
+        return _grid_modes(Path(text), grid, modes, pick, seed)
     chosen = _distinct(_listed(text, modes))
     if pick is None or pick >= len(chosen):
         return chosen
     kept = spread(_coordinates(chosen), pick, seed)
     return tuple(chosen[index] for index in kept)
+
+
+def names_grid(text: str | None) -> bool:
+    """Whether ``MODE=text`` is the name of a grid's file."""
+    return (text or "").strip().lower().endswith(".toml")
 
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
@@ -105,9 +112,11 @@ def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
     return tuple(modes.named(name) for name in split_names(text))
 
 
-def _grid_modes(path: Path, modes: Modes, pick: int | None, seed: int) -> tuple[PowerMode, ...]:
+def _grid_modes(
+    path: Path, content: str | None, modes: Modes, pick: int | None, seed: int
+) -> tuple[PowerMode, ...]:
     choices = modes.choices()
-    grid = read_grid(path, choices)
+    grid = read_grid(path, choices) if content is None else parse_grid(content, path, choices)
     points = grid_points(grid, choices)
     kept = list(range(len(points))) if pick is None else list(spread(points, pick, seed))
     random.Random(seed).shuffle(kept)  # noqa: S311 - an order, not a secret

@@ -37,12 +37,22 @@ _LOCATION = re.compile(r" \(at (?:line ([0-9]+), column [0-9]+|end of document)\
 
 def read_grid(path: Path, choices: Settable) -> Grid:
     """The grid that a file describes; raises InputError with its line, or StorageError."""
+    return parse_grid(read_grid_text(path), path, choices)
+
+
+def read_grid_text(path: Path) -> str:
+    """What the file holds; raises InputError or StorageError."""
     try:
         text = read_whole(path).decode()
     except ValueError as error:  # not UTF-8, or a path that no file system takes
         raise InputError(f"is not a text file: {error}", where=str(path)) from error
     if len(text) > _MOST_BYTES:
         raise InputError("is too long for a grid of modes", where=str(path))
+    return text
+
+
+def parse_grid(text: str, path: Path, choices: Settable) -> Grid:
+    """The grid in a text; ``path`` is what errors call it. Raises InputError with its line."""
     content = _parse_toml(text, path)
     excluded = content.pop(_EXCLUDE, [])
     if isinstance(excluded, dict):

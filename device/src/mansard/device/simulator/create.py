@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from importlib import resources
@@ -27,8 +28,6 @@ _TOOLS = {
     "jetson_clocks": "usr/bin/jetson_clocks",
     "tegrastats": "usr/bin/tegrastats",
 }
-# The kernel takes 127 characters of a first line; older ones cut the rest off in silence.
-_SHEBANG_LIMIT = 120
 _STUB = """\
 # Simulated by Mansard: reads and writes the tree it stands in, and no hardware.
 import sys
@@ -101,11 +100,16 @@ def _install_tools(board: Figures, root: Path) -> None:
 
 
 def _first_lines(python: str) -> str:
+    """A shell's, for Python: this machine's, or in a container on it the image's."""
     # Isolated, without site packages (it starts twice as fast) and without writing bytecode,
-    # which would change the tree.
-    if " " not in python and len(python) < _SHEBANG_LIMIT:
-        return f"#!{python} -ISB\n"
-    return f"#!/bin/sh\n''':'\nexec '{python}' -ISB \"$0\" \"$@\"\n'''\n"
+    # which would change the tree. Python takes these lines for a text, the shell for commands.
+    ours = shlex.quote(python)
+    return f"""#!/bin/sh
+''':'
+[ -x {ours} ] && exec {ours} -ISB "$0" "$@"
+exec python3 -ISB "$0" "$@"
+'''
+"""
 
 
 def _info(board: Figures) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.steward.loading import enter, load_everything
 from mansard.device.steward.local import LocalSteward
+from mansard.device.steward.questions import Questions
 from mansard.device.steward.serving import serve
 from mansard.device.system import SYSTEM_ROOT
 
@@ -29,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         answers = _own_stdout()
         load_everything()
-        serve(lambda: _make(options), sys.stdin.buffer, answers)
+        serve(lambda: _make(options), Questions(0, options.quiet_s), answers)
     except BrokenPipeError:
         return 1  # who asked is gone; the board is as it was
     except KeyboardInterrupt:
@@ -46,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     root = parser.add_mutually_exclusive_group()
     root.add_argument("--board", type=Path, help="root folder of a simulated board")
     root.add_argument("--enter", type=Path, help="root of the board, mounted in this container")
+    parser.add_argument(
+        "--quiet-s", type=float, help="end after so many seconds without a line on stdin"
+    )
     return parser
 
 

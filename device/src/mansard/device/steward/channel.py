@@ -6,13 +6,14 @@ import contextlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
 from mansard.device.steward.messages import MAX_LINE_BYTES
+from mansard.device.steward.questions import BEAT
 
 _END_S = 120  # a restore calls nvpmodel, which may take a minute
 _LAST_WORDS = 500
@@ -27,6 +28,10 @@ class Channel(Protocol):
 
     def receive(self) -> bytes:
         """The next line; empty where there is none any more. Raises OSError."""
+        ...
+
+    def beat(self) -> None:
+        """Say that somebody is still there; not while an answer is awaited. Raises OSError."""
         ...
 
     def end(self) -> None:
@@ -63,6 +68,10 @@ class ProcessChannel:
         """The next line."""
         return self.process.stdout.readline(MAX_LINE_BYTES) if self.process.stdout else b""
 
+    def beat(self) -> None:
+        """Send an empty line."""
+        self.send(BEAT)
+
     def end(self) -> None:
         """Close its standard input."""
         if self.process.stdin is not None:
@@ -83,11 +92,18 @@ class ProcessChannel:
 
 @contextlib.contextmanager
 def steward_process(root: Path, *, python: str = sys.executable) -> Iterator[ProcessChannel]:
-    """A steward of ``root`` in a process of its own; raises DeviceError if it cannot start.
+    """A steward of ``root`` in a process of its own; raises DeviceError if it cannot start."""
+    command = (python, "-m", "mansard.device.steward", "--board", str(root))
+    with started(command) as channel:
+        yield channel
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str]) -> Iterator[ProcessChannel]:
+    """What ``command`` starts is a steward; raises DeviceError if it cannot start.
 
     It gets a session of its own: a Ctrl-C for us does not end it before it was asked to.
     """
-    command = [python, "-m", "mansard.device.steward", "--board", str(root)]
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(
@@ -100,7 +116,7 @@ def steward_process(root: Path, *, python: str = sys.executable) -> Iterator[Pro
         except OSError as error:
             raise DeviceError(
                 f"the steward cannot be started: {(error.strerror or str(error)).lower()}",
-                where=python,
+                where=command[0],
             ) from error
         with process:
             channel = ProcessChannel(process, said)

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core import errors
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.carried import CarriedError
+from mansard.core.errors import DeviceError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
@@ -116,10 +116,7 @@ class Reboots(Answer, tag="reboots", frozen=True):
 class Failed(Answer, tag="failed", frozen=True):
     """To anything: an error, to be raised on the other side as what it is."""
 
-    kind: str
-    what: str
-    where: str | None
-    fix: str | None
+    error: CarriedError
 
 
 AnyAsk = (
@@ -150,11 +147,6 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: AnyAnswer
 
 
-_KINDS = {
-    one.__name__: one
-    for one in vars(errors).values()
-    if isinstance(one, type) and issubclass(one, MansardError)
-}
 Message = TypeVar("Message", Question, Reply)
 
 
@@ -172,15 +164,3 @@ def decode(line: bytes, kind: type[Message]) -> Message:
             f"the line {line[:80]!r} is not of Mansard {VERSION}: {error}",
             fix="use the same version of Mansard on both sides: build the board's image again",
         ) from error
-
-
-def failed(error: MansardError) -> Failed:
-    """The answer that carries ``error``."""
-    return Failed(type(error).__name__, error.what, error.where, error.fix)
-
-
-def as_error(answer: Failed, board: str) -> MansardError:
-    """The error that an answer carries; where it happened names the board."""
-    kind = _KINDS.get(answer.kind, MansardError)
-    where = f"{board}: {answer.where}" if answer.where else board
-    return kind(answer.what, where=where, fix=answer.fix)

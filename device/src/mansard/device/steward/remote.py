@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.records import MachineIdentity, PowerMode
@@ -14,11 +14,10 @@ from mansard.core.version import VERSION
 from mansard.device.choosing.choice import names_grid
 from mansard.device.choosing.grid_file import read_grid_text
 from mansard.device.steward.channel import Channel
+from mansard.device.steward.line import Line
 from mansard.device.steward.messages import (
     PROTOCOL,
-    AnyAsk,
     ChooseModes,
-    Failed,
     FindReboots,
     Hello,
     HoldBoard,
@@ -28,28 +27,27 @@ from mansard.device.steward.messages import (
     Modes,
     PlanSteps,
     PutBack,
-    Question,
     Reboots,
     Release,
-    Reply,
     SetMode,
     Steps,
     Welcome,
-    as_error,
-    decode,
-    encode,
 )
-
-Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
+from mansard.device.steward.questions import BEAT_S
 
 
 @contextlib.contextmanager
-def remote_steward(channel: Channel, board: str) -> Iterator[RemoteSteward]:
+def remote_steward(
+    channel: Channel, board: str, *, beat_s: float = BEAT_S
+) -> Iterator[RemoteSteward]:
     """The steward behind ``channel``, greeted; it has ended afterwards, the board put back.
 
-    ``board``: how errors call it. Raises what is wrong with the board, or its version.
+    ``board``: how errors call it. It is told every ``beat_s`` that we are still there. Raises
+    what is wrong with the board, or its version.
     """
     line = Line(channel, board)
+    over = threading.Event()
+    threading.Thread(target=line.beat_until, args=(over, beat_s), daemon=True).start()
     try:
         welcome = line.ask(Hello(), Welcome)
         if (welcome.protocol, welcome.tool_version) != (PROTOCOL, VERSION):
@@ -60,59 +58,8 @@ def remote_steward(channel: Channel, board: str) -> Iterator[RemoteSteward]:
             )
         yield RemoteSteward(line)
     finally:
+        over.set()
         channel.close()
-
-
-class Line:
-    """Questions one by one over a channel; who was interrupted leaves an answer behind, which
-    the next question passes over."""
-
-    def __init__(self, channel: Channel, board: str) -> None:
-        self._channel, self.board = channel, board
-        self._number = 0
-        self.is_dead = False
-
-    def ask(self, ask: AnyAsk, wanted: type[Wanted]) -> Wanted:
-        """The answer; raises the error that it carries, DeviceError where there is none."""
-        self._number += 1
-        number = self._number
-        try:
-            self._channel.send(encode(Question(number, ask)))
-            answer = None
-            while answer is None:
-                reply = self._receive()
-                if reply.number in {number, 0}:  # 0: it could not even read the question
-                    answer = reply.answer
-        except OSError as error:
-            raise self._died(error.strerror or str(error)) from error
-        if isinstance(answer, Failed):
-            raise as_error(answer, self.board)
-        if not isinstance(answer, wanted):
-            self.is_dead = True
-            raise DeviceError(
-                f"its steward answers {type(answer).__name__} to {type(ask).__name__}",
-                where=self.board,
-            )
-        return answer
-
-    def _receive(self) -> Reply:
-        line = self._channel.receive()
-        if not line:
-            raise self._died("")
-        try:
-            return decode(line, Reply)
-        except DeviceError as error:
-            self.is_dead = True
-            raise DeviceError(error.what, where=self.board, fix=error.fix) from error
-
-    def _died(self, why: str) -> DeviceError:
-        self.is_dead = True
-        said = self._channel.close() or why
-        return DeviceError(
-            f"its steward has ended{f': {said}' if said else ''}",
-            where=self.board,
-            fix="run the same command again: it puts the board back first, and resumes",
-        )
 
 
 class RemoteSteward:
@@ -141,6 +88,13 @@ class RemoteSteward:
     def hold(self) -> RemoteHold:
         """The board for one sweep."""
         return RemoteHold(self._line)
+
+    def end(self) -> None:
+        """Have it put the board back and end, whatever it is doing; for another thread.
+
+        Who waits for an answer gets a DeviceError, and so does every later question.
+        """
+        self._line.end()
 
 
 class RemoteHold:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
+from mansard.core.carried import carry
 from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.version import VERSION
 from mansard.device.steward.local import LocalSteward
 from mansard.device.steward.messages import (
-    MAX_LINE_BYTES,
     PROTOCOL,
     AnyAnswer,
     AnyAsk,
     ChooseModes,
+    Failed,
     FindReboots,
     Hello,
     HoldBoard,
@@ -37,14 +38,14 @@ from mansard.device.steward.messages import (
     Welcome,
     decode,
     encode,
-    failed,
 )
+from mansard.device.steward.questions import Questions
 from mansard.device.steward.steward import Holding
 
 MakeSteward = Callable[[], LocalSteward]
 
 
-def serve(make: MakeSteward, questions: IO[bytes], answers: IO[bytes]) -> None:
+def serve(make: MakeSteward, questions: Questions, answers: IO[bytes]) -> None:
     """Answer until the questions end; raises MansardError where the board is not put back then.
 
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
@@ -54,7 +55,7 @@ def serve(make: MakeSteward, questions: IO[bytes], answers: IO[bytes]) -> None:
 
 
 class _Server:
-    def __init__(self, questions: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, questions: Questions, answers: IO[bytes]) -> None:
         self._questions, self._answers = questions, answers
 
     def serve(self, make: MakeSteward) -> None:
@@ -73,7 +74,7 @@ class _Server:
             check_version(ask)
             steward = make()
         except MansardError as error:
-            self._send(number, failed(error))
+            self._send(number, Failed(carry(error)))
             return None
         self._send(number, Welcome())
         return steward
@@ -94,7 +95,7 @@ class _Server:
         except MansardError as error:
             if not is_wanted:  # nobody is there to be told
                 raise
-            self._send(number, failed(error))
+            self._send(number, Failed(carry(error)))
         else:
             if is_wanted:
                 self._send(number, Lines(()))
@@ -103,18 +104,15 @@ class _Server:
         try:
             found = answer()
         except MansardError as error:
-            found = failed(error)
+            found = Failed(carry(error))
         self._send(number, found)
 
     def _read(self) -> Iterator[Question]:
-        while True:
-            line = self._questions.readline(MAX_LINE_BYTES)
-            if not line.endswith(b"\n"):  # the end, or half of a line of someone who was killed
-                return
+        while (line := self._questions.next()) is not None:
             try:
                 question = decode(line, Question)
             except DeviceError as error:
-                self._send(0, failed(error))
+                self._send(0, Failed(carry(error)))
                 return
             yield question
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -47,7 +47,7 @@ class Launch:
     n_elements: int  # of each array, after rounding to what the grid sweeps evenly
     fma_per_element: int = 0
     shared_bytes: int = 0  # dynamic shared memory of a block
-    array_bytes: tuple[int, ...] = ()  # of every array that is passed, results included
+    array_bytes: tuple[int, ...] = ()  # of a, b and c as far as there are any, results included
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,11 @@ class CudaKernel:
     ``entry(case)`` with the signature ``(void* a, void* b, void* c, long long n_elements,
     int fma_per_element, int repetitions, unsigned long long* clock)``. Its thread 0 of
     block 0 leaves in ``clock`` how many cycles (clock64) and nanoseconds (globaltimer) went
-    by between its first and last repetition. ``pattern`` gives, for each array, a short
-    array that is repeated until the array is full; ``reference`` what whole arrays hold after
-    so many repetitions, ``result`` included where a kernel leaves one in its array ``b``.
+    by between its first and last repetition. The arrays keep what they hold from one launch
+    to the next. ``pattern`` gives, for each array of ``launch.array_bytes``, an array that is
+    repeated until it is full (maybe a whole one); ``reference`` what the arrays hold after so
+    many repetitions in all. ``n_arrays`` is over how many the working set is divided; what a
+    kernel merely leaves a result in is not among them.
     """
 
     name: str
@@ -78,6 +80,11 @@ class CudaKernel:
     source: str  # empty for cublas
     source_hash: str
     build: Callable[[CudaCase], Any] | None = None  # of numba-cuda: the function, not compiled
+    # precision -> compute capabilities, from the first up to but without the second, on which
+    # other units do its work piece by piece: the time would not be that of the precision
+    emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # precision -> how far a result may be from the reference, in parts of its largest value
+    tolerance: Mapping[str, float] = field(default_factory=dict)  # not named: bit by bit
 
     def check(self, case: CudaCase, sm: int) -> None:
         """Raise UsageError if a GPU of compute capability ``sm`` has no such case."""
@@ -91,5 +98,12 @@ class CudaKernel:
             raise UsageError(
                 f"kernel {self.name} in {case.precision} needs compute capability "
                 f"{lowest / 10:.1f}, this GPU has {sm / 10:.1f}",
+                fix="leave it out of the plan",
+            )
+        first, end = self.emulated.get(case.precision, (0, 0))
+        if first <= sm < end:
+            raise UsageError(
+                f"kernel {self.name} in {case.precision} is emulated on compute capability "
+                f"{sm / 10:.1f}",
                 fix="leave it out of the plan",
             )

@@ -1,0 +1,121 @@
+"""``HOST=`` and ``HOSTS=``: the same bench on boards elsewhere, all at once, into one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.cli.console import PlainProgress, Progress, note
+from mansard.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from mansard.cli.benching import BenchRequest
+    from mansard.cli.measuring import Measured
+    from mansard.containers.fleet import Fleet
+    from mansard.containers.fleet_worker import Said, Worker
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A note of one board."""
+
+    text: str
+
+
+class Step(msgspec.Struct, frozen=True):
+    """How far one board is."""
+
+    title: str
+    n_done: int
+    n_total: int
+    remaining_s: float | None
+    now: str
+
+
+class WorkerVoice:
+    """A board's voice in its worker's thread: what it says is printed by the main one."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def note(self, line: str) -> None:
+        """Hand a note on; raises KeyboardInterrupt once the fleet is to stop."""
+        self._worker.say(Line(line))
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """Hand the progress on; raises KeyboardInterrupt once the fleet is to stop."""
+        yield _WorkerProgress(self._worker, title)
+
+
+class _WorkerProgress:
+    def __init__(self, worker: Worker, title: str) -> None:
+        self._worker = worker
+        self._title = title
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        self._worker.say(Step(self._title, n_done, n_total, remaining_s, now))
+
+
+class Printer:
+    """Prints what the boards of a fleet say; bars of several would write over one another."""
+
+    def __init__(self) -> None:
+        self._progress: dict[str, PlainProgress] = {}
+
+    def __call__(self, said: Said) -> None:
+        """Print one word of a board, its name first."""
+        word = said.word
+        if isinstance(word, Line):
+            note(f"{said.board}: {word.text}")
+        elif isinstance(word, Step):
+            title = f"{said.board}: {word.title}"
+            progress = self._progress.setdefault(title, PlainProgress(title))
+            progress.update(word.n_done, word.n_total, word.remaining_s, word.now)
+
+
+def bench_fleet(request: BenchRequest) -> Fleet[Measured]:
+    """Bench every host of ``request``; a board that fails does not stop the others."""
+    from mansard.containers.fleet import run_fleet
+    from mansard.containers.hosts import read_hosts
+
+    hosts = read_hosts(request.hosts, request.hosts_file)
+    return run_fleet(hosts, partial(_bench_one, request), Printer())
+
+
+def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
+    """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
+    from mansard.cli.benching import check_all_measured, measure_board, plan_board
+    from mansard.cli.remote_place import remote
+    from mansard.containers.fleet_stops import stop_containers
+
+    voice = WorkerVoice(worker)
+    # Several boards cannot ask at once; what they download is said.
+    wanted = msgspec.structs.replace(request.wanted_image, is_agreed=True)
+    with remote(worker.host, wanted, voice) as place:
+        worker.claim(place.steward.identify())
+        worker.on_stop(partial(stop_containers, place.address))
+        plans = plan_board(place, request, voice)
+        measured = measure_board(plans, place, request, voice)
+    check_all_measured(measured, len(plans))
+    return measured
+
+
+def check_hosts(request: BenchRequest) -> None:
+    """Raises UsageError or DeviceError for options that make no sense with boards elsewhere."""
+    from mansard.core.errors import UsageError
+    from mansard.device.system import SYSTEM_ROOT
+
+    if request.is_local or request.root != SYSTEM_ROOT or request.wanted_image.engine:
+        raise UsageError(
+            "--local, --board and --engine are about this machine, --host about others",
+            fix="leave one of them out; hosts.toml names a simulated board's root",
+        )
+    if request.is_dry_run:
+        raise DeviceError(
+            "a dry run shows the writes of this machine's board alone",
+            fix="run it on the board itself",
+        )

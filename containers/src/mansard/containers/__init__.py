@@ -1,0 +1,1 @@
+"""The images, and the launcher that runs the on-device rooms inside them."""

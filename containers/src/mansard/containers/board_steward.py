@@ -1,0 +1,110 @@
+"""The steward of a board, in a container on it.
+
+It is the one container that changes anything: the clocks and power modes of the board, which
+need root there. It gets no more than that takes: the board's files under /board, and the one
+capability to make them its root. No privileges, no devices, no network, a read-only image.
+Source: capabilities(7), CAP_SYS_CHROOT; "Runtime privilege" in Docker's documentation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from mansard.containers.access import NO_GPU
+from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
+from mansard.containers.launch import remove
+from mansard.containers.owners import is_gone, this_process
+from mansard.containers.settings import BOARD, Launch, create_arguments
+from mansard.containers.steward_channel import END_S, ContainerChannel
+from mansard.containers.stream import attach
+from mansard.containers.users import User
+from mansard.core.errors import MansardError
+from mansard.device.steward.questions import QUIET_S
+from mansard.device.steward.remote import RemoteSteward, remote_steward
+
+STEWARD_LABEL = "mansard.steward"  # not that of measuring containers, which are ended by force
+_REAL = PurePosixPath("/")
+
+
+@contextlib.contextmanager
+def board_steward(
+    engine: Engine, launch: Launch, root: PurePosixPath, board: str
+) -> Iterator[RemoteSteward]:
+    """The steward of the board that ``engine`` runs on; it ends with this, the board put back.
+
+    ``launch``: image, its Python as the command, and further mounts. ``root``: ``/``, or the
+    folder of a simulated board over there. ``board`` is what errors call it. Raises
+    ContainerError, and what is wrong with the board.
+    """
+    _end_leftovers(engine)
+    with explained(launch.image):
+        created: Any = engine.client.containers.create(**steward_arguments(engine, launch, root))
+    ident = str(created.id)
+    try:
+        with explained(launch.image):
+            channel = ContainerChannel(engine, ident, attach(engine.client, ident))
+            created.start()
+    except BaseException:
+        remove(engine, ident)
+        raise
+    # Greeted, and at the end closed: the container removes itself when the steward has ended.
+    with remote_steward(channel, board) as steward:
+        yield steward
+
+
+def steward_arguments(engine: Engine, launch: Launch, root: PurePosixPath) -> dict[str, Any]:
+    """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
+    from docker.types import Mount
+
+    is_real = root == _REAL
+    option = "--enter" if is_real else "--board"
+    program = ("-m", "mansard.device.steward", option, str(BOARD), "--quiet-s", f"{QUIET_S:g}")
+    plain = msgspec.structs.replace(
+        launch,
+        command=(*launch.command, *program),
+        user=_user(engine, root),
+        # Limits of a card are set through its driver, which the container must reach.
+        access=launch.access if launch.access.gpu == "card" and is_real else NO_GPU,
+        groups=(),
+        board=None,
+        with_debug_files=False,
+        run="steward",
+    )
+    arguments = create_arguments(plain, this_process())
+    # With what is mounted below it, /sys and /proc of the board: there the settings are.
+    files = Mount(target=str(BOARD), source=str(root), type="bind", read_only=False)
+    return {
+        **arguments,
+        "labels": {STEWARD_LABEL: this_process()},
+        "mounts": [*arguments["mounts"], files],
+        "cap_add": ["SYS_CHROOT"] if is_real else [],
+    }
+
+
+def _user(engine: Engine, root: PurePosixPath) -> User:
+    """Root on a real board; on a simulated one whoever its folder belongs to."""
+    if root == _REAL:
+        return User(uid=0, gid=0, why="clocks and power modes are root's")
+    if engine.facts.is_rootless:
+        return User(uid=0, gid=0, why="a rootless engine's root is the caller, outside")
+    if engine.facts.is_local and Path(root).exists():
+        found = Path(root).stat()
+        return User(uid=found.st_uid, gid=found.st_gid, why="the owner of the simulated board")
+    return User(uid=os.geteuid(), gid=os.getegid(), why="the caller")
+
+
+def _end_leftovers(engine: Engine) -> None:
+    """Wait for stewards whose callers are gone: they are putting the board back."""
+    with explained(engine.address):
+        found = engine.client.api.containers(filters={"label": STEWARD_LABEL})
+    for container in found:
+        if is_gone(str((container.get("Labels") or {}).get(STEWARD_LABEL, ""))):
+            with contextlib.suppress(MansardError), explained(engine.address):  # it has ended
+                engine.client.api.stop(container["Id"], timeout=END_S)

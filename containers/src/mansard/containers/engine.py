@@ -1,0 +1,184 @@
+"""The container engine: where it listens, and what it can do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mansard.containers.engine_errors import START_ENGINE, explain, explained
+from mansard.core.errors import ContainerError, MansardError, UsageError
+
+TIMEOUT_S = 60  # for one answer; to start a container on a board takes some seconds
+OLDEST_API = (1, 41)  # Docker 20.10, podman 4
+NVIDIA_RUNTIME = "nvidia"
+
+
+class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine says of itself."""
+
+    name: str  # Docker or podman
+    version: str
+    api_version: str
+    architecture: str  # aarch64, x86_64
+    kernel: str
+    runtimes: tuple[str, ...]
+    cdi_folders: tuple[str, ...]  # where it looks for descriptions; empty: CDI is off
+    cdi_devices: tuple[str, ...] | None  # those it has found; None where it does not tell
+    is_rootless: bool
+    cgroup_version: str | None
+    storage: str
+    data_root: str
+    is_local: bool  # runs on this very machine: same name, same kernel
+
+    @property
+    def has_nvidia_runtime(self) -> bool:
+        """Whether NVIDIA's container runtime is registered."""
+        return NVIDIA_RUNTIME in self.runtimes
+
+    @property
+    def is_podman(self) -> bool:
+        """Whether it is podman, whose Docker API leaves out GPUs in silence."""
+        return self.name == "podman"
+
+    def free_bytes(self) -> int | None:
+        """Free disk below the engine's data; None where it cannot be seen from here."""
+        if not self.is_local or not self.data_root:
+            return None
+        try:
+            return shutil.disk_usage(self.data_root).free
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A connected engine. ``client`` is the Docker SDK's."""
+
+    address: str
+    client: Any
+    facts: EngineFacts
+
+
+@contextmanager
+def connect(
+    address: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Iterator[Engine]:
+    """The engine at ``address``, or the first that answers; raises ContainerError.
+
+    Without an address: DOCKER_HOST, Docker's sockets, podman's. What the first of them says
+    is raised where none answers.
+    """
+    first: MansardError | None = None
+    for place in (address,) if address else addresses(environment):
+        try:
+            engine = _open(place)
+        except MansardError as error:
+            first = first or error
+            continue
+        try:
+            yield engine
+        finally:
+            engine.client.close()
+        return
+    raise first or ContainerError("there is no container engine", fix=START_ENGINE)
+
+
+def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Where an engine may listen, in the order it is asked."""
+    if named := environment.get("DOCKER_HOST"):
+        return (named,)
+    own = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    places = [f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock"]
+    there = [f"unix://{place}" for place in places if Path(place).exists()]
+    # Docker's usual one is asked, and named in the error, even where there is nothing.
+    return ("unix:///var/run/docker.sock", *there)
+
+
+def _open(address: str) -> Engine:
+    _check_address(address)
+    with explained(address):
+        import docker
+
+        client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+    try:
+        with explained(address):
+            version, info = client.version(), client.info()
+        if not isinstance(info, dict) or not isinstance(version, dict):
+            raise ContainerError(
+                "what answers there is no container engine", where=address, fix=START_ENGINE
+            )
+        facts = read_facts(version, info)
+        _check_facts(facts, address)
+    except BaseException:
+        client.close()
+        raise
+    return Engine(address, client, facts)
+
+
+def _check_address(address: str) -> None:
+    """Say plainly what the SDK would wrap in five errors: no socket, or no right to use it."""
+    if address.startswith(("tcp://", "http://")):
+        return
+    if not address.startswith("unix:///"):
+        raise UsageError(
+            "an engine is reached by a socket here",
+            where=address,
+            fix="write unix:///…/docker.sock; a board's is forwarded with HOST=user@board",
+        )
+    path = address.removeprefix("unix://")
+    # Docker refuses longer ones too: struct sockaddr_un holds 108 bytes, one of them the end.
+    if len(os.fsencode(path)) > 107:
+        raise ContainerError(
+            "the path of the socket is longer than 107 bytes", where=address, fix="shorten it"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(TIMEOUT_S)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            raise explain(error, address) from error
+
+
+def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:
+    """Facts from the engine's answers to ``/version`` and ``/info``; what is missing is empty."""
+    components = version.get("Components") or ()
+    is_podman = any("podman" in str(each.get("Name", "")).lower() for each in components)
+    kernel = str(info.get("KernelVersion") or "")
+    found = info.get("DiscoveredDevices")
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+    here = os.uname()
+    return EngineFacts(
+        name="podman" if is_podman else "Docker",
+        version=str(version.get("Version") or info.get("ServerVersion") or "?"),
+        api_version=str(version.get("ApiVersion") or "0.0"),
+        architecture=str(info.get("Architecture") or version.get("Arch") or ""),
+        kernel=kernel,
+        runtimes=tuple(sorted(info.get("Runtimes") or ())),
+        cdi_folders=tuple(info.get("CDISpecDirs") or ()),
+        cdi_devices=None
+        if found is None
+        else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
+        is_rootless="name=rootless" in options,
+        cgroup_version=str(info["CgroupVersion"]) if info.get("CgroupVersion") else None,
+        storage=str(info.get("Driver") or ""),
+        data_root=str(info.get("DockerRootDir") or ""),
+        is_local=(info.get("Name"), kernel) == (here.nodename, here.release),
+    )
+
+
+def _check_facts(facts: EngineFacts, address: str) -> None:
+    numbers = tuple(int(part) for part in facts.api_version.split(".") if part.isdecimal())
+    if numbers < OLDEST_API:
+        raise ContainerError(
+            f"{facts.name} {facts.version} speaks API {facts.api_version}, too old",
+            where=address,
+            fix="update it: Docker 20.10 (December 2020), podman 4, or newer",
+        )

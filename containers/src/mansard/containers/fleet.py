@@ -1,0 +1,123 @@
+"""Several boards side by side: one worker for each, which does the same bench on its board.
+
+Runs need no merging: each is a folder named by its run's id, in which machine and mode are
+hashed, so all workers write into one folder of runs. What the workers say is handed to the
+caller in its own thread, one event after the other.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mansard.containers.fleet_worker import Claims, Ended, Said, Worker
+from mansard.containers.hosts import Host
+from mansard.core.errors import DeviceError, MansardError
+
+Result = TypeVar("Result")
+Bench = Callable[[Worker], Result]
+OnEvent = Callable[[Said], None]
+_POLL_S = 0.2
+_STOP_S = 180.0  # for all boards to be put back: nvpmodel may take a minute
+
+
+class Fleet(msgspec.Struct, Generic[Result], frozen=True):
+    """What came of each board, by its name: a result or an error."""
+
+    results: Mapping[str, Result]
+    errors: Mapping[str, MansardError]
+
+    def check(self) -> None:
+        """Raises DeviceError that names the boards which failed, and why."""
+        if not self.errors:
+            return
+        n_boards = len(self.results) + len(self.errors)
+        reasons = "; ".join(f"{name}: {error}" for name, error in self.errors.items())
+        raise DeviceError(
+            f"{len(self.errors)} of {n_boards} boards failed: {reasons}",
+            fix="the others are measured; the same command resumes the rest",
+        )
+
+
+def run_fleet(
+    hosts: Sequence[Host], bench: Bench[Result], on_event: OnEvent, *, stop_s: float = _STOP_S
+) -> Fleet[Result]:
+    """Do ``bench`` on every board at once; a board that fails does not stop the others.
+
+    ``bench`` runs in a thread of its board's own; ``on_event`` in the caller's. A Ctrl-C (or
+    what is turned into one) stops all workers, waits until their boards are put back, and is
+    raised again; so is, after all others, whatever is no MansardError.
+    """
+    events: queue.SimpleQueue[Said | Ended] = queue.SimpleQueue()
+    claims, stopping = Claims(), threading.Event()
+    workers = [Worker(host, events, claims, stopping) for host in hosts]
+    gathered: _Gathered[Result] = _Gathered(workers, on_event)
+    for worker in workers:
+        # They are put back by their stewards, whatever becomes of this process.
+        threading.Thread(target=worker.work, args=(bench,), name=worker.name, daemon=True).start()
+    try:
+        while gathered.running:
+            gathered.take(events, _POLL_S)
+    except BaseException:  # Ctrl-C, and what on_event raises
+        _stop(workers, gathered, events, stopping, stop_s)
+        raise
+    return gathered.fleet()
+
+
+def _stop(
+    workers: Sequence[Worker],
+    gathered: _Gathered[Result],
+    events: queue.SimpleQueue[Said | Ended],
+    stopping: threading.Event,
+    stop_s: float,
+) -> None:
+    stopping.set()
+    for worker in workers:
+        if worker.name in gathered.running:
+            # In a thread: a board that is gone must not keep the others waiting.
+            threading.Thread(target=worker.stop, daemon=True).start()
+    n_polls = int(stop_s / _POLL_S)
+    for _ in range(n_polls):
+        if not gathered.running:
+            return
+        gathered.take(events, _POLL_S)
+
+
+class _Gathered(Generic[Result]):
+    """What has come of the boards so far."""
+
+    def __init__(self, workers: Sequence[Worker], on_event: OnEvent) -> None:
+        self.running = {worker.name for worker in workers}
+        self._on_event = on_event
+        self._names = tuple(worker.name for worker in workers)
+        self._ended: dict[str, Ended] = {}
+
+    def take(self, events: queue.SimpleQueue[Said | Ended], timeout_s: float) -> None:
+        """Take the next event, if there is one within the time."""
+        try:
+            event = events.get(timeout=timeout_s)
+        except queue.Empty:
+            return
+        if isinstance(event, Ended):
+            self._ended[event.board] = event
+            self.running.discard(event.board)
+        else:
+            self._on_event(event)
+
+    def fleet(self) -> Fleet[Result]:
+        """All of it, in the order of the boards; raises what is no MansardError."""
+        results: dict[str, Result] = {}
+        errors: dict[str, MansardError] = {}
+        for name in self._names:
+            ended = self._ended[name]
+            if ended.error is None:
+                results[name] = ended.result
+            elif isinstance(ended.error, MansardError):
+                errors[name] = ended.error
+            else:
+                raise ended.error
+        return Fleet(results, errors)

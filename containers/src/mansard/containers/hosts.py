@@ -1,0 +1,165 @@
+"""Which boards ``HOST=`` and ``HOSTS=`` mean.
+
+``user@board``, an alias of ssh_config, ``unix:///path/docker.sock`` (an engine on this machine),
+or names from a file::
+
+    [boards.orin-1]
+    docker = "nvidia@10.0.0.7"        # as above
+    image = "l4t-r36.4"               # instead of the one that fits
+
+    [boards.bench]
+    docker = "unix:///run/docker.sock"
+    root = "/srv/boards/agx-orin"     # a simulated board's folder over there
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from mansard.core.errors import InputError, UsageError
+from mansard.core.files import read_whole
+from mansard.core.hashing import content_hash
+from mansard.core.text import printable
+
+HOSTS_FILE = "hosts.toml"  # where the command is run
+DOCKER_SOCKET = "/var/run/docker.sock"
+_MOST_BYTES = 1 << 20
+_MOST_HOSTS = 256
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# No name begins with a dash, which ssh would take for an option, and none has characters that
+# a shell in a ProxyCommand of ssh_config would act on.
+_SSH = re.compile(
+    r"(?:ssh://)?(?P<destination>(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@)?"
+    r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9]{1,15})?\]))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
+_SOCKET = re.compile(r"unix://(/[^\0:]{1,106})")
+_GRAMMAR = "write user@board, unix:///path/docker.sock, or a name from hosts.toml"
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """One board: how its container engine is reached, and which folder is its root there."""
+
+    name: str  # as it was given; errors and progress call it so
+    ssh: str | None = None  # where ssh goes; None: the engine listens on this machine
+    port: int | None = None  # of ssh, where it is not the configured one
+    socket: str = DOCKER_SOCKET  # of the engine, on its own machine
+    root: PurePosixPath = PurePosixPath("/")  # any other is a simulated board's
+    image: str | None = None  # by its name, instead of the one that fits
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it is a folder over there rather than the machine itself."""
+        return self.root != PurePosixPath("/")
+
+    @property
+    def folder(self) -> str:
+        """A name for a folder or a container: like ``name``, and no two hosts' are the same."""
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.")[:48]
+        return self.name if plain == self.name else f"{plain}-{content_hash(self.name)[:8]}"
+
+
+class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file has of one board."""
+
+    docker: str
+    root: str = "/"
+    socket: str | None = None
+    image: str | None = None
+
+
+def read_hosts(texts: Sequence[str], file: Path | None = None) -> tuple[Host, ...]:
+    """The boards that ``HOST=`` or ``HOSTS=`` names, separated by commas, in their order.
+
+    ``file`` holds names; without one it is ``hosts.toml``, if there is one. Raises UsageError
+    (what is named), InputError (the file) or StorageError.
+    """
+    names = [name.strip() for text in texts for name in text.split(",")]
+    if not names or not all(names):
+        raise UsageError("a board's name is empty", fix=_GRAMMAR)
+    if len(names) > _MOST_HOSTS:
+        raise UsageError(f"{len(names)} boards are too many", fix=f"name {_MOST_HOSTS} at most")
+    known = _read_file(file)
+    hosts = tuple(known[name] if name in known else _parse(name, name) for name in names)
+    _check_distinct(hosts)
+    return hosts
+
+
+def _parse(name: str, address: str) -> Host:
+    socket = _SOCKET.fullmatch(address)
+    if socket is not None:
+        return Host(name=name, socket=socket[1])
+    match = _SSH.fullmatch(address)
+    port = int(match["port"]) if match is not None and match["port"] else None
+    if match is None or port == 0 or (port or 0) > 65535:
+        raise UsageError(f"{printable(address, 120)!r} is no board", fix=_GRAMMAR)
+    return Host(name=name, ssh=match["destination"].replace("[", "").replace("]", ""), port=port)
+
+
+def _check_distinct(hosts: Sequence[Host]) -> None:
+    """Two workers on one board would disturb each other; what has two names is found out later."""
+    seen: dict[tuple[object, ...], Host] = {}
+    for host in hosts:
+        place = (host.ssh, host.port, host.socket, host.root)
+        other = seen.setdefault(place, host)
+        if other is not host or [one.name for one in hosts].count(host.name) > 1:
+            both = host.name if other.name == host.name else f"{other.name} and {host.name}"
+            raise UsageError(f"{both}: the same board twice", fix="name each board once")
+
+
+def _read_file(file: Path | None) -> dict[str, Host]:
+    path = Path(HOSTS_FILE) if file is None else file
+    if file is None and not path.exists():
+        return {}
+    data = read_whole(path)
+    if len(data) > _MOST_BYTES:
+        raise InputError("is too long for a list of boards", where=str(path))
+    try:
+        content: dict[str, Any] = msgspec.toml.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"is no TOML: {error}", where=str(path)) from error
+    boards = content.pop("boards", {})
+    if content or not isinstance(boards, dict):
+        wrong = printable(next(iter(content), "boards"), 60)
+        raise InputError(
+            f"{wrong!r} is nothing that a list of boards has",
+            where=str(path),
+            fix="each board begins with [boards.NAME]",
+        )
+    return {name: _read_board(name, lines, path) for name, lines in boards.items()}
+
+
+def _read_board(name: str, lines: object, path: Path) -> Host:
+    where = f"{path}: board {printable(name, 64)!r}"
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            "is no name for a board",
+            where=where,
+            fix="begin with a letter or digit, go on with those, '.', '-' and '_'",
+        )
+    try:
+        given = msgspec.convert(lines, _Lines)
+        host = _parse(name, given.docker)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            str(error), where=where, fix="it has docker, and may have root, socket and image"
+        ) from error
+    except UsageError as error:
+        raise InputError(error.what, where=where, fix=error.fix) from error
+    root = PurePosixPath(given.root)
+    if not root.is_absolute() or ".." in root.parts or "\0" in given.root:
+        raise InputError("root is no absolute path", where=where, fix='write root = "/srv/board"')
+    if given.socket is not None and _SOCKET.fullmatch(f"unix://{given.socket}") is None:
+        raise InputError(
+            "socket is no absolute path of a socket",
+            where=where,
+            fix=f'write socket = "{DOCKER_SOCKET}"',
+        )
+    return msgspec.structs.replace(
+        host, socket=given.socket or host.socket, root=root, image=given.image
+    )

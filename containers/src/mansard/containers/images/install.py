@@ -1,0 +1,82 @@
+"""Fills /opt/mansard while an image is built: runs there, with the Python of the base image.
+
+An environment of Python's own ``venv`` and not a plain folder: NVIDIA's packages look for
+their libraries in site-packages alone, and Numba's CUDA target is hooked in by a ``.pth``
+file, which is read nowhere else.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+BUILD = Path("/build")
+HOME = Path("/opt/mansard")
+LIST = BUILD / "libraries.txt"
+WHEELS = BUILD / "wheels"
+STANDALONE = Path("/opt/python")  # Python itself, where the base image has none of its own
+# A sixth of what NumPy and Numba bring are their own tests.
+NEEDLESS = ("**/tests", "**/*.pyi", "**/*.a", "bin")
+# Of Python itself: its tests, its editor and drawing, and what installs more of it.
+NEEDLESS_OF_PYTHON = (
+    *("lib/python3*/test", "lib/python3*/idlelib", "lib/python3*/tkinter"),
+    *("lib/python3*/lib2to3", "lib/python3*/ensurepip", "lib/python3*/turtledemo"),
+    *("lib/python3*/site-packages/*", "lib/tcl*", "lib/tk*", "lib/itcl*", "lib/thread*"),
+    *("include", "share"),
+)
+
+
+def main() -> int:
+    """Install the list, take out what measuring never uses, compile the rest."""
+    packages = make_environment()
+    done = install(packages)
+    if done:
+        return done
+    remove(packages, NEEDLESS)
+    compileall.compile_dir(packages, quiet=2, workers=0)
+    if STANDALONE.is_dir():
+        remove(STANDALONE, NEEDLESS_OF_PYTHON)
+    return 0
+
+
+def make_environment() -> Path:
+    """An environment without pip in ``HOME``; its folder of packages."""
+    venv.create(HOME, with_pip=False, symlinks=True)
+    (packages,) = HOME.glob("lib/python3*/site-packages")
+    return packages
+
+
+def install(packages: Path) -> int:
+    """Run pip on the list; its exit code. Wheels beside it are all there is, if there are any."""
+    offline = any(WHEELS.glob("*.whl"))
+    sources = ("--no-index", "--find-links", str(WHEELS)) if offline else ()
+    # The list is complete: --no-deps keeps pip from asking for more. No source is compiled.
+    options = ("--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir")
+    quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off")
+    command = [sys.executable, "-m", "pip", "install", *options, *quiet, *sources]
+    print(f"installing {LIST.name}", "from wheels" if offline else "from the index", flush=True)  # noqa: T201 - the build's own log
+    return subprocess.run(
+        [*command, "--target", str(packages), "--requirement", str(LIST)],
+        check=False,
+        # An option only of newer pips: as a variable the older ones pass over it.
+        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
+    ).returncode
+
+
+def remove(folder: Path, patterns: tuple[str, ...]) -> None:
+    """Remove what matches from ``folder``."""
+    for pattern in patterns:
+        for path in list(folder.glob(pattern)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

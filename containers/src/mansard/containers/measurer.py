@@ -1,0 +1,79 @@
+"""Measures a job in a container: the job goes in as one line, events come out as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import BUILD_IMAGE
+from mansard.containers.launch import SILENCE_S, launched
+from mansard.containers.settings import BOARD, Launch
+from mansard.core.errors import ContainerError
+from mansard.core.text import printable
+from mansard.microbench.events import Done, Event, Failed, Job
+
+PROGRAM = ("-m", "mansard.microbench")
+_SHOWN_CHARACTERS = 200
+_INPUT_ENDS = b"\n"
+
+
+@dataclass(frozen=True)
+class ContainerMeasurer:
+    """A measurer whose work is done in a container of its own for each job.
+
+    The command of ``launch`` is the Python of the image alone.
+    """
+
+    engine: Engine
+    launch: Launch
+    silence_s: float = SILENCE_S
+
+    def __call__(self, job: Job) -> Iterator[Event]:
+        """Do the job; closing the iterator ends the container. Raises ContainerError.
+
+        What goes wrong inside arrives as the event ``Failed``.
+        """
+        launch = msgspec.structs.replace(
+            with_arguments(self.launch, "--job", *_board(self.launch)), run=job.plan.run_id
+        )
+        message = msgspec.json.encode(job) + _INPUT_ENDS
+        with launched(self.engine, launch, message) as container:
+            for line in container.lines(self.silence_s):
+                event = decode_event(line)
+                yield event
+                if isinstance(event, Done | Failed):
+                    return
+        raise ContainerError(
+            "the container ended well, but before the measurement was through",
+            fix=f"{BUILD_IMAGE}; what was measured is kept",
+        )
+
+
+def with_arguments(launch: Launch, *arguments: str) -> Launch:
+    """``launch`` for the measuring program with these arguments."""
+    return msgspec.structs.replace(launch, command=(*launch.command, *PROGRAM, *arguments))
+
+
+def decode_event(line: bytes) -> Event:
+    """One line of a measuring process; raises ContainerError for one that is no event."""
+    try:
+        return _decoder().decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
+        raise ContainerError(
+            f"the container wrote what is no event ({error}): {shown}",
+            fix=f"it may hold another version: {BUILD_IMAGE}; what was measured is kept",
+        ) from error
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    return msgspec.json.Decoder(Event)
+
+
+def _board(launch: Launch) -> tuple[str, ...]:
+    return () if launch.board is None else ("--board", str(BOARD))

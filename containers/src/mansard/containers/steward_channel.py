@@ -1,0 +1,81 @@
+"""Questions and answers of a steward over the attached streams of its container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
+from mansard.containers.stream import Attached, Chunk, Lines
+from mansard.core.errors import MansardError
+from mansard.core.text import printable
+from mansard.device.steward.questions import BEAT
+
+ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
+END_S = 120  # to put the board back: nvpmodel may take a minute
+_SEND_S = 0.05
+_TAIL_BYTES = 2048
+_SHOWN_CHARACTERS = 500
+
+
+class ContainerChannel:
+    """A steward in a container; made before the container is started."""
+
+    def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
+        self._engine, self._ident, self._attached = engine, ident, attached
+        self._tail = b""
+        self._lines = self._read()
+        self._is_closed = False
+
+    def send(self, line: bytes) -> None:
+        """Have one line sent by the ``receive`` that follows."""
+        if self._attached.has_ended or self._is_closed:
+            raise BrokenPipeError("the steward has ended")
+        self._attached.send(line)
+
+    def receive(self) -> bytes:
+        """The next line; empty at the end. Raises TimeoutError, ContainerError."""
+        return next(self._lines, b"")
+
+    def beat(self) -> None:
+        """Send an empty line now: no answer is awaited that would have it sent."""
+        self.send(BEAT)
+        with suppress(TimeoutError):
+            for chunk in self._attached.receive(_SEND_S):
+                self._keep(chunk)
+
+    def end(self) -> None:
+        """End the questions."""
+        self._attached.close_input()
+
+    def close(self) -> str:
+        """End the questions, and wait until the board is put back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.end()
+            try:
+                for chunk in self._attached.receive(END_S):
+                    self._keep(chunk)
+            except TimeoutError:
+                self._stop()
+            finally:
+                # Not removed by force: interrupted here, it goes on to put the board back.
+                self._attached.close()
+        return printable(self._tail.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
+
+    def _read(self) -> Iterator[bytes]:
+        lines = Lines()
+        for chunk in self._attached.receive(ANSWER_S):
+            if chunk.output == "stdout":
+                yield from lines.feed(chunk.data)
+            else:
+                self._keep(chunk)
+
+    def _keep(self, chunk: Chunk) -> None:
+        if chunk.output == "stderr":
+            self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
+
+    def _stop(self) -> None:
+        with suppress(MansardError), explained(self._engine.address):
+            self._engine.client.api.stop(self._ident, timeout=END_S)

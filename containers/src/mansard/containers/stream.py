@@ -1,0 +1,185 @@
+"""The attached streams of a container: what goes in, and what comes out in frames.
+
+Without a terminal the engine sends both outputs over one connection, in frames with a header
+of 8 bytes: the stream's number, three zeros, and the length (big-endian).
+Source: Docker Engine API, ContainerAttach, "Stream format".
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, Any, Literal
+
+import msgspec
+
+from mansard.core.errors import ContainerError
+
+Output = Literal["stdout", "stderr"]
+_OUTPUTS: dict[int, Output] = {1: "stdout", 2: "stderr"}
+_HEADER_BYTES = 8
+_READ_BYTES = 1 << 16
+BEAT_S = 10.0  # between signs of life to the program inside: empty lines
+MAX_LINE_BYTES = 64 << 20  # raw readings of minutes at 1 kHz on ten rails are some 10 MB
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A piece of one output, as it came: frames and lines may be cut anywhere."""
+
+    output: Output
+    data: bytes
+
+
+class Frames:
+    """Takes the engine's bytes apart; keeps no more of them than a header."""
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._output: Output | None = None
+        self._n_left = 0
+
+    def feed(self, data: bytes) -> Iterator[Chunk]:
+        """The pieces in ``data``; raises ContainerError where it has no frames."""
+        while data:
+            if self._output is None or not self._n_left:
+                n_lacking = _HEADER_BYTES - len(self._header)
+                self._header, data = self._header + data[:n_lacking], data[n_lacking:]
+                if len(self._header) == _HEADER_BYTES:
+                    self._open(self._header)
+                continue
+            piece, data = data[: self._n_left], data[self._n_left :]
+            self._n_left -= len(piece)
+            yield Chunk(self._output, piece)
+
+    def _open(self, header: bytes) -> None:
+        self._output = _OUTPUTS.get(header[0])
+        if self._output is None or header[1:4] != b"\0\0\0":
+            raise ContainerError(
+                f"the engine's stream has no frames: {header!r}",
+                fix="update the engine; a proxy between it and Mansard must not change the stream",
+            )
+        self._n_left = int.from_bytes(header[4:], "big")
+        self._header = b""
+
+
+class Lines:
+    """Puts pieces of an output together to lines."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._pieces: list[bytes] = []
+        self._n_bytes = 0
+        self._max_bytes = max_bytes
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that ``data`` ends, without their ends; raises ContainerError."""
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            self._keep(line)
+            yield b"".join(self._pieces)
+            self._pieces.clear()
+            self._n_bytes = 0
+        self._keep(rest)
+
+    def _keep(self, piece: bytes) -> None:
+        self._n_bytes += len(piece)
+        if self._n_bytes > self._max_bytes:
+            raise ContainerError(
+                f"the container wrote a line of more than {self._max_bytes} bytes",
+                fix="report this; what was measured before it is kept",
+            )
+        if piece:
+            self._pieces.append(piece)
+
+
+class Attached:
+    """The connection to a container's streams: sends without waiting, receives what is there."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        holder: IO[bytes] | None = None,
+        *,
+        beat_s: float = BEAT_S,
+    ) -> None:
+        connection.setblocking(False)
+        self._connection, self._holder = connection, holder
+        self._frames = Frames()
+        self._unsent = memoryview(b"")
+        self._beat_s, self._beaten_s = beat_s, time.monotonic()
+        self._is_open = True  # for input
+        self.has_ended = False
+
+    def send(self, data: bytes) -> None:
+        """Have ``data`` sent as far as the container takes it, by the following ``receive``."""
+        self._unsent = memoryview(bytes(self._unsent) + data)
+
+    def close_input(self) -> None:
+        """End the container's standard input; what is not sent yet is dropped."""
+        self._unsent = memoryview(b"")
+        self._is_open = False
+        try:
+            self._connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.has_ended = True  # the other side is gone
+
+    def receive(self, timeout_s: float) -> Iterator[Chunk]:
+        """What comes within ``timeout_s``, until the container's end; raises TimeoutError.
+
+        The time starts anew with every piece.
+        """
+        silent_since_s = time.monotonic()
+        while not self.has_ended:
+            left_s = silent_since_s + timeout_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self._beat()
+            if not self._wait(min(left_s, self._beat_s)):
+                continue
+            try:
+                data = self._connection.recv(_READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""  # the engine died rather than ending the stream
+            self.has_ended = not data
+            silent_since_s = time.monotonic()
+            yield from self._frames.feed(data)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+        if self._holder is not None:
+            self._holder.close()  # the connection stays open as long as its file is
+
+    def _beat(self) -> None:
+        """Say that somebody still listens: an engine that dies does not end the input."""
+        now_s = time.monotonic()
+        if self._is_open and now_s >= self._beaten_s + self._beat_s:
+            self._beaten_s = now_s
+            self.send(b"\n")
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Send what can be sent, and say whether there is something to receive."""
+        outgoing = [self._connection] if self._unsent else []
+        readable, writable, _ = select.select([self._connection], outgoing, [], timeout_s)
+        if writable:
+            try:
+                self._unsent = self._unsent[self._connection.send(self._unsent) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._unsent = memoryview(b"")  # it reads no more; its outputs tell why
+        return bool(readable)
+
+
+def attach(client: Any, container: str) -> Attached:
+    """Attach to all streams of a container that is not started yet: nothing is missed."""
+    wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+    stream = client.api.attach_socket(container, params=wanted)
+    # What the SDK returns is a file that cannot be written; the connection below it can.
+    return Attached(stream._sock, stream)

@@ -1,0 +1,195 @@
+"""A container engine on another machine: its socket forwarded here by the system's OpenSSH.
+
+``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
+what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from mansard.containers.hosts import Host
+from mansard.containers.tunnel_errors import explain_forwarding, explain_ssh
+from mansard.core.errors import ContainerError
+from mansard.core.text import printable
+
+CONNECT_S = 15
+_READY_S = 60.0  # key exchange on a small board, over a jump host
+_STOP_S = 5.0
+_POLL_S = 0.05
+_OPTIONS = {
+    "BatchMode": "yes",  # nobody is there to type a password
+    "ConnectTimeout": str(CONNECT_S),
+    "ConnectionAttempts": "1",
+    "ExitOnForwardFailure": "yes",
+    "ServerAliveInterval": "15",  # a board that is gone is found out within a minute
+    "ServerAliveCountMax": "4",
+    "StreamLocalBindMask": "0177",  # the socket is the caller's alone
+    "ControlMaster": "no",  # a connection of its own, which ends with this
+    "ControlPath": "none",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "ClearAllForwardings": "no",  # it would take away ours, too
+    "PermitLocalCommand": "no",
+    "RequestTTY": "no",
+    "LogLevel": "INFO",  # else it does not say that a forward was refused
+}
+# Ends ssh when the pipe on its input does: with us, however we end. Else it would live on.
+_KEEPER = """exec 3<&0
+"$@" </dev/null 3<&- & ssh=$!
+{ cat <&3 >/dev/null; kill $ssh; } 2>/dev/null &
+exec 3<&-
+wait $ssh"""
+
+
+class Tunnel:
+    """A forwarded socket; ``address`` is what the Docker SDK wants."""
+
+    def __init__(
+        self,
+        host: Host,
+        path: Path,
+        options: Sequence[str],
+        process: subprocess.Popen[bytes],
+        said: IO[bytes],
+    ) -> None:
+        self.address = f"unix://{path}"
+        self._host, self._path, self._options = host, path, options
+        self._process, self._said = process, said
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether ssh is gone: the board, the network, or somebody's doing."""
+        return self._process.poll() is not None
+
+    def last_words(self) -> str:
+        """What ssh has said so far, on one line."""
+        self._said.seek(0)
+        text = self._said.read().decode("utf-8", "replace")
+        return printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+    def wait_until_ready(self) -> None:
+        """Wait until the engine over there answers; raises ContainerError that says why not."""
+        end_s = time.monotonic() + _READY_S
+        while not self._path.exists():
+            if self.has_ended:
+                raise explain_ssh(self.last_words(), self._host.name)
+            if time.monotonic() > end_s:
+                raise ContainerError(
+                    f"ssh has not connected within {_READY_S:g} s", where=self._host.name
+                )
+            time.sleep(_POLL_S)
+        if not _answers(self._path):
+            seen = _look_over_there(self._host, self._options)
+            raise explain_forwarding(seen, self.last_words(), self._host)
+
+    def stop(self) -> None:
+        """End ssh, and all connections through it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def open_tunnel(host: Host, options: Sequence[str] = ()) -> Iterator[Tunnel]:
+    """The engine of ``host``, reachable until the end of this; raises ContainerError.
+
+    ``options`` are handed to ssh, such as ``-F file``.
+    """
+    if host.ssh is None:
+        raise ValueError("a board whose engine listens here needs no tunnel")
+    with _private_folder() as folder, tempfile.TemporaryFile() as said:
+        path = folder / "docker.sock"
+        command = [*ssh_command(host, options), "-N", "-L", f"{path}:{host.socket}"]
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _KEEPER, "keeper", *command, "--", host.ssh],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,  # a Ctrl-C is for us: the board is put back through it
+        )
+        tunnel = Tunnel(host, path, options, process, said)
+        try:
+            tunnel.wait_until_ready()
+            yield tunnel
+        finally:
+            tunnel.stop()
+
+
+def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
+    """ssh with what we ask of it, without its destination; raises ContainerError."""
+    program = shutil.which("ssh")
+    if program is None:
+        raise ContainerError(
+            "ssh is not installed on this machine",
+            where=host.name,
+            fix="install OpenSSH's client: sudo apt-get install openssh-client",
+        )
+    port = [] if host.port is None else ["-p", str(host.port)]
+    ours = [f"-o{name}={value}" for name, value in _OPTIONS.items()]
+    return [program, *options, *port, "-T", *ours]
+
+
+@contextlib.contextmanager
+def _private_folder() -> Iterator[Path]:
+    """A folder for the socket that nobody else can look into; its path is short."""
+    # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
+    parent = tempfile.gettempdir()
+    short = parent if len(os.fsencode(parent)) < 60 else "/tmp"  # noqa: S108 - mkdtemp is safe
+    with tempfile.TemporaryDirectory(prefix="mansard-", dir=short) as folder:
+        yield Path(folder)
+
+
+def _answers(path: Path) -> bool:
+    """Whether an engine answers through the socket; see ``_ping`` of the Docker Engine API."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_READY_S)
+        try:
+            probe.connect(str(path))
+            probe.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+            return probe.recv(64).startswith(b"HTTP/1.")
+        except OSError:
+            return False
+
+
+def _look_over_there(host: Host, options: Sequence[str]) -> str:
+    """What is the matter: ``absent``, ``denied``, ``silent``, or ``listening``, so that it must
+    be the forwarding; empty if unknown."""
+    if host.ssh is None:
+        return ""
+    path = shlex.quote(host.socket)
+    # 00010000: it listens (__SO_ACCEPTCON, include/linux/net.h of the Linux kernel).
+    entry = shlex.quote(f" 00010000 .*/{re.escape(PurePosixPath(host.socket).name)}$")
+    script = (
+        f"if [ ! -e {path} ]; then echo absent; elif [ ! -w {path} ]; then echo denied; "
+        f"elif grep -q {entry} /proc/net/unix; then echo listening; else echo silent; fi"
+    )
+    command = [*ssh_command(host, options), "--", host.ssh, f"sh -c {shlex.quote(script)}"]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_READY_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip()

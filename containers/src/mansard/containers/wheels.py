@@ -1,0 +1,154 @@
+"""A folder of wheels, for building without a registry; and Python itself where a base has none.
+
+The standalone Python is that of the project python-build-standalone (astral-sh), which runs on
+every Linux with glibc 2.17 or newer. Its hash is the one that bazelbuild/rules_python carries
+in ``python/versions.bzl``, written down there independently of the download.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import quote
+
+import msgspec
+
+from mansard.core.errors import ContainerError, InputError, StorageError
+from mansard.core.files import storage_error
+
+_WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-[^-/\s]+(?:-[^-/\s]+){3,4}\.whl")
+_PIECE = 1 << 20
+_TIMEOUT_S = 60.0
+_MOST_BYTES = 200 << 20  # the real one has 27 MB
+
+
+class StandalonePython(msgspec.Struct, frozen=True):
+    """An archive that unpacks to a folder ``python``."""
+
+    url: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The archive's own name, under which a folder of wheels may hold it."""
+        return self.url.rpartition("/")[2]
+
+
+_RELEASES = "https://github.com/astral-sh/python-build-standalone/releases/download"
+_BUILD = "cpython-3.10.13+20231002-{}-unknown-linux-gnu-install_only.tar.gz"
+PYTHONS = MappingProxyType(
+    {
+        "aarch64": StandalonePython(
+            f"{_RELEASES}/20231002/{_BUILD.format('aarch64')}",
+            "8675915ff454ed2f1597e27794bc7df44f5933c26b94aa06af510fe91b58bb97",
+        ),
+        "x86_64": StandalonePython(
+            f"{_RELEASES}/20231002/{_BUILD.format('x86_64')}",
+            "5d0429c67c992da19ba3eb58b3acd0b35ec5e915b8cae9a4aa8ca565c423847a",
+        ),
+    }
+)
+
+
+def find_wheels(folder: Path) -> dict[str, Path]:
+    """The wheels of a folder by their paths in the build; raises InputError if there are none."""
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix == ".whl")
+    except OSError as error:
+        raise storage_error(error, folder) from error
+    for path in found:
+        if not _WHEEL.fullmatch(path.name) or not path.is_file():
+            raise InputError("is no wheel", where=str(path), fix="remove it from the folder")
+    if not found:
+        raise InputError(
+            "holds no wheels", where=str(folder), fix="fill it with 'pip download', see docs"
+        )
+    return {f"wheels/{path.name}": path for path in found}
+
+
+def find_python(
+    architecture: str,
+    wheels: Path | None,
+    pythons: Mapping[str, StandalonePython] = PYTHONS,
+) -> Path:
+    """The archive of Python among the wheels, else downloaded; its hash is checked.
+
+    A downloaded one is a temporary file that the caller removes. Raises ContainerError,
+    InputError or StorageError.
+    """
+    python = pythons.get(architecture)
+    if python is None:
+        raise ContainerError(f"there is no standalone Python for {architecture}")
+    kept = None if wheels is None else wheels / python.file_name
+    if kept is not None and kept.is_file():
+        _check(kept, python)
+        return kept
+    if wheels is not None:
+        raise InputError(
+            f"lacks {python.file_name}, which this image needs",
+            where=str(wheels),
+            fix=f"download it from {python.url}",
+        )
+    return _download(python)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal, read piece by piece; raises OSError."""
+    found = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def _check(path: Path, python: StandalonePython) -> None:
+    try:
+        found = sha256_of(path)
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if found != python.sha256:
+        raise InputError(
+            f"is not the expected archive: its SHA-256 is {found}, not {python.sha256}",
+            where=str(path),
+            fix="delete it and download it again",
+        )
+
+
+def _download(python: StandalonePython) -> Path:
+    url = quote(python.url, safe=":/")
+    try:
+        with tempfile.NamedTemporaryFile(
+            prefix="mansard-python-", suffix=".tar.gz", delete=False
+        ) as target:
+            path = Path(target.name)
+            try:
+                with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - https
+                    n_bytes = 0
+                    while piece := answer.read(_PIECE):
+                        n_bytes += target.write(piece)
+                        if n_bytes > _MOST_BYTES:
+                            raise InputError("is longer than any Python", where=url)
+                target.flush()
+                _check(path, python)
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ContainerError(
+            f"cannot download Python for this image: {reason}",
+            where=url,
+            fix="connect this machine, or put the archive into a folder and give it as --wheels",
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            error.strerror or str(error), where=tempfile.gettempdir(), fix="free some space"
+        ) from error
+    return path

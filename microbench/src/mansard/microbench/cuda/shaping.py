@@ -1,0 +1,43 @@
+"""How a sweep over arrays is laid over the SMs, as plan_sweep in sources/access.cuh reads it.
+
+A thread works on a tile of some vectors of 16 bytes at a time. With the scope gpu there are
+up to 1024 threads on an SM in blocks of 256: enough to have 32 KiB and more in flight, and no
+more than any GPU holds at once with 64 registers a thread (CUDA C++ Programming Guide,
+technical specifications per compute capability: at least 1024 threads and 65,536 registers
+an SM), so all blocks stay from the first repetition to the last. With the scope sm there is
+one block of 512 threads on every SM, and it sweeps a piece of its own.
+"""
+
+from __future__ import annotations
+
+from mansard.microbench.cuda.kernel import CudaCase, Launch, Shape
+
+VECTOR_BYTES = 16
+GPU_BLOCK = 256
+_GPU_BLOCKS_PER_SM = (4, 2, 1)
+_SM_BLOCK = 512
+
+
+def shape_sweep(
+    case: CudaCase, shape: Shape, *, n_arrays: int, tile_vectors: int, element_bytes: int
+) -> Launch:
+    """A grid in which every thread has as many tiles, and arrays of whole rounds of it.
+
+    A working set too small for a tile in each thread takes fewer threads, then grows to one
+    tile in each.
+    """
+    array_bytes = case.working_set_bytes // n_arrays
+    block = GPU_BLOCK if case.scope == "gpu" else _SM_BLOCK
+    tile_bytes = block * tile_vectors * VECTOR_BYTES
+    grid = shape.n_sms
+    if case.scope == "gpu":
+        fitting = [k for k in _GPU_BLOCKS_PER_SM if k * shape.n_sms * tile_bytes <= array_bytes]
+        grid *= fitting[0] if fitting else _GPU_BLOCKS_PER_SM[-1]
+    n_rounds = max(1, array_bytes // (grid * tile_bytes))
+    return Launch(
+        grid=grid,
+        block=block,
+        n_elements=n_rounds * grid * tile_bytes // element_bytes,
+        fma_per_element=case.fma_per_element or 0,
+        array_bytes=(n_rounds * grid * tile_bytes,) * n_arrays,
+    )

@@ -1,0 +1,132 @@
+"""Samples on a GPU: launches between marks, their time on the host's clock, their SM clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, Buffer, Event, Runtime, Start
+from mansard.microbench.raw_samples import RawSample
+from mansard.microbench.timers import Clock
+
+# Launches that are enqueued beyond the one that is waited for: with samples of 2 ms the GPU
+# never runs dry while Python enqueues (some 20 µs), and a stop is obeyed within a few samples.
+DEPTH = 3
+SLOTS = 512  # samples whose clock words are kept before they are read
+CLOCK_BYTES = SLOTS * CLOCK_WORDS * WORD_BYTES
+_ANCHORS = 3
+# The GPU's nanosecond counter moves in steps: 32 ns to about 1 µs, by card and driver
+# (PTX ISA, special register %globaltimer: the period is not fixed).
+_TIMER_STEP_S = 2e-6
+_TIMER_EXCESS = 1.05
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A mark on the GPU and the moment on the monotonic clock at which it was passed."""
+
+    event: Event
+    host_s: float
+    error_s: float  # at most
+
+
+def take_anchor(runtime: Runtime, clock: Clock) -> Anchor:
+    """The tightest of a few marks, each enqueued and waited for; the GPU must be idle.
+
+    The mark is passed after it was asked for and before the wait is over, so half of that
+    span bounds the error of its middle.
+    """
+    best: Anchor | None = None
+    for _ in range(_ANCHORS):
+        before_s = clock.now_s()
+        event = runtime.record(spin=True)
+        runtime.synchronize(event)
+        after_s = clock.now_s()
+        anchor = Anchor(event, (before_s + after_s) / 2, (after_s - before_s) / 2)
+        if best is None or anchor.error_s < best.error_s:
+            best = anchor
+    assert best is not None  # noqa: S101 - the loop runs
+    return best
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What samples are taken with: the GPU, the kernel, where it leaves its clock words."""
+
+    runtime: Runtime
+    clock: Clock
+    start: Start
+    words: Buffer
+    before_each: Callable[[], None] | None = None  # enqueued before every sample, not timed
+
+    def take(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        """Samples one after the other, without pause; fewer only when told to stop."""
+        taken: list[RawSample] = []
+        while len(taken) < n_samples:
+            wanted = min(n_samples - len(taken), SLOTS)
+            batch = self._take_batch(wanted, repetitions, should_stop)
+            taken += batch
+            if len(batch) < wanted:
+                break
+        return taken
+
+    def _take_batch(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        runtime = self.runtime
+        if should_stop():
+            return []
+        anchor = take_anchor(runtime, self.clock)
+        marks: list[tuple[Event, Event]] = []
+        ahead: deque[Event] = deque()
+        for slot in range(n_samples):
+            if should_stop():
+                break
+            if self.before_each is not None:
+                self.before_each()
+            begin = runtime.record()
+            self.start(repetitions, slot)
+            end = runtime.record()
+            marks.append((begin, end))
+            ahead.append(end)
+            if len(ahead) > DEPTH:
+                runtime.synchronize(ahead.popleft())
+        if marks:
+            runtime.synchronize(marks[-1][1])
+        return self._samples(anchor, marks)
+
+    def _samples(self, anchor: Anchor, marks: list[tuple[Event, Event]]) -> list[RawSample]:
+        runtime = self.runtime
+        if not marks:
+            return []
+        n_bytes = len(marks) * CLOCK_WORDS * WORD_BYTES
+        words = runtime.read(self.words, n_bytes).view(np.uint64).reshape(-1, CLOCK_WORDS)
+        samples = []
+        for (begin, end), (cycles, nanoseconds) in zip(marks, words.tolist(), strict=True):
+            duration_s = runtime.elapsed_s(begin, end)
+            samples.append(
+                RawSample(
+                    duration_s=duration_s,
+                    started_s=anchor.host_s + runtime.elapsed_s(anchor.event, begin),
+                    clock_hz=clock_of(cycles, nanoseconds, duration_s),
+                )
+            )
+        return samples
+
+
+def clock_of(cycles: int, nanoseconds: int, duration_s: float) -> float | None:
+    """The SM's clock in Hz by what the kernel counted; None where it counted nonsense.
+
+    Both counts are of one span inside the sample, so it cannot be longer than the sample;
+    where a counter was reset in between (the GPU lost power), it is.
+    """
+    if cycles <= 0 or nanoseconds <= 0:
+        return None
+    if nanoseconds * 1e-9 > duration_s * _TIMER_EXCESS + _TIMER_STEP_S:
+        return None
+    return cycles / nanoseconds * 1e9

@@ -1,0 +1,78 @@
+"""The image of a plain CPU built here, from what is installed here: no registry, no network."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mansard.containers.build import Built, Order, build_image
+from mansard.containers.engine import Engine, connect
+from mansard.containers.image_table import Image, read_table
+from tests.containers.image_base import BASE, PYTHON, fill_with_wheels, import_base
+from tests.containers.throwaway import Daemon
+
+NAME = "here"
+TABLE = f"""[images.{NAME}]
+base = "{BASE}"
+serves = "cpu"
+architectures = ["x86_64", "aarch64"]
+python = "{PYTHON}"
+recipe = "plain"
+libraries = "cpu"
+source = "what is installed on the machine that tests"
+"""
+
+
+class Here(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that was built here, and how."""
+
+    image: Image
+    table: Path  # for --images: it comes before ours, so it is the one that fits
+    wheels: Path
+    built: Built
+    lines: tuple[str, ...]  # of the build
+    base_bytes: int
+    prepare_s: float  # base and wheels; of the tests alone
+
+
+def build_here(daemon: Daemon, folder: Path) -> Here:
+    """Build it on ``daemon``; ``folder`` keeps its table and wheels. Raises LookupError."""
+    table, wheels = folder / "images.toml", folder / "wheels"
+    table.write_text(TABLE)
+    wheels.mkdir()
+    image = read_table([table]).image(NAME)
+    lines: list[str] = []
+    with connect(daemon.address) as engine:
+        started_s = time.monotonic()
+        fill_with_wheels(wheels)
+        import_base(engine.client)
+        prepare_s = time.monotonic() - started_s
+        order = Order(wheels=wheels, offline=True, tell=lines.append)
+        return Here(
+            image=image,
+            table=table,
+            wheels=wheels,
+            built=build_image(engine, image, order),
+            lines=tuple(lines),
+            base_bytes=int(engine.client.images.get(BASE).attrs["Size"]),
+            prepare_s=prepare_s,
+        )
+
+
+def python_in(engine: Engine, image: str, code: str, **options: Any) -> str:
+    """What ``code`` prints in a container as bare as a measuring one."""
+    bare = {
+        "entrypoint": ["/opt/mansard/bin/python3", "-c", code],
+        "user": "12345:12345",
+        "read_only": True,
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "tmpfs": {"/tmp": "rw,mode=1777"},  # noqa: S108 - of the container
+        "remove": True,
+    }
+    said: bytes = engine.client.containers.run(image, **{**bare, **options})
+    return said.decode()

@@ -1,0 +1,95 @@
+"""An engine that answers what it is told to: for engines that cannot be had here."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Answers = Mapping[str, tuple[int, Any]]  # of the end of a path: status, and what becomes JSON
+
+# What Docker 28 with CDI on says, shortened to what is looked at.
+DOCKER_28: dict[str, tuple[int, Any]] = {
+    "/version": (
+        200,
+        {
+            "Version": "28.3.2",
+            "ApiVersion": "1.51",
+            "Arch": "arm64",
+            "Components": [{"Name": "Engine", "Version": "28.3.2"}],
+        },
+    ),
+    "/info": (
+        200,
+        {
+            "Name": "a-board",
+            "Architecture": "aarch64",
+            "KernelVersion": "5.15.148-tegra",
+            "Runtimes": {"runc": {}, "io.containerd.runc.v2": {}},
+            "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
+            "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}],
+            "SecurityOptions": ["name=seccomp,profile=builtin", "name=cgroupns"],
+            "CgroupVersion": "2",
+            "Driver": "overlay2",
+            "DockerRootDir": "/var/lib/docker",
+            "SystemTime": "2026-11-21T19:15:09.618790633Z",
+        },
+    ),
+}
+PODMAN: dict[str, tuple[int, Any]] = {
+    "/version": (
+        200,
+        {
+            "Version": "4.9.3",
+            "ApiVersion": "1.41",
+            "Components": [{"Name": "Podman Engine", "Version": "4.9.3"}],
+        },
+    ),
+    "/info": (200, {"Name": "x", "Runtimes": {"crun": {}}, "SecurityOptions": ["name=rootless"]}),
+}
+
+
+@contextmanager
+def stand_in_engine(folder: Path, answers: Answers) -> Iterator[str]:
+    """An engine below ``folder`` with these answers; its address. All else is 404."""
+    path = folder / "engine.sock"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            route = urlsplit(self.path).path
+            status, content = next(
+                (answer for end, answer in answers.items() if route.endswith(end)),
+                (404, {"message": "page not found"}),
+            )
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the names that the server looks for
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: tests do not print."""
+
+        def address_string(self) -> str:
+            return "a socket"
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+
+    with Server(str(path), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"unix://{path}"
+        finally:
+            server.shutdown()
+            thread.join()

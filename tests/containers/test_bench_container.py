@@ -1,0 +1,160 @@
+"""``mansard bench --mode all`` on a simulated AGX Orin, its kernels in a real container.
+
+The image is built here and started by the daemon through the SDK; the board's tools are
+processes, its files files. The command is killed in the middle, and run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.core.documents import read_document
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Manifest, Trial
+from mansard.device.simulator import create_board, running, snapshot
+from tests.containers.image_here import Here
+from tests.containers.throwaway import Daemon
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+MANSARD = [sys.executable, "-m", "mansard.cli"]
+PATIENCE_S = 400
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Path]:
+    with running(create_board("agx-orin", tmp_path)) as root:
+        yield root
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    command = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
+    subprocess.run(command, check=True, capture_output=True)
+    return tmp_path / "resnet18.onnx"
+
+
+def finished_trials(runs: Path) -> list[Trial]:
+    return [trial for path in runs.glob("*/trials.jsonl") for trial in read_rows(path, Trial).rows]
+
+
+def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while len(finished_trials(runs)) < n_trials:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "no trial was finished in time"
+        time.sleep(0.05)
+
+
+def containers_of(client: Any) -> list[Any]:
+    return list(client.containers.list(all=True, filters={"label": "mansard.owner"}))
+
+
+def wait_until_gone(client: Any) -> None:
+    end_s = time.monotonic() + 30
+    while containers_of(client):
+        assert time.monotonic() < end_s, "the container outlived its command"
+        time.sleep(0.1)
+
+
+def check_confined(container: Any) -> None:
+    """What the engine says of the running container."""
+    host = container.attrs["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert not host["CapAdd"]
+    assert not host["Privileged"]
+    assert host["NetworkMode"] == "none"
+    assert host["ReadonlyRootfs"]
+    assert "no-new-privileges:true" in host["SecurityOpt"]
+    assert all(mount["RW"] is False for mount in container.attrs["Mounts"])
+    # Root measures as nobody, who has no files.
+    assert container.attrs["Config"]["User"] == "65534:65534"
+    (process,) = [
+        row for row in container.top(ps_args="-eo pid,args")["Processes"] if "--job" in row[1]
+    ][-1:]
+    status = Path(f"/proc/{process[0]}/status").read_text()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
+    assert fields["NoNewPrivs"] == "1"
+    assert fields["Uid"].split() == ["65534"] * 4
+    links = Path(f"/proc/{process[0]}/net/dev").read_text().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in links] == ["lo"]
+
+
+def test_four_modes_in_a_container_killed_restored_and_resumed(
+    board: Path,
+    network: Path,
+    tmp_path: Path,
+    daemon: Daemon,
+    docker_client: Any,
+    built_image: Here,
+) -> None:
+    runs = tmp_path / "runs"
+    found = snapshot(board)
+    where = ["--board", str(board), "--runs", str(runs), "--engine", daemon.address]
+    how = ["--images", str(built_image.table), "--offline", "--profile", "brief", "--mode", "all"]
+    command = [*MANSARD, "bench", *where, *how, str(network)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_trials(runs, 3, process)
+    (container,) = containers_of(docker_client)
+    check_confined(container)
+    assert snapshot(board) != found  # it has set a mode
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    wait_until_gone(docker_client)
+    kept = {(trial.run_id, trial.trial_id) for trial in finished_trials(runs)}
+
+    # The next run puts the board back by itself, and goes on where it was.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert "resumed" in done.stderr
+    assert snapshot(board) == found
+    assert not containers_of(docker_client)
+
+    manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]
+    names = {manifest.mode_read_back.name for manifest in manifests}
+    assert names == {"15W", "30W", "50W", "MAXN"}
+    for manifest in manifests:
+        assert manifest.image_digest == built_image.built.digest
+        assert manifest.total_rails == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
+        assert manifest.idle is not None
+        assert all(idle.total_j is not None for idle in manifest.idle)
+    trials = finished_trials(runs)
+    assert kept <= {(trial.run_id, trial.trial_id) for trial in trials}
+    assert len(trials) == sum(manifest.n_trials for manifest in manifests)
+    assert {trial.source for trial in trials} == {"simulated"}
+    for trial in trials:
+        assert trial.energy is not None
+        assert all(window.total_j is not None for window in trial.energy)
+    files = [path for path in runs.rglob("*") if path.is_file()]
+    assert {path.stat().st_uid for path in files} == {os.getuid()}
+    assert (runs / "report.html").stat().st_size > 100_000
+
+
+def test_the_image_and_its_digest_stand_in_the_report(
+    board: Path, network: Path, tmp_path: Path, daemon: Daemon, built_image: Here
+) -> None:
+    runs = tmp_path / "runs"
+    command = [*MANSARD, "bench", "--board", str(board), "--runs", str(runs), "--json"]
+    command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
+    command += ["--profile", "brief", "--mode", "15W", str(network)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_trials(runs, 2, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == (
+        "mansard: interrupted; what was finished is kept, the same command resumes"
+    )
+    (path,) = runs.glob("*/manifest.json")
+    content = json.loads(path.read_bytes())["content"]
+    assert content["image_digest"] == built_image.built.digest

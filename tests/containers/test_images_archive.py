@@ -1,0 +1,169 @@
+"""Images as files: saved whole or not at all, loaded only if every byte is right."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.containers.archive import digest_path, load_image, save_image
+from mansard.containers.engine import Engine, connect
+from mansard.containers.image_store import image_identity
+from mansard.containers.wheels import sha256_of
+from mansard.core.errors import ContainerError, InputError, StorageError
+from tests.containers.image_base import import_program
+from tests.containers.throwaway import Daemon
+
+pytestmark = pytest.mark.docker
+
+TAG = "mansard/tiny:1"
+
+
+@pytest.fixture(scope="module")
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    with connect(daemon.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def tiny(engine: Engine) -> str:
+    """A small image with our label; its id."""
+    return import_program(engine.client, sleep(), TAG, ["LABEL mansard.image=tiny"])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def sleep() -> Path:
+    return Path(shutil.which("sleep") or "/bin/sleep")
+
+
+def test_saved_it_comes_back_with_the_same_digest(
+    engine: Engine, tiny: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "image.tar.gz"
+    saved = save_image(engine, TAG, path)
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["image.tar.gz", "image.tar.gz.sha256"]
+    assert saved.size_bytes == path.stat().st_size
+    assert saved.sha256 == sha256_of(path)
+    checked = subprocess.run(
+        ["sha256sum", "--check", digest_path(path).name], cwd=tmp_path, check=False
+    )
+    assert checked.returncode == 0
+    engine.client.images.remove(TAG)
+    with pytest.raises(ContainerError, match="not on this machine"):
+        image_identity(engine, TAG)
+    (loaded,) = load_image(engine, path)
+    assert (loaded.name, loaded.digest) == (TAG, tiny)
+
+
+def test_a_flipped_byte_is_found_before_the_engine_sees_it(
+    engine: Engine, tiny: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "image.tar.gz"
+    save_image(engine, TAG, path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged or not complete"):
+        load_image(engine, path)
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other(
+    engine: Engine, tiny: str, small_disk: Path
+) -> None:
+    path = small_disk / "image.tar.gz"
+    path.write_bytes(b"old")
+    with pytest.raises(StorageError, match=r"No space left on device; free some space"):
+        save_image(engine, TAG, path)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in small_disk.iterdir()] == ["image.tar.gz"]
+
+
+def test_an_image_that_is_not_there(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(ContainerError, match="not on this machine"):
+        save_image(engine, "mansard/none:1", tmp_path / "image.tar.gz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    digest_path(path).write_text(f"{sha256_of(path)}  {path.name}\n")
+    return path
+
+
+def tar_of(names: dict[str, bytes]) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, content in names.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return data.getvalue()
+
+
+NO_IMAGES = {
+    "empty": (b"", "is no tar.gz"),
+    "junk": (b"junk" * 1000, "is no tar.gz"),
+    "no tar": (gzip.compress(b"junk" * 1000), "is no tar.gz"),
+    "cut off": (tar_of({"manifest.json": b"[]"})[:40], "is no tar.gz"),
+    "no manifest": (tar_of({"readme": b"hello"}), "is no saved image"),
+    "no JSON": (tar_of({"manifest.json": b"not json"}), "could not be loaded: invalid character"),
+    "no image": (tar_of({"manifest.json": b"[]"}), "holds no image of Mansard's, but nothing"),
+    "a way out": (
+        tar_of({"manifest.json": b'[{"Config": "../../etc/passwd", "Layers": []}]'}),
+        "could not be loaded",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), NO_IMAGES.values(), ids=NO_IMAGES)
+def test_files_that_are_no_image(
+    engine: Engine, tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = write(tmp_path / "image.tar.gz", content)
+    with pytest.raises((InputError, ContainerError), match=words) as raised:
+        load_image(engine, path)
+    assert str(path) in str(raised.value)
+
+
+def test_an_image_of_somebody_else_is_refused(
+    engine: Engine, tmp_path: Path, bare_image: Any
+) -> None:
+    path = tmp_path / "image.tar.gz"
+    save_image(engine, "mansard-bare:latest", path)
+    with pytest.raises(InputError, match="holds no image of Mansard's, but mansard-bare:latest"):
+        load_image(engine, path)
+
+
+@pytest.mark.parametrize("digest", ["", "nonsense\n", "0" * 64 + "  other\n", "\xff"])
+def test_a_digest_that_is_none(engine: Engine, tmp_path: Path, digest: str) -> None:
+    path = write(tmp_path / "image.tar.gz", tar_of({"manifest.json": b"[]"}))
+    digest_path(path).write_bytes(digest.encode("latin-1"))
+    with pytest.raises(InputError, match="copy it again"):
+        load_image(engine, path)
+
+
+def test_files_that_are_not_there(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "image.tar.gz"
+    with pytest.raises(InputError, match=r"image\.tar\.gz\.sha256: is not there"):
+        load_image(engine, path)
+    digest_path(path).write_text("0" * 64 + "  image.tar.gz\n")
+    with pytest.raises(InputError, match=r"image\.tar\.gz: is not there"):
+        load_image(engine, path)

@@ -1,0 +1,184 @@
+"""An image built for real, without a registry, and run as bare as a measurement runs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard.containers.build import Order, build_image, ready_image
+from mansard.containers.engine import Engine, connect
+from mansard.containers.ensuring import ensure_image
+from mansard.containers.image_store import image_identity, list_images
+from mansard.core.errors import ContainerError
+from mansard.core.version import VERSION
+from tests.containers.image_base import BASE
+from tests.containers.image_here import Here, python_in
+from tests.containers.throwaway import Daemon
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+# Kernels measured by the program itself, through its plan; everything it writes is in /tmp.
+MEASURE = """
+import os, msgspec, pathlib
+from mansard.core.documents import read_document, write_document
+from mansard.microbench.__main__ import main
+from mansard.microbench.plan import Plan
+os.chdir("/tmp")
+path = pathlib.Path("plan.json")
+assert main(["plan.json", "--make", "brief", "--mode", "1c"]) == 0
+plan = read_document(path, Plan)
+few = tuple(t for t in plan.trials if t.kernel in ("fma", "triad"))[:2]
+short = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
+write_document(path, msgspec.structs.replace(plan, trials=few, protocol=short))
+assert main(["plan.json"]) == 0
+"""
+# What there must not be: anything writable but /tmp, a cache, a wheel, pip's own folders.
+LOOK = """
+import json, os, site, sys
+found = []
+for folder, _, files in os.walk("/"):
+    if folder.startswith(("/proc", "/sys", "/dev", "/tmp")):
+        continue
+    found += [os.path.join(folder, name) for name in files if name.endswith(".whl")]
+    if os.path.basename(folder) in {".cache", "build", "pip-cache"}:
+        found.append(folder)
+try:
+    open("/opt/mansard/x", "w")
+    found.append("writable")
+except OSError:
+    pass
+print(json.dumps({"found": found, "uid": os.getuid(), "site": site.getsitepackages(),
+                  "tests": os.path.exists(site.getsitepackages()[0] + "/numpy/tests"),
+                  "environment": dict(os.environ)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    with connect(daemon.address) as connected:
+        yield connected
+
+
+def test_it_is_built_from_wheels_alone_and_says_size_and_time(
+    built_image: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = built_image.built
+    own_mb = (built.size_bytes - built_image.base_bytes) / 1e6
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\nimage: {built.size_bytes / 1e6:.0f} MB, {own_mb:.0f} MB of it beyond the base; "
+            f"built in {built.build_s:.1f} s, prepared in {built_image.prepare_s:.1f} s\n"
+        )
+    assert not built.was_there
+    assert built.build_s > 0
+    assert built.tag.startswith(f"mansard/here:{VERSION}-")
+    assert built.digest.startswith("sha256:")
+    # The libraries alone are 250 MB; an image with its wheels left in would be twice that.
+    assert 200 < own_mb < 400
+    said = "\n".join(built_image.lines)
+    assert "installing libraries.txt from wheels" in said
+    assert "Looking in indexes" not in said
+
+
+def test_it_measures_as_anybody_on_a_root_that_cannot_be_written(
+    engine: Engine, built_image: Here
+) -> None:
+    said = python_in(engine, built_image.built.tag, MEASURE)
+    assert '"measured":2,"resumed":0' in said.splitlines()[-1]
+
+
+def test_nothing_is_left_in_it_that_only_served_the_build(
+    engine: Engine, built_image: Here
+) -> None:
+    seen = json.loads(python_in(engine, built_image.built.tag, LOOK))
+    assert seen["found"] == []
+    assert seen["tests"] is False
+    assert seen["uid"] == 12345
+    # NVIDIA's packages look for their libraries there alone.
+    assert seen["site"][0].startswith("/opt/mansard/lib/python3")
+    for name in ("HOME", "NUMBA_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH"):
+        assert seen["environment"][name].startswith("/tmp")  # noqa: S108 - of the container
+
+
+def test_its_labels_say_where_it_comes_from(engine: Engine, built_image: Here) -> None:
+    labels = engine.client.images.get(built_image.built.tag).labels
+    assert labels["org.opencontainers.image.version"] == VERSION
+    assert labels["org.opencontainers.image.revision"]
+    assert labels["org.opencontainers.image.base.name"] == built_image.image.base
+    assert labels["mansard.image"] == "here"
+    assert built_image.built.tag.endswith(labels["mansard.source"])
+
+
+def test_it_runs_as_nobody_where_no_user_is_named(engine: Engine, built_image: Here) -> None:
+    config = engine.client.images.get(built_image.built.tag).attrs["Config"]
+    assert config["User"] == "65534:65534"
+    assert config["Entrypoint"] == ["/opt/mansard/bin/python3", "-m", "mansard.microbench"]
+
+
+def test_what_is_there_is_not_built_again(engine: Engine, built_image: Here) -> None:
+    lines: list[str] = []
+    again = build_image(engine, built_image.image, Order(tell=lines.append))
+    assert again.was_there
+    assert (again.tag, again.digest) == (built_image.built.tag, built_image.built.digest)
+    assert lines == []
+    image = ensure_image(engine, built_image.image, is_offline=True)
+    assert (image.name, image.digest) == (again.tag, again.digest)
+    assert image_identity(engine, again.tag) == image
+
+
+def test_the_build_leaves_no_container_and_nothing_of_its_stage(
+    engine: Engine, built_image: Here
+) -> None:
+    client = engine.client
+    assert client.containers.list(all=True, filters={"ancestor": built_image.image.base}) == []
+    stages = client.images.list(all=True, filters={"label": "mansard.stage=build"})
+    assert stages == []
+
+
+def test_it_is_listed(engine: Engine, built_image: Here) -> None:
+    (stored,) = [each for each in list_images(engine) if each.tag == built_image.built.tag]
+    assert (stored.name, stored.version) == ("here", VERSION)
+    assert stored.digest == built_image.built.digest
+    assert stored.size_bytes == built_image.built.size_bytes
+
+
+def test_offline_the_rooms_are_built_from_the_libraries_that_are_there(
+    engine: Engine, built_image: Here
+) -> None:
+    client = engine.client
+    client.images.remove(built_image.built.tag, noprune=True)
+    assert ready_image(engine, built_image.image) is None
+    image = ensure_image(engine, built_image.image, is_offline=True)
+    assert image.name == built_image.built.tag
+    # The same layers, put together again: nothing of it hangs on the time.
+    assert client.images.get(image.digest).attrs["RootFS"]["Layers"]
+
+
+def test_offline_nothing_is_fetched(engine: Engine, built_image: Here) -> None:
+    other = msgspec.structs.replace(built_image.image, base="mansard-test/not-there:1")
+    with pytest.raises(ContainerError, match=r"nothing may be downloaded.*mansard image load FILE"):
+        ensure_image(engine, other, is_offline=True)
+    with pytest.raises(ContainerError, match=r"the base mansard-test/not-there:1 is not on this"):
+        ensure_image(engine, other, is_offline=True, wheels=built_image.wheels)
+
+
+def test_a_folder_of_wheels_that_lacks_one_is_one_clear_line(
+    engine: Engine, built_image: Here, tmp_path: Path
+) -> None:
+    for wheel in built_image.wheels.iterdir():
+        if not wheel.name.startswith("numba"):
+            (tmp_path / wheel.name).hardlink_to(wheel)
+    # Another list of libraries, so that it is not the image that is there.
+    other = msgspec.structs.replace(built_image.image, name="lacking")
+    engine.client.images.get(BASE).tag("mansard-test/lacking", "1")
+    other = msgspec.structs.replace(other, base="mansard-test/lacking:1")
+    with pytest.raises(ContainerError, match=r"a library is not to be had .* numba==") as raised:
+        build_image(engine, other, Order(wheels=tmp_path, offline=True))
+    assert "put its wheel into the folder" in str(raised.value)
+    assert engine.client.containers.list(all=True) == []
+    assert engine.client.images.list(filters={"label": "mansard.stage=build"}) == []
