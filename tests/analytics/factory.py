@@ -105,6 +105,8 @@ def manifest(
         total_rule=f"the sum of {' and '.join(total)}" if total else None,
         boundary="the module" if total else None,
         idle=idle,
+        gpu=None,
+        image=None,
         image_digest=None,
         seed=1,
         started_utc="2026-01-02T03:04:05Z",
@@ -113,7 +115,8 @@ def manifest(
         finished_monotonic_s=220.0,
         unknown={
             "commit": "not installed from a clone",
-            "image_digest": "not run in a container",
+            **dict.fromkeys(("image", "image_digest"), "not run in a container"),
+            "gpu": "the kernels ran on the CPU",
             **({} if total else dict.fromkeys(_TOTAL, "no meter, no rails")),
             **({} if idle is not None else {"idle": "no meter was read"}),
         },
@@ -182,7 +185,7 @@ def trial(
     traffic = 64_000 if is_fma else working_set_bytes * 10
     amount = work if is_fma else traffic
     key = f"{run_id}|{kernel}|{precision}|{fma_per_element}|{working_set_bytes}"
-    unknown = {}
+    unknown = dict.fromkeys(("n_sms", "clock_hz"), "the kernel ran on the CPU")
     if energy is None:
         unknown["energy"] = "no meter was read"
     if fma_per_element is None:
@@ -193,10 +196,15 @@ def trial(
         source=source,
         kernel=kernel,
         family="fma" if is_fma else "stream",
-        backend="numba",
+        processor="cpu",
+        backend="numba-cpu",
         precision=precision,
         fma_per_element=fma_per_element,
+        operands="chaotic",
+        scope="core",
+        memory="host",
         cpus=tuple(cpus),
+        n_sms=None,
         working_set_bytes=working_set_bytes,
         work_flop=work,
         traffic_bytes=traffic,
@@ -204,6 +212,7 @@ def trial(
         repetitions_per_sample=4,
         seconds_s=tuple(amount / (rate * part) for part in spread for _ in range(n_per_block)),
         block=tuple(at for at, _ in enumerate(spread) for _ in range(n_per_block)),
+        clock_hz=None,
         rejected_s=(0.5,),
         rejected_reason=("1 involuntary context switch",),
         stability="unstable" if stability == "unstable" else "stable",

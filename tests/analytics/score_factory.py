@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from mansard.core.jsonl import RowWriter
 from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
@@ -20,6 +21,7 @@ def layer(
     name: str = "",
     op_type: str = "Conv",
     precision: str = "fp32",
+    unit: Literal["tensor core", "CUDA core", "none"] = "CUDA core",
 ) -> LayerScore:
     known: dict[str, int] = dict.fromkeys((*LAYER_COUNTS, "fused_group"), 0)
     known |= {"parameters": 10} | dict.fromkeys(_SIZES, 40)
@@ -38,7 +40,7 @@ def layer(
         scope="",
         runs=1,
         precision=precision,
-        unit="CUDA core",
+        unit=unit,
         unknown={
             key: f"{op_type} has no formula" for key, value in values.items() if value is None
         },

@@ -17,7 +17,17 @@ from mansard.device.holding.board_lock import board_lock
 from mansard.device.simulator import create_board, running, set_fault
 
 # What these find depends on the computer that runs the tests, not on the board.
-OF_THE_HOST = {"Python", "other load", "disk", "kernels", "pinned threads", "GPU processes"}
+OF_THE_HOST = {
+    "Python",
+    "other load",
+    "disk",
+    "kernels",
+    "pinned threads",
+    "GPU processes",
+    "containers",
+    "container image",
+    "image disk",
+}
 
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:

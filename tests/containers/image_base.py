@@ -56,7 +56,9 @@ def _write_base(archive: tarfile.TarFile) -> None:
     packages = Path(str(distribution("numpy").locate_file("")))
     for name in PACKAGES:
         compiled += (packages / name).rglob("*.so*")
-    files |= {path: path for path in _libraries([interpreter, *compiled])}
+    shell = Path("/bin/sh")  # that a simulated board's tools begin with
+    files |= {path: path for path in _libraries([interpreter, shell, *compiled])}
+    files[shell] = shell.resolve()
     _add_folder(archive, "tmp", 0o1777)
     for path, source in sorted(files.items()):
         _add_file(archive, str(path), source)
@@ -93,7 +95,8 @@ def _files(folder: Path) -> Iterator[Path]:
 def _libraries(programs: list[Path]) -> set[Path]:
     """The C libraries that the dynamic linker finds for ``programs``, and the linker itself."""
     told = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)
-    own = {path.parent for path in programs[1:]}  # libraries that packages bring themselves
+    # Libraries that packages bring themselves come with them.
+    own = {path.parent for path in programs if path.suffix == ".so"}
     found = {Path(each) for each in _LIBRARY.findall(told.stdout)}
     return {path for path in found if path.parent not in own and ".libs" not in str(path)}
 

@@ -65,7 +65,7 @@ def stand_in_engine(folder: Path, answers: Answers) -> Iterator[str]:
             route = urlsplit(self.path).path
             status, content = next(
                 (answer for end, answer in answers.items() if route.endswith(end)),
-                (404, {"message": "page not found"}),
+                (404, {"message": "No such image: nor any such page"}),
             )
             body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)

@@ -64,7 +64,7 @@ def test_a_mode_that_is_not_there_names_those_that_are(text: str) -> None:
 def test_precisions_have_the_width_of_their_name() -> None:
     for name, precision in PRECISIONS.items():
         assert name.endswith(str(precision.n_bits))
-    with pytest.raises(UsageError, match="unknown precision 'fp33'; use one of fp64, fp32"):
+    with pytest.raises(UsageError, match="unknown precision 'fp33'; use one of fp64, fp32, tf32"):
         parse_precision("fp33")
 
 

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.hardware import MODULES, Module, memory_bytes_per_s, peak_flop_per_s
+from mansard.core.hardware import (
+    MODULES,
+    Module,
+    Unit,
+    memory_bytes_per_s,
+    peak_flop_per_s,
+    sm_flop_per_cycle,
+    sm_l1_bytes,
+)
+from mansard.core.hardware.sm_peaks import _FMA
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/hardware.md"
 MODULES_BY_NAME = {module.name: module for module in MODULES.values()}
@@ -59,3 +68,20 @@ def test_the_page_names_what_nobody_confirmed() -> None:
             if "from memory, not confirmed" in source:
                 assert f"{module.name}: " in text
                 assert f"`{field}`" in text
+
+
+@pytest.mark.parametrize("sm", sorted(_FMA))
+def test_the_page_tells_what_every_sm_does_in_a_cycle(sm: int) -> None:
+    columns: list[tuple[Unit, tuple[str, ...]]] = [
+        ("fma", ("fp64", "fp32", "fp16", "bf16")),
+        ("tensor", ("fp64", "tf32", "fp16", "bf16", "int8", "fp8")),
+    ]
+    cells = [
+        sm_flop_per_cycle(sm, precision, unit) or "–"
+        for unit, precisions in columns
+        for precision in precisions
+    ]
+    l1_bytes = sm_l1_bytes(sm)
+    assert l1_bytes is not None
+    start = f"| {' | '.join(map(str, (sm, *cells, l1_bytes // 1024)))} | "
+    assert any(line.startswith(start) for line in PAGE.read_text().splitlines())

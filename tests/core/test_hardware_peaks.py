@@ -10,13 +10,13 @@ from mansard.core.errors import UsageError
 from mansard.core.hardware import (
     BOARD_CACHES,
     MODULES,
+    Unit,
     active_sms,
     cache_bytes,
     memory_bytes_per_s,
     memory_roof_bytes_per_s,
     peak_flop_per_s,
 )
-from mansard.core.hardware.peaks import Unit
 
 AGX_ORIN, ORIN_NX, ORIN_NANO = "p3701-0005", "p3767-0000", "p3767-0005"
 THOR, NANO = "p3834-0008", "p3448-0000"
@@ -76,7 +76,7 @@ def test_tensor_peaks_and_int8_twice_as_many(part: str, mhz: float, tflops: floa
 def test_a_chip_without_tensor_cores_has_no_tensor_peak() -> None:
     assert peak("p3310-1000", 1300, "fp16", "tensor") is None
     assert peak(NANO, 921.6, "int8", "tensor") is None
-    assert peak(AGX_ORIN, 1300.5, "fp64", "fma") is None  # not known, so not said
+    assert peak(AGX_ORIN, 1300.5, "fp16", "fma") is None  # not published, so not said
 
 
 def test_the_configured_clocks_of_modules() -> None:

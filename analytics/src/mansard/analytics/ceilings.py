@@ -16,20 +16,21 @@ from mansard.analytics.plateau import estimate, members
 from mansard.analytics.rates import TrialRate
 from mansard.core.records import Record, Source
 
-FMA_LEAST = 64  # from here on the loads and stores around the chain cost nothing visible
-FMA_TOLERANCE = 0.03  # the flatness asked of the kernel
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
 STREAM_KERNELS = ("read", "copy", "scale", "triad")
 
-Unit = Literal["FLOP/s", "B/s"]
+RateUnit = Literal["FLOP/s", "B/s"]
+CeilingFamily = Literal["fma", "tensor", "stream"]
 
 
 class Ceiling(Record, frozen=True, kw_only=True):
     """One limit of the machine: FLOP/s of a precision, or bytes/s of a memory level."""
 
     subject: str  # a precision, or a level
+    family: CeilingFamily  # fma: on CUDA cores or the CPU; tensor: on tensor cores
     kernel: str | None
-    unit: Unit
+    backend: str | None
+    unit: RateUnit
     value: float | None
     low: float | None  # 95 % interval
     high: float | None
@@ -39,27 +40,45 @@ class Ceiling(Record, frozen=True, kw_only=True):
     stable: bool | None
     source: Source | None
 
-
-def find_peaks(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
-    """The compute ceiling of each precision that was run, narrow ones first."""
-    chains = [rate for rate in rates if rate.family == "fma"]
-    precisions = sorted({rate.precision for rate in chains}, key=lambda name: (len(name), name))
-    return tuple(_peak(name, [r for r in chains if r.precision == name]) for name in precisions)
+    @property
+    def name(self) -> str:
+        """What it limits, in a word or two: fp16, fp16 tensor, DRAM."""
+        return f"{self.subject} tensor" if self.family == "tensor" else self.subject
 
 
-def _peak(precision: str, chains: Sequence[TrialRate]) -> Ceiling:
-    long = [rate for rate in chains if (rate.fma_per_element or 0) >= FMA_LEAST]
-    if not long:
-        reason = f"no {precision} chain of at least {FMA_LEAST} FMA per element gave a rate"
-        return missing(precision, "fma", "FLOP/s", reason)
-    return _ceiling(precision, "fma", "FLOP/s", long, FMA_TOLERANCE)
+def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
+    """The highest of some ceilings of one kind, or the one that tells best why there is none.
+
+    Highest by the lower end of the interval: of several noisy rates the greatest is mostly
+    the luckiest, and a wide interval must not make a roof.
+    """
+    measured = [c for c in ceilings if c.value is not None]
+    if measured:
+        return max(measured, key=lambda c: (c.low is not None, c.low or c.value or 0.0))
+    return max(ceilings, key=lambda c: c.n_disturbed)
 
 
 def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
-    """The bandwidth of one kernel from one memory level, from its sweep over working sets."""
+    """The bandwidth of one kernel from one memory level, from its sweep over working sets.
+
+    Only trials of the level's scope count; of several backends the best one does.
+    """
+    of_level = [rate for rate in sweep if rate.scope == level.scope]
+    backends = sorted({rate.backend for rate in of_level})
+    if not backends:
+        return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, of_level))
+    return best_of(
+        [
+            _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
+            for backend in backends
+        ]
+    )
+
+
+def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
     starts = [level.low_bytes]
     if level.name == DRAM:
-        # memory_levels puts DRAM's lower end at DRAM_MARGIN times the last capacity.
+        # The level's lower end is put at DRAM_MARGIN times the last capacity, or in step.
         starts.append(level.low_bytes * DRAM_LEAST_MARGIN / DRAM_MARGIN)
     inside: list[TrialRate] = []
     for start in starts:
@@ -67,8 +86,8 @@ def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Cei
         if any(not rate.disturbances for rate in inside):
             break
     if not inside:
-        return missing(level.name, kernel, "B/s", _why_empty(level, kernel, sweep))
-    return _ceiling(level.name, kernel, "B/s", inside, STREAM_TOLERANCE)
+        return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, sweep))
+    return ceiling_of(level.name, "stream", "B/s", inside, STREAM_TOLERANCE)
 
 
 def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
@@ -84,19 +103,28 @@ def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
     )
 
 
-def _ceiling(
-    subject: str, kernel: str, unit: Unit, trials: Sequence[TrialRate], tolerance: float
+def ceiling_of(
+    subject: str,
+    family: CeilingFamily,
+    unit: RateUnit,
+    trials: Sequence[TrialRate],
+    tolerance: float,
 ) -> Ceiling:
+    """The plateau of ``trials``, which are of one kernel and one backend; at least one."""
+    kernel, backend = trials[0].kernel, trials[0].backend
     calm = [rate for rate in trials if not rate.disturbances]
     n_disturbed = len(trials) - len(calm)
     if not calm:
-        return missing(subject, kernel, unit, _all_disturbed(trials), n_disturbed)
+        reason = _all_disturbed(trials)
+        return missing(subject, family, kernel, unit, reason, n_disturbed)
     chosen = [calm[at] for at in members([rate.blocks for rate in calm], tolerance)]
     found = estimate([rate.blocks for rate in chosen])
     reason = f"too few blocks ({found.n_blocks}) to show their own spread"
     return Ceiling(
         subject=subject,
+        family=family,
         kernel=kernel,
+        backend=backend,
         unit=unit,
         value=found.value,
         low=found.low,
@@ -119,13 +147,20 @@ def _all_disturbed(trials: Sequence[TrialRate]) -> str:
 
 
 def missing(
-    subject: str, kernel: str | None, unit: Unit, reason: str, n_disturbed: int = 0
+    subject: str,
+    family: CeilingFamily,
+    kernel: str | None,
+    unit: RateUnit,
+    reason: str,
+    n_disturbed: int = 0,
 ) -> Ceiling:
     """A ceiling without a value, and the reason."""
-    names = ["value", "low", "high", "stable", "source", *([] if kernel else ["kernel"])]
+    names = ["value", "low", "high", "stable", "source", "backend"]
     return Ceiling(
         subject=subject,
+        family=family,
         kernel=kernel,
+        backend=None,
         unit=unit,
         value=None,
         low=None,
@@ -135,5 +170,5 @@ def missing(
         n_disturbed=n_disturbed,
         stable=None,
         source=None,
-        unknown=dict.fromkeys(names, reason),
+        unknown=dict.fromkeys([*names, *([] if kernel else ["kernel"])], reason),
     )

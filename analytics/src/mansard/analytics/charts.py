@@ -12,11 +12,11 @@ from typing import Any, cast
 import altair as alt
 import polars as pl
 
-from mansard.analytics.ceilings import STREAM_KERNELS
 from mansard.analytics.roof_geometry import WIDTH_PX
 from mansard.analytics.theme import SHAPES
 
 HEIGHT_PX = 330
+LINE_PX = 15  # of text
 MOST_RADIO_BUTTONS = 4
 CALM = "!datum.is_disturbed"
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
@@ -32,18 +32,17 @@ def staircase_chart(
     caches: pl.DataFrame,
     steps: pl.DataFrame,
     modes: Sequence[str],
+    kernels: Sequence[str],
     window: tuple[float, float, float, float],
 ) -> alt.LayerChart:
     """Bandwidth over working set, both logarithmic; one line per kernel."""
     mode = mode_parameter(modes)
     x_low, x_high, y_low, y_high = window
-    ticks = [1024.0 * 4**power for power in range(16) if x_low <= 1024.0 * 4**power <= x_high]
-    axis = alt.Axis(title="Working set over all threads", labelExpr=SIZE_LABEL, values=ticks)
     x_scale = log_scale(x_low, x_high, base=2)
     y = alt.Y("rate:Q", scale=log_scale(y_low, y_high), axis=rate_axis("GB/s"))
-    kernels = list(STREAM_KERNELS)
+    kernels = list(kernels)
     base = alt.Chart(inline(points)).encode(
-        x=alt.X("working_set_bytes:Q", scale=x_scale, axis=axis),
+        x=alt.X("working_set_bytes:Q", scale=x_scale, axis=size_axis(x_low, x_high)),
         y=y,
         color=alt.Color("kernel:N", scale=alt.Scale(domain=kernels), title=None),
         tooltip=tooltips(kernel="kernel", size="working set", interval="bandwidth", trial="trial"),
@@ -55,12 +54,12 @@ def staircase_chart(
             strokeDash=alt.StrokeDash("kernel:N", scale=alt.Scale(domain=kernels), title=None)
         ),
         base.mark_rule(style="m-interval", clip=True).encode(y="low:Q", y2="high:Q"),
-        _crosses(base),
+        crosses(base),
         calm.mark_point(size=46, opacity=1).encode(
             shape=alt.Shape("kernel:N", scale=shape_scale(kernels), title=None),
         ),
     ]
-    return _sweep(
+    return sweep(
         layers,
         mode,
         "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
@@ -77,9 +76,17 @@ def _level_marks(
         alt.Chart(inline(caches))
         .mark_rule(style="m-cache")
         .encode(x=alt.X("capacity_bytes:Q", scale=x_scale)),
-        alt.Chart(inline(caches))
-        .mark_text(style="m-rule-label", align="left", dx=5, baseline="top", y=2)
-        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale), text="text:N"),
+        *cache_labels(caches, x_scale),
+    ]
+
+
+def cache_labels(caches: pl.DataFrame, x_scale: alt.Scale) -> list[alt.Chart]:
+    """The names of the cache levels at the top, each a line lower: capacities can be close."""
+    return [
+        alt.Chart(inline(caches.filter(pl.col("row") == row)))
+        .mark_text(style="m-rule-label", align="left", dx=5, baseline="top", y=2 + LINE_PX * row)
+        .encode(x=alt.X("capacity_bytes:Q", scale=x_scale), text="text:N")
+        for row in sorted(set(caches["row"].to_list()))
     ]
 
 
@@ -118,15 +125,15 @@ def chain_chart(
         peak.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N"),
         calm.mark_line(strokeWidth=2, opacity=0.85),
         base.mark_rule(style="m-interval", clip=True).encode(y="low:Q", y2="high:Q"),
-        _crosses(base),
+        crosses(base),
         calm.mark_point(size=56, opacity=1).encode(
             shape=alt.Shape("precision:N", scale=shape_scale(precisions), title=None)
         ),
     ]
-    return _sweep(layers, mode, "GFLOP/s of the FMA chains over the FMA done on each element")
+    return sweep(layers, mode, "GFLOP/s of the FMA chains over the FMA done on each element")
 
 
-def _crosses(base: alt.Chart) -> alt.Chart:
+def crosses(base: alt.Chart) -> alt.Chart:
     """Trials that something disturbed: they are seen, and no line leads through them."""
     crosses: alt.Chart = base.transform_filter(f"!({CALM})").mark_point(
         shape=CROSS, size=60, filled=False, strokeWidth=2, opacity=1
@@ -153,6 +160,12 @@ def log_scale(low: float, high: float, base: int = 10) -> alt.Scale:
     return alt.Scale(type="log", base=base, domain=[low, high], nice=False, clamp=False)
 
 
+def size_axis(low: float, high: float) -> alt.Axis:
+    """An axis of working sets between ``low`` and ``high`` bytes, in binary units."""
+    ticks = [1024.0 * 4**power for power in range(18) if low <= 1024.0 * 4**power <= high]
+    return alt.Axis(title="Working set in all", labelExpr=SIZE_LABEL, values=ticks)
+
+
 def rate_axis(title: str) -> alt.Axis:
     """An axis of rates, without SI prefixes: 0.1 must not read 100m."""
     return alt.Axis(title=title, format=".12~g", tickCount=6)
@@ -168,7 +181,8 @@ def inline(frame: pl.DataFrame) -> alt.InlineData:
     return alt.InlineData(values=frame.to_dicts())
 
 
-def _sweep(layers: Sequence[alt.Chart], mode: alt.Parameter, description: str) -> alt.LayerChart:
+def sweep(layers: Sequence[alt.Chart], mode: alt.Parameter, description: str) -> alt.LayerChart:
+    """``layers`` of the chosen mode, as one chart of the usual size."""
     in_mode = [layer.transform_filter(f"datum.mode === {mode.name}") for layer in layers]
     # Altair's versions differ in what they say layer and add_params return.
     layered: Any = alt.layer(*in_mode)

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from mansard.core.hashing import content_hash
-from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore
+from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore, Processor
 
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
 FRAME_NAMES = ("runs", "trials", "repetitions", "energy", "layers")
@@ -52,6 +52,21 @@ def machine_id(machine: MachineIdentity) -> str:
     """
     parts = [machine.machine_hash, machine.name, machine.architecture, machine.is_simulated]
     return content_hash([*parts, machine.cpus, machine.caches])
+
+
+def processor_of(manifest: Manifest) -> Processor:
+    """What the kernels of a run ran on: a plan is for one processor."""
+    return "cpu" if manifest.gpu is None else "gpu"
+
+
+def device_id(manifest: Manifest) -> str:
+    """A short name for one processor of one machine; a GPU is not the CPU beside it.
+
+    SMs that a mode switches off belong to the GPU all the same.
+    """
+    gpu = manifest.gpu
+    own = None if gpu is None else [gpu.name, gpu.sm, gpu.l2_bytes, gpu.mig]
+    return content_hash([machine_id(manifest.machine), own])
 
 
 def score_id(score: ModelScore) -> str:

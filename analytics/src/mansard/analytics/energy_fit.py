@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mansard.analytics.energy_gaps import missing_points
 from mansard.analytics.least_squares import MOST_COLUMNS, Array, Solution, solve_non_negative
 from mansard.core.records import Record
 
 CONSTANT = "constant"
+STALLED = "stalled"  # the name of idle points with the clocks on
 WIDEST = 0.5  # a coefficient whose interval is wider than ± half of it says nothing
 LEAST_SPARE = 3  # equations beyond the number of coefficients, to see the scatter
 SHORTEST_S, LEAST_J = 1e-6, 1e-6  # of one point; no meter resolves less
-_NEAR = 0.8  # a point with this share of the best rate is bound by it
-_SAME_INTENSITY = 1.5  # intensities within this factor are one
 
 
 class EnergyPoint(Record, frozen=True, kw_only=True):
@@ -58,6 +58,7 @@ class EnergyFit(Record, frozen=True, kw_only=True):
     residuals: tuple[float, ...]
     n_points: int
     n_idle: int
+    n_stalled: int  # of the idle points, those of a kernel that stalls with its clocks on
     missing: tuple[str, ...]  # what measurements would make it better, in words
 
 
@@ -72,7 +73,7 @@ def fit_energy(points: Sequence[EnergyPoint]) -> EnergyFit:
             raise ValueError(f"{point.name}: {point.energy_j} J in {point.window_s} s")
     ordered = sorted(points, key=_key)
     columns = _columns(ordered)
-    missing = _missing(ordered)
+    missing = missing_points(ordered)
     n_needed = len(columns) + LEAST_SPARE
     if len(ordered) < n_needed:
         reason = f"too few points: {len(ordered)}, it takes {n_needed}"
@@ -154,6 +155,7 @@ def _fit(
         residuals=residuals,
         n_points=len(points),
         n_idle=sum(point.is_idle for point in points),
+        n_stalled=sum(point.is_idle and point.name == STALLED for point in points),
         missing=missing,
     )
 
@@ -165,40 +167,3 @@ def _unknown(
     missing: tuple[str, ...],
 ) -> EnergyFit:
     return _fit(columns, [_not_identified(reason)] * len(columns), points, (), missing)
-
-
-def _missing(points: Sequence[EnergyPoint]) -> tuple[str, ...]:
-    """What kinds of points are not there, in words."""
-    loaded = [point for point in points if not point.is_idle]
-    found = [] if len(loaded) < len(points) else ["no idle point"]
-    if not loaded:
-        return (*found, "no point under load")
-    work = np.array([sum(point.work_flop.values()) for point in loaded])
-    traffic = np.array([sum(point.traffic_bytes.values()) for point in loaded])
-    if not work.any():
-        found.append("no point computes")
-    elif not traffic.any():
-        found.append("no point moves bytes")
-    else:
-        with np.errstate(divide="ignore"):
-            intensities = work / traffic
-        if intensities.max() <= _SAME_INTENSITY * intensities.min():
-            found.append("one intensity only")
-    times_s = np.array([point.window_s for point in loaded])
-    for kinds, unit in (
-        ([point.work_flop for point in loaded], "arithmetic"),
-        ([point.traffic_bytes for point in loaded], "memory"),
-    ):
-        if (_shares(kinds, times_s) >= _NEAR).all():
-            found.append(f"all points are bound by {unit}")
-    return tuple(found)
-
-
-def _shares(amounts: Sequence[dict[str, float]], times_s: Array) -> Array:
-    """How near each point comes to the best rate of its kinds; they share its time."""
-    shares = np.zeros(len(times_s))
-    for name in sorted({name for kinds in amounts for name in kinds}):
-        rates = np.array([kinds.get(name, 0.0) for kinds in amounts]) / times_s
-        if rates.any():
-            shares += rates / rates.max()
-    return shares

@@ -5,12 +5,29 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.dataset import UNDISTURBED, Dataset
-from mansard.analytics.energy_fit import LEAST_J, SHORTEST_S, EnergyFit, EnergyPoint, fit_energy
+from mansard.analytics.energy_fit import (
+    LEAST_J,
+    SHORTEST_S,
+    STALLED,
+    EnergyFit,
+    EnergyPoint,
+    fit_energy,
+)
 from mansard.analytics.levels import in_level
 from mansard.analytics.rates import describe
 from mansard.analytics.roofline import Roofline
 
 IDLE = "idle"
+# A chase of loads is all waiting, and a library's matrix product moves bytes through caches
+# that nobody counts; constant operands and memory of the host have costs of their own.
+_FITTED = (
+    pl.col("family").is_in(["fma", "stream", "tensor"])
+    & (pl.col("backend") != "cublas")
+    & (pl.col("operands") == "chaotic")
+    & (pl.col("memory") != "zero-copy")
+    # Stores of a GPU go past its L1: only reads move bytes from there alone.
+    & ((pl.col("family") != "stream") | (pl.col("scope") != "sm") | (pl.col("kernel") == "read"))
+)
 
 
 def fit_runs(dataset: Dataset, roofs: tuple[Roofline, ...]) -> dict[str, EnergyFit]:
@@ -26,13 +43,19 @@ def fit_runs(dataset: Dataset, roofs: tuple[Roofline, ...]) -> dict[str, EnergyF
 def energy_points(dataset: Dataset, roof: Roofline) -> tuple[EnergyPoint, ...]:
     """One point for each undisturbed trial, all its windows together, and each idle window.
 
-    A trial's traffic is that of the memory level that holds its working set; one between two
-    levels is left out, and so is a window without a total.
+    Idle windows are those of a stalled kernel where there is one, else those with nothing
+    running. A trial's traffic is that of the memory level that holds its working set; one
+    between two levels is left out, and so is a window without a total.
     """
     totals = dataset.energy.filter(
         (pl.col("run_id") == roof.run_id) & pl.col("rail").is_null() & (pl.col("energy_j") > 0)
     )
-    idle = totals.filter(pl.col("trial_id").is_null())
+    calm = dataset.trials.filter(UNDISTURBED)
+    stalled = totals.join(
+        calm.filter(pl.col("family") == STALLED).select("run_id", "trial_id"),
+        on=["run_id", "trial_id"],
+    )
+    idle = stalled if len(stalled) else totals.filter(pl.col("trial_id").is_null())
     loaded = (
         totals.filter(pl.col("trial_id").is_not_null())
         .group_by("run_id", "trial_id")
@@ -41,11 +64,11 @@ def energy_points(dataset: Dataset, roof: Roofline) -> tuple[EnergyPoint, ...]:
             pl.col("window_s").sum(),
             pl.col("repetitions").cast(pl.Float64).sum(),
         )
-        .join(dataset.trials, on=["run_id", "trial_id"])
-        .filter(UNDISTURBED)
+        .join(calm.filter(_FITTED), on=["run_id", "trial_id"])
         .sort("trial_id")
     )
-    points = [_idle_point(row) for row in idle.iter_rows(named=True)]
+    name = STALLED if len(stalled) else IDLE
+    points = [_idle_point(row, name) for row in idle.iter_rows(named=True)]
     points += [
         point
         for row in loaded.iter_rows(named=True)
@@ -54,9 +77,9 @@ def energy_points(dataset: Dataset, roof: Roofline) -> tuple[EnergyPoint, ...]:
     return tuple(p for p in points if p.window_s >= SHORTEST_S and p.energy_j >= LEAST_J)
 
 
-def _idle_point(row: dict[str, float]) -> EnergyPoint:
+def _idle_point(row: dict[str, float], name: str) -> EnergyPoint:
     return EnergyPoint(
-        name=IDLE,
+        name=name,
         work_flop={},
         traffic_bytes={},
         window_s=row["window_s"],
@@ -65,14 +88,20 @@ def _idle_point(row: dict[str, float]) -> EnergyPoint:
 
 
 def _loaded_point(row: dict[str, float], roof: Roofline) -> EnergyPoint | None:
-    size = row["working_set_bytes"]
-    level = next((level.name for level in roof.levels if in_level(level, size)), None)
-    if level is None:
-        return None
+    size, traffic = row["working_set_bytes"], row["traffic_bytes"] * row["repetitions"]
+    levels = [level for level in roof.levels if level.scope == str(row["scope"])]
+    level = next((level.name for level in levels if in_level(level, size)), None)
+    if level is None and traffic and str(row["family"]) != "tensor":
+        return None  # its bytes come from no level in particular
     return EnergyPoint(
         name=describe(row),
-        work_flop={str(row["precision"]): row["work_flop"] * row["repetitions"]},
-        traffic_bytes={level: row["traffic_bytes"] * row["repetitions"]},
+        work_flop={_work_name(row): row["work_flop"] * row["repetitions"]},
+        traffic_bytes={} if level is None else {level: traffic},
         window_s=row["window_s"],
         energy_j=row["energy_j"],
     )
+
+
+def _work_name(row: dict[str, float]) -> str:
+    precision = str(row["precision"])
+    return f"{precision} tensor" if str(row["family"]) == "tensor" else precision

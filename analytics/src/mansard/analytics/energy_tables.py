@@ -11,6 +11,8 @@ from mansard.analytics.names import shown, shown_long
 from mansard.analytics.page_parts import Table
 from mansard.analytics.quantities import UNKNOWN, fixed, percent
 from mansard.analytics.results import Results
+from mansard.analytics.run_frames import idle_power_w
+from mansard.core.records import Manifest
 
 PICO = 1e-12
 
@@ -21,7 +23,7 @@ def energy_table(results: Results) -> Table:
     rows = [
         [shown(labels[run_id]), *cells]
         for run_id, found in results.energies.items()
-        for cells in _rows(found)
+        for cells in [*_rows(found), *_true_idle(found, results.dataset.manifest(run_id))]
     ]
     return Table(
         caption="Energy of work, traffic and time, with 95 % intervals",
@@ -47,6 +49,13 @@ def _rows(found: EnergyFit) -> Iterator[list[str]]:
     yield ["constant power", *_cells(found.constant_w, "W", 1.0)]
 
 
+def _true_idle(found: EnergyFit, manifest: Manifest) -> Iterator[list[str]]:
+    """Beside a constant power with the clocks on: what the machine draws without a kernel."""
+    idle_w = idle_power_w(manifest)
+    if found.n_stalled and idle_w is not None:
+        yield ["true idle", fixed(idle_w, "W"), "measured with nothing running; in no fit"]
+
+
 def _cells(coefficient: Coefficient, unit: str, factor: float) -> tuple[str, str]:
     value, low, high = coefficient.value, coefficient.low, coefficient.high
     if value is None or low is None or high is None:
@@ -55,7 +64,8 @@ def _cells(coefficient: Coefficient, unit: str, factor: float) -> tuple[str, str
 
 
 def _quality(found: EnergyFit) -> str:
-    points = f"{found.n_points} points, {found.n_idle} of them idle"
+    idle = "with the clocks on and nothing done" if found.n_stalled else "idle"
+    points = f"{found.n_points} points, {found.n_idle} of them {idle}"
     lacks = f"; {', '.join(found.missing)}" if found.missing else ""
     if not found.residuals:
         return f"{points}{lacks}."

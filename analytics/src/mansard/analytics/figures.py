@@ -13,11 +13,20 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
-from mansard.analytics import chart_data, charts, roof_chart, roof_geometry, sweep_data
+from mansard.analytics import (
+    chart_data,
+    charts,
+    figure_tables,
+    roof_chart,
+    roof_geometry,
+    sweep_data,
+    sweep_rules,
+)
 from mansard.analytics.label_layout import place_labels
 from mansard.analytics.names import in_order
 from mansard.analytics.page_parts import Table
 from mansard.analytics.results import Results
+from mansard.analytics.roof_labels import roof_labels
 from mansard.analytics.theme import LIGHT, vega_config
 
 MOST_LAYERS_DRAWN = 30  # of one network in one mode
@@ -44,7 +53,7 @@ def roofline_figure(results: Results) -> Figure:
     networks = chart_data.network_points(results.networks, results.names)
     layers = chart_data.layer_points(_smallest(results), results.names, _n_layers(results))
     seen = roof_geometry.window(results.roofs, networks.frame, layers.frame)
-    roof_names = roof_geometry.roof_labels(results.roofs, seen)
+    roof_names = roof_labels(results.roofs, seen)
     lines = roof_geometry.roof_lines(results.roofs, seen)
     points = networks.frame.select("mode", "batch", text=_point_name(), x="intensity", y="rate")
     labels = place_labels(points, roof_names, lines, seen)
@@ -60,23 +69,24 @@ def roofline_figure(results: Results) -> Figure:
         seen=seen,
     )
     names = in_order(networks.frame["network"].to_list())
-    chart = roof_chart.roofline_chart(frames, _modes(results), _batches(networks.frame), names)
+    chart = roof_chart.roofline_chart(frames, mode_names(results), _batches(networks.frame), names)
     notes = _dropped(networks.n_dropped, "networks", "their time or their work is unknown or zero")
-    return make_figure("roofline", chart, _roofline_table(networks.frame), notes)
+    return make_figure("roofline", chart, figure_tables.roofline_points(networks.frame), notes)
 
 
 def staircase_figure(results: Results) -> Figure:
     """Bandwidth over the working set."""
     found = sweep_data.staircase(results.rates, results.labels())
-    caches = sweep_data.cache_rules(results.roofs)
+    caches = sweep_rules.cache_rules(results.roofs)
     largest = max(found.frame["working_set_bytes"].to_list(), default=2.0**30)
     smallest = min(found.frame["working_set_bytes"].to_list(), default=2.0**12)
     rates = found.frame["rate"].to_list() or [1.0, 10.0]
     window = (smallest / 1.3, largest * 1.3, min(rates) / 1.6, max(rates) * 1.7)
-    steps = sweep_data.ceiling_steps(results.roofs, window[0], window[1])
-    chart = charts.staircase_chart(found.frame, caches, steps, _modes(results), window)
-    notes = _sweep_notes(found)
-    return make_figure("staircase", chart, _staircase_table(found.frame), notes)
+    steps = sweep_rules.ceiling_steps(results.roofs, window[0], window[1])
+    kernels = sweep_data.series_order(found.frame["kernel"].to_list())
+    chart = charts.staircase_chart(found.frame, caches, steps, mode_names(results), kernels, window)
+    notes = sweep_notes(found)
+    return make_figure("staircase", chart, figure_tables.staircase_points(found.frame), notes)
 
 
 def chain_figure(results: Results) -> Figure:
@@ -84,10 +94,10 @@ def chain_figure(results: Results) -> Figure:
     found = sweep_data.chains(results.rates, results.labels())
     precisions = in_order(found.frame["precision"].to_list())
     highest = max(found.frame["rate"].to_list(), default=1.0) * 1.15
-    peaks = sweep_data.peak_rules(results.roofs)
-    chart = charts.chain_chart(found.frame, peaks, _modes(results), precisions, highest)
-    notes = _sweep_notes(found)
-    return make_figure("chains", chart, _chain_table(found.frame), notes)
+    peaks = sweep_rules.peak_rules(results.roofs)
+    chart = charts.chain_chart(found.frame, peaks, mode_names(results), precisions, highest)
+    notes = sweep_notes(found)
+    return make_figure("chains", chart, figure_tables.chain_points(found.frame), notes)
 
 
 def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = ()) -> Figure:
@@ -121,7 +131,8 @@ def _renumbered(svg: str) -> str:
     )
 
 
-def _modes(results: Results) -> list[str]:
+def mode_names(results: Results) -> list[str]:
+    """The labels of all runs, in the order of their roofs."""
     return [roof.label for roof in results.roofs]
 
 
@@ -153,7 +164,8 @@ def _smallest(results: Results) -> pl.DataFrame:
     )
 
 
-def _sweep_notes(found: chart_data.Drawn) -> tuple[str, ...]:
+def sweep_notes(found: chart_data.Drawn) -> tuple[str, ...]:
+    """What crosses mean, and how many trials are not drawn."""
     n_crosses = int(found.frame["is_disturbed"].sum())
     crosses = f"Crosses ({n_crosses}) are trials that something disturbed; no roof rests on them."
     dropped = _dropped(found.n_dropped, "trials", "they have no positive rate")
@@ -162,45 +174,3 @@ def _sweep_notes(found: chart_data.Drawn) -> tuple[str, ...]:
 
 def _dropped(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
     return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()
-
-
-def _roofline_table(frame: pl.DataFrame) -> Table:
-    rows = [
-        [
-            row["network"],
-            row["mode"],
-            row["batch"],
-            row["precision"],
-            f"{row['intensity']:,.4g}",
-            f"{row['rate']:,.4g}",
-            row["time"],
-            row["bound"],
-        ]
-        for row in frame.iter_rows(named=True)
-    ]
-    columns = ("Network", "Mode", "Batch", "Precision", "FLOP/byte", "GFLOP/s", "Time", "Bound by")
-    return Table("Networks as drawn", columns, rows, frozenset({4, 5, 6}))
-
-
-def _staircase_table(frame: pl.DataFrame) -> Table:
-    rows = [
-        [row["size"], row["mode"], row["kernel"], row["interval"], row["trial"]]
-        for row in frame.iter_rows(named=True)
-    ]
-    columns = ("Working set", "Mode", "Kernel", "Bandwidth", "Trial")
-    return Table("Bandwidth as drawn", columns, rows, frozenset({3}))
-
-
-def _chain_table(frame: pl.DataFrame) -> Table:
-    rows = [
-        [
-            f"{row['fma_per_element']:g}",
-            row["mode"],
-            row["precision"],
-            row["interval"],
-            row["trial"],
-        ]
-        for row in frame.iter_rows(named=True)
-    ]
-    columns = ("FMA per element", "Mode", "Precision", "Rate", "Trial")
-    return Table("FMA rates as drawn", columns, rows, frozenset({3}))

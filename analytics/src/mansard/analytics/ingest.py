@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from mansard.analytics.dataset import FRAME_NAMES, Dataset, score_id
-from mansard.analytics.frames import layer_frame, repetition_frame, trial_frame
+from mansard.analytics.dataset import FRAME_NAMES, Dataset, processor_of, score_id
+from mansard.analytics.frames import layer_frame
 from mansard.analytics.limits import check_manifest, check_score, check_trial
 from mansard.analytics.run_frames import energy_frame, run_frame
+from mansard.analytics.trial_frames import repetition_frame, trial_frame
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError
 from mansard.core.files import make_folder, storage_error, write_atomic
@@ -128,6 +129,13 @@ def _trials_of(folder: Path, manifest: Manifest, notes: list[str]) -> tuple[Tria
         if trial.run_id != manifest.run_id:
             raise InputError(
                 f"a row belongs to run {trial.run_id}, the manifest to {manifest.run_id}",
+                where=str(path),
+                fix="files of two runs were mixed; measure again into another folder",
+            )
+        if trial.processor != processor_of(manifest):
+            raise InputError(
+                f"trial {trial.trial_id} ran on the {trial.processor.upper()}, by its manifest "
+                f"the run is one of the {processor_of(manifest).upper()}",
                 where=str(path),
                 fix="files of two runs were mixed; measure again into another folder",
             )

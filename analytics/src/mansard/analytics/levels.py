@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.core.caches import level_windows
-from mansard.core.records import MachineIdentity, Record
+from mansard.core.caches import LevelWindow, level_windows
+from mansard.core.gpu_levels import DRAM_MARGIN as GPU_DRAM_MARGIN
+from mansard.core.gpu_levels import gpu_level_windows, scope_of
+from mansard.core.records import Gpu, MachineIdentity, Record, Scope
 
 # STREAM's rule is arrays of four times the last caches; three are enough for one
 # pass over a set that an LRU-like cache cannot keep, two are used where no larger
-# set was measured.
+# set was measured. On a GPU both are larger by the same factor (core/gpu_levels.py).
 DRAM_MARGIN = 3.0
 DRAM_LEAST_MARGIN = 2.0
 DRAM = "DRAM"
@@ -23,6 +25,7 @@ class Level(Record, frozen=True, kw_only=True):
     """
 
     name: str
+    scope: Scope  # of the trials that show it
     capacity_bytes: int | None
     low_bytes: float
     high_bytes: float | None
@@ -37,29 +40,45 @@ def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level,
     if not machine.caches:
         return ()
     windows = level_windows(machine.caches, cpus)
-    levels = [
-        Level(
-            name=f"L{window.level}",
-            capacity_bytes=window.capacity_bytes,
-            low_bytes=window.low_bytes,
-            high_bytes=window.high_bytes,
-        )
-        for window in windows
-    ]
     below = float(windows[-1].capacity_bytes)
-    levels.append(
-        Level(
-            name=DRAM,
-            capacity_bytes=None,
-            low_bytes=DRAM_MARGIN * below,
-            high_bytes=None,
-            unknown={
-                "capacity_bytes": "the roof does not need the size of main memory",
-                "high_bytes": "main memory is the last level",
-            },
-        )
+    return (*(_cache(window, "core") for window in windows), _dram(DRAM_MARGIN * below, "core"))
+
+
+def gpu_levels(gpu: Gpu, n_sms: int) -> tuple[Level, ...]:
+    """The levels of a GPU with ``n_sms`` SMs on: L1 of all SMs together, L2, DRAM.
+
+    With one SM they are what a single thread's loads go through. Empty where the size of
+    the L2 is not known.
+    """
+    if gpu.l2_bytes is None:
+        return ()
+    windows = gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, n_sms)
+    caches = (_cache(window, scope_of(window.level)) for window in windows)
+    return (*caches, _dram(GPU_DRAM_MARGIN * gpu.l2_bytes, "gpu"))
+
+
+def _cache(window: LevelWindow, scope: Scope) -> Level:
+    return Level(
+        name=f"L{window.level}",
+        scope=scope,
+        capacity_bytes=window.capacity_bytes,
+        low_bytes=window.low_bytes,
+        high_bytes=window.high_bytes,
     )
-    return tuple(levels)
+
+
+def _dram(low_bytes: float, scope: Scope) -> Level:
+    return Level(
+        name=DRAM,
+        scope=scope,
+        capacity_bytes=None,
+        low_bytes=low_bytes,
+        high_bytes=None,
+        unknown={
+            "capacity_bytes": "the roof does not need the size of main memory",
+            "high_bytes": "main memory is the last level",
+        },
+    )
 
 
 def in_level(level: Level, working_set_bytes: float, least: float | None = None) -> bool:

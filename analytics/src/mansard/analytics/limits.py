@@ -12,6 +12,7 @@ from mansard.core.records import EnergyWindow, Manifest, ModelScore, Record, Tri
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
 SHORTEST_S, LONGEST_S = 1e-12, 1e9
+MOST_HZ = 1e12  # of a clock
 MOST_J = 1e15  # of one window: what a large power station makes in a week
 LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
 _MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
@@ -21,7 +22,8 @@ def check_manifest(manifest: Manifest, path: Path) -> None:
     """Raises InputError for counts that cannot be, or two caches of one level."""
     machine = manifest.machine
     modes = (manifest.mode_requested, manifest.mode_read_back)
-    for record in (manifest, *modes, machine, *machine.caches):
+    own = () if manifest.gpu is None else (manifest.gpu,)
+    for record in (manifest, *modes, machine, *machine.caches, *own):
         _check_counts(record, str(path), _MEASURE_AGAIN)
     _check_windows(manifest.idle or (), str(path))
     levels = [cache.level for cache in machine.caches]
@@ -41,6 +43,12 @@ def check_trial(trial: Trial, path: Path) -> None:
         problem = f"a repetition takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
     elif len(trial.block) != len(trial.seconds_s):
         problem = "repetitions and blocks differ in number"
+    elif trial.clock_hz is not None and len(trial.clock_hz) != len(trial.seconds_s):
+        problem = "repetitions and clocks differ in number"
+    elif any(not 0 < hz <= MOST_HZ for hz in trial.clock_hz or ()):
+        problem = f"a clock is not positive, or above {MOST_HZ:g} Hz"
+    elif trial.n_sms == 0:
+        problem = "it ran on no SM"
     elif len(trial.rejected_s) != len(trial.rejected_reason):
         problem = "rejected times and reasons differ in number"
     else:

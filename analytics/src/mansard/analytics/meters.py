@@ -49,9 +49,10 @@ def power_table(results: Results) -> Table:
 def trial_powers(results: Results) -> pl.DataFrame:
     """Power of each undisturbed trial on each rail, W: energy over the length of its windows.
 
+    Trials with constant operands are left out: ``operands`` has them.
     Columns run_id, trial_id, rail (null: the total), power_w (null: not measurable), family.
     """
-    calm = results.dataset.trials.filter(UNDISTURBED)
+    calm = results.dataset.trials.filter(UNDISTURBED & (pl.col("operands") == "chaotic"))
     is_known = pl.col("energy_j").is_not_null()
     return (
         results.dataset.energy.filter(pl.col("trial_id").is_not_null())

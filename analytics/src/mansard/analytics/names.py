@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mansard.analytics.dataset import Dataset, machine_id
+from mansard.analytics.dataset import Dataset, device_id
 from mansard.core.records import Manifest
 from mansard.core.text import printable
 
@@ -51,17 +51,24 @@ def shown_long(text: str) -> str:
 
 def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     """A short name for each run, as long as it must be to tell the runs apart."""
-    several = len({machine_id(manifest.machine) for manifest in manifests}) > 1
+    several = len({device_id(manifest) for manifest in manifests}) > 1
     for parts in _NAME_PARTS:
         labels = {
             manifest.run_id: ", ".join(
-                ([manifest.machine.name] if several else []) + [part(manifest) for part in parts]
+                ([_device(manifest)] if several else []) + [part(manifest) for part in parts]
             )
             for manifest in manifests
         }
         if len(set(labels.values())) == len(labels):
             return labels
     return {manifest.run_id: f"run {manifest.run_id}" for manifest in manifests}
+
+
+def _device(manifest: Manifest) -> str:
+    """What tells processors apart: a card's name says more than its host's, a Jetson's less."""
+    if manifest.gpu is None:
+        return manifest.machine.name
+    return f"{manifest.machine.name} GPU" if manifest.gpu.is_integrated else manifest.gpu.name
 
 
 _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (

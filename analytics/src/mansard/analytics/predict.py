@@ -1,7 +1,8 @@
 """Modelled time of each network in each power mode: one join, no loop over layers.
 
 T = sum over layers of max(W / P, Q / B_DRAM), with W in FLOP, Q in bytes, P the peak
-of the layer's precision and B_DRAM the bandwidth of main memory (docs/model.md).
+of the layer's precision on the unit that runs it and B_DRAM the bandwidth of main memory
+(docs/model.md).
 Launch overhead and the efficiency of real kernels would make it longer, fusion and
 cache reuse between layers shorter: none of them is in it.
 
@@ -16,27 +17,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from mansard.analytics.levels import DRAM
+from mansard.analytics.predict_roofs import memory_roofs, peak_roofs
 from mansard.analytics.roofline import Roofline
 
 NO_ENERGY = "no energy roof is drawn yet: it takes a power meter and a fitted energy model"
-
-_CEILING_SCHEMA = {
-    "run_id": pl.String,
-    "layer_precision": pl.String,
-    "peak": pl.Float64,
-    "peak_low": pl.Float64,
-    "peak_high": pl.Float64,
-    "peak_reason": pl.String,
-}
-_MEMORY_SCHEMA = {
-    "run_id": pl.String,
-    "label": pl.String,
-    "roof": pl.Float64,
-    "roof_low": pl.Float64,
-    "roof_high": pl.Float64,
-    "roof_reason": pl.String,
-}
 
 
 def predict_layers(layers: pl.LazyFrame, roofs: Sequence[Roofline]) -> pl.LazyFrame:
@@ -46,12 +30,8 @@ def predict_layers(layers: pl.LazyFrame, roofs: Sequence[Roofline]) -> pl.LazyFr
     high_s (from both ceilings at the ends of their intervals), least_s (what the
     known parts alone take), bound ("compute" or "memory") and reason.
     """
-    memory = pl.DataFrame([_memory_row(roof) for roof in roofs], schema=_MEMORY_SCHEMA)
-    peaks = pl.DataFrame(
-        [row for roof in roofs for row in _peak_rows(roof)], schema=_CEILING_SCHEMA
-    )
-    joined = layers.join(memory.lazy(), how="cross").join(
-        peaks.lazy(), on=["run_id", "layer_precision"], how="left"
+    joined = layers.join(memory_roofs(roofs).lazy(), how="cross").join(
+        peak_roofs(roofs).lazy(), on=["run_id", "layer_precision", "unit"], how="left"
     )
     compute, traffic = _compute_time("peak"), _traffic_time("roof")
     return (
@@ -169,29 +149,3 @@ def _reason() -> pl.Expr:
 
 def _sum_of_known(name: str) -> pl.Expr:
     return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
-
-
-def _memory_row(roof: Roofline) -> dict[str, object]:
-    dram = roof.bandwidth(DRAM)
-    return {
-        "run_id": roof.run_id,
-        "label": roof.label,
-        "roof": dram.value,
-        "roof_low": dram.low,
-        "roof_high": dram.high,
-        "roof_reason": dram.unknown.get("value"),
-    }
-
-
-def _peak_rows(roof: Roofline) -> list[dict[str, object]]:
-    return [
-        {
-            "run_id": roof.run_id,
-            "layer_precision": peak.subject,
-            "peak": peak.value,
-            "peak_low": peak.low,
-            "peak_high": peak.high,
-            "peak_reason": peak.unknown.get("value"),
-        }
-        for peak in roof.peaks
-    ]

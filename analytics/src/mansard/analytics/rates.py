@@ -12,23 +12,36 @@ from mansard.analytics.dataset import Dataset
 from mansard.analytics.names import shown
 from mansard.analytics.plateau import Estimate, Rates, estimate
 from mansard.analytics.quantities import capacity
-from mansard.core.records import Source
+from mansard.core.precision import PRECISIONS
+from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
 
+USUAL_BACKENDS = ("numba-cpu", "cupy")
+_AMOUNTS = {"fma": "work_flop", "tensor": "work_flop", "stream": "traffic_bytes"}
 TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "working_set_bytes")
 
 
 @dataclass(frozen=True, eq=False)
 class TrialRate:
-    """What one trial reached: FLOP/s for the fma family, bytes/s for the stream family."""
+    """What one trial reached.
+
+    FLOP/s of the families fma and tensor, bytes/s of streams, loads/s of latencies.
+    """
 
     run_id: str
     trial_id: str
     kernel: str
     family: str
+    processor: Processor
+    backend: str
     precision: str
     fma_per_element: int | None
+    operands: Operands
+    scope: Scope
+    memory: MemoryKind
     working_set_bytes: int
     cpus: tuple[int, ...]
+    n_sms: int | None
+    clock_hz: float | None  # of the SMs, median of the accepted samples
     n_accepted: int
     n_rejected: int
     source: Source
@@ -41,8 +54,8 @@ class TrialRate:
 def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
     """One rate per trial that has accepted repetitions, sorted by run and trial id.
 
-    Rate of a block = work (FLOP) or traffic (bytes) of one repetition / median
-    seconds of the block's accepted repetitions.
+    Rate of a block = work (FLOP), traffic (bytes) or loads of one repetition / median
+    seconds of the block's accepted repetitions. A stalled kernel has no rate.
     """
     medians = (
         dataset.repetitions.filter("accepted")
@@ -63,20 +76,34 @@ def unused_trials(dataset: Dataset) -> tuple[str, ...]:
     return tuple(
         f"{shown(row['mode'])}: {describe(row)}: {_why_unused(row)}"
         for row in dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
-        if row["n_accepted"] == 0 or _amount(row) <= 0
+        if row["family"] != "stalled" and (row["n_accepted"] == 0 or _amount(row) <= 0)
     )
 
 
 def describe(row: Mapping[str, object]) -> str:
     """What a trial ran, in a few words; names from outside are made printable."""
     ran = f"{shown(str(row['kernel']))} {shown(str(row['precision']))}"
-    if row["family"] == "fma":
-        return f"{ran}, {row['fma_per_element']} per element"
-    return f"{ran}, {capacity(_size(row))}"
+    if row["family"] == "fma" and row["fma_per_element"] is not None:
+        ran = f"{ran}, {row['fma_per_element']} per element"
+    elif row["family"] == "stalled":
+        ran = shown(str(row["kernel"]))
+    elif _size(row):
+        ran = f"{ran}, {capacity(_size(row))}"
+    return ", ".join([ran, *_variant(row)])
+
+
+def _variant(row: Mapping[str, object]) -> list[str]:
+    """What tells a trial apart from the plain one of its kind."""
+    words = [] if row["backend"] in USUAL_BACKENDS else [shown(str(row["backend"]))]
+    if row["operands"] == "constant":
+        words.append("constant operands")
+    if row["scope"] == "sm" and row["family"] == "stream":
+        words.append("a slice for each SM")
+    return [*words, *(["zero-copy"] if row["memory"] == "zero-copy" else [])]
 
 
 def _size(row: Mapping[str, object]) -> float:
-    return float(str(row["working_set_bytes"]))
+    return _number(row, "working_set_bytes")
 
 
 def _why_unused(row: Mapping[str, object]) -> str:
@@ -85,10 +112,18 @@ def _why_unused(row: Mapping[str, object]) -> str:
     return "the trial states no work or traffic"
 
 
-def _amount(row: Mapping[str, object]) -> int:
-    amount = row["work_flop" if row["family"] == "fma" else "traffic_bytes"]
-    assert isinstance(amount, int)  # noqa: S101 - the column is not nullable in the record
-    return amount
+def _amount(row: Mapping[str, object]) -> float:
+    """Work, traffic or loads of one repetition; 0 where the trial states none."""
+    if row["family"] == "latency":
+        # One load moves one element: docs/records.md, Trial.
+        precision = PRECISIONS.get(str(row["precision"]))
+        return 0.0 if precision is None else _number(row, "traffic_bytes") * 8 / precision.n_bits
+    amount = _AMOUNTS.get(str(row["family"]))
+    return 0.0 if amount is None else _number(row, amount)
+
+
+def _number(row: Mapping[str, object], name: str) -> float:
+    return float(str(row[name]))
 
 
 def _rate(row: Mapping[str, object]) -> TrialRate:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics import ceiling_tables, figures, network_tables, page, sections
+from mansard.analytics import (
+    ceiling_tables,
+    figures,
+    gpu_tables,
+    machine_tables,
+    mode_cards,
+    network_tables,
+    page,
+    sections,
+)
 from mansard.analytics.dataset import Dataset
 from mansard.analytics.energy_tables import energy_facts, energy_table
+from mansard.analytics.latency_figure import latency_figure
 from mansard.analytics.meters import meter_facts, power_table
 from mansard.analytics.names import in_order, shown, shown_long
+from mansard.analytics.operands import operand_table
 from mansard.analytics.predict import NO_ENERGY
 from mansard.analytics.results import Results, compute
 from mansard.core.files import make_folder, write_atomic
@@ -33,22 +44,26 @@ def render(results: Results) -> str:
 
 
 def _context(results: Results) -> dict[str, Any]:
-    machines = in_order([shown(roof.machine) for roof in results.roofs])
+    machines = in_order([shown(roof.place) for roof in results.roofs])
     return {
         "title": _title(results, machines),
         "machines": machines,
         "sources": in_order([roof.source for roof in results.roofs]),
-        "cards": ceiling_tables.mode_cards(results),
+        "cards": mode_cards.mode_cards(results),
         "peaks": ceiling_tables.peak_table(results),
         "bandwidths": ceiling_tables.bandwidth_table(results),
         "ridges": ceiling_tables.ridge_table(results),
         "roofline": figures.roofline_figure(results),
         "staircase": figures.staircase_figure(results),
         "chains": figures.chain_figure(results),
+        "latency": latency_figure(results),
+        "latencies": gpu_tables.latency_table(results),
+        "backends": gpu_tables.backend_table(results),
+        "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "networks": network_tables.network_table(results),
         "measurements": network_tables.measurement_table(results),
         "details": network_tables.network_details(results),
-        "machine_tables": sections.machine_tables(results),
+        "machine_tables": machine_tables.machine_tables(results),
         "protocol": sections.protocol_facts(results),
         "traffic": sections.traffic_facts(results),
         "unstable": sections.unstable_table(results),
@@ -58,6 +73,7 @@ def _context(results: Results) -> dict[str, Any]:
         "meters": meter_facts(results),
         "energy": energy_table(results),
         "energy_facts": energy_facts(results),
+        "operands": operand_table(results),
         "no_energy": NO_ENERGY,
         "provenance": sections.provenance_table(results),
         "notes": [shown_long(note) for note in results.dataset.notes],

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from mansard.analytics.ceilings import Ceiling
-from mansard.analytics.chart_data import GIGA, ceiling_text, value_text
+from mansard.analytics.chart_data import GIGA, ceiling_text
 from mansard.analytics.levels import DRAM
 from mansard.analytics.quantities import quantity
 from mansard.analytics.roofline import Roofline
 
 WIDTH_PX, HEIGHT_PX = 900, 500
-LABEL_GAP_PX = 22  # the height of a line of text, on the slope
 
 _LINE_SCHEMA = {
     "mode": pl.String,
@@ -25,13 +24,6 @@ _LINE_SCHEMA = {
     "y": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
-}
-_LABEL_SCHEMA = {
-    "mode": pl.String,
-    "kind": pl.String,
-    "text": pl.String,
-    "x": pl.Float64,
-    "y": pl.Float64,
 }
 _RIDGE_SCHEMA = {
     "mode": pl.String,
@@ -134,38 +126,15 @@ def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def roof_labels(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
-    """Where each roof is named: memory roofs along their lower end, peaks at the right."""
-    rows: list[dict[str, object]] = []
-    for roof in roofs:
-        slopes = [c for c in (roof.bandwidth(level.name) for level in roof.levels) if c.value]
-        previous_px, shift_px = math.inf, 0.0
-        for slope in sorted(slopes, key=lambda slope: slope.value or 0.0, reverse=True):
-            assert slope.value  # noqa: S101 - filtered above
-            height_px = math.log10(slope.value) * seen.y_per_decade_px
-            crowded = previous_px - height_px < LABEL_GAP_PX
-            shift_px = shift_px + 110.0 if crowded else 0.0
-            previous_px = height_px
-            start = max(seen.x_low, seen.y_low * GIGA / slope.value)
-            x = start * 10 ** ((14 + shift_px) / seen.x_per_decade_px)
-            text = f"{slope.subject}  {value_text(slope)}"
-            rows.append(_label(roof.label, "memory", text, x, slope.value * x / GIGA))
-        for peak in roof.peaks:
-            if peak.value:
-                text = f"{peak.subject} peak  {value_text(peak)}"
-                rows.append(_label(roof.label, "compute", text, seen.x_high, peak.value / GIGA))
-    return pl.DataFrame(rows, schema=_LABEL_SCHEMA)
-
-
 def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
     """Where each peak meets the roof of main memory."""
     rows = [
         {
             "mode": roof.label,
-            "text": f"{ridge.precision} meets {ridge.level}",
+            "text": f"{ridge.name} meets {ridge.level}",
             "interval": quantity(ridge.value, "FLOP/byte", ridge.low, ridge.high),
             "x": ridge.value,
-            "y": (roof.peak(ridge.precision).value or 0.0) / GIGA,
+            "y": (roof.peak(ridge.precision, ridge.family).value or 0.0) / GIGA,
         }
         for roof in roofs
         for ridge in roof.ridges()
@@ -197,7 +166,7 @@ def _peak_roof(
     return [
         {
             "mode": mode,
-            "line": f"{peak.subject} peak: {ceiling_text(peak)}",
+            "line": f"{peak.name} peak: {ceiling_text(peak)}",
             "level": level,
             "x": x,
             "y": _scaled(peak.value, 1.0),
@@ -210,10 +179,6 @@ def _peak_roof(
 
 def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor / GIGA
-
-
-def _label(mode: str, kind: str, text: str, x: float, y: float) -> dict[str, object]:
-    return {"mode": mode, "kind": kind, "text": text, "x": x, "y": y}
 
 
 def _ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from mansard.analytics.dataset import machine_id
+from mansard.analytics.dataset import machine_id, processor_of
 from mansard.analytics.frames import FrameSchema, to_json
 from mansard.core.records import EnergyWindow, Manifest, Trial
 
@@ -16,6 +16,8 @@ RUN_SCHEMA: FrameSchema = {
     "machine_id": pl.String,
     "machine": pl.String,
     "kind": pl.String,
+    "processor": pl.String,
+    "gpu": pl.String,
     "is_simulated": pl.Boolean,
     "mode": pl.String,
     "mode_kind": pl.String,
@@ -31,6 +33,7 @@ RUN_SCHEMA: FrameSchema = {
     "seed": pl.Int64,
     "tool_version": pl.String,
     "commit": pl.String,
+    "image": pl.String,
     "image_digest": pl.String,
     "n_trials_planned": pl.Int64,
     "n_power_samples": pl.Int64,
@@ -44,6 +47,7 @@ RUN_SCHEMA: FrameSchema = {
     "started_monotonic_s": pl.Float64,
     "finished_monotonic_s": pl.Float64,
     "machine_json": pl.String,
+    "gpu_json": pl.String,
     "mode_requested_json": pl.String,
     "mode_read_back_json": pl.String,
     "versions_json": pl.String,
@@ -110,6 +114,8 @@ def _run_row(manifest: Manifest, n_power_samples: dict[str, int]) -> dict[str, o
         "machine_id": machine_id(machine),
         "machine": machine.name,
         "kind": machine.kind,
+        "processor": processor_of(manifest),
+        "gpu": None if manifest.gpu is None else manifest.gpu.name,
         "is_simulated": machine.is_simulated,
         "mode": mode.name,
         "mode_kind": mode.kind,
@@ -119,6 +125,7 @@ def _run_row(manifest: Manifest, n_power_samples: dict[str, int]) -> dict[str, o
         "total_rails": None if manifest.total_rails is None else list(manifest.total_rails),
         "idle_power_w": idle_power_w(manifest),
         "machine_json": to_json(machine),
+        "gpu_json": None if manifest.gpu is None else to_json(manifest.gpu),
         "mode_requested_json": to_json(manifest.mode_requested),
         "mode_read_back_json": to_json(mode),
         "versions_json": to_json(manifest.versions),

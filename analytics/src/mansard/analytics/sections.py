@@ -1,4 +1,4 @@
-"""How it was measured, in the report: machine, protocol, meters, provenance."""
+"""How it was measured, in the report: protocol, what did not settle, provenance."""
 
 from __future__ import annotations
 
@@ -6,18 +6,10 @@ import polars as pl
 
 from mansard.analytics.names import shown, shown_long
 from mansard.analytics.page_parts import Table
-from mansard.analytics.quantities import capacity, relative
+from mansard.analytics.quantities import relative
 from mansard.analytics.rates import TRIAL_ORDER, describe, unused_trials
 from mansard.analytics.results import Results
-from mansard.core.records import MachineIdentity, Manifest, Record
-
-
-def machine_tables(results: Results) -> list[Table]:
-    """One table per machine: what it is, as the system says it."""
-    seen: dict[str, Manifest] = {}
-    for roof in results.roofs:
-        seen.setdefault(roof.machine_id, results.dataset.manifest(roof.run_id))
-    return [_machine_table(manifest.machine) for manifest in seen.values()]
+from mansard.core.records import Manifest
 
 
 def protocol_facts(results: Results) -> list[str]:
@@ -103,6 +95,14 @@ def _short_commit(manifest: Manifest) -> str:
     return f"{number[:12]}{mark}{rest}"
 
 
+def _image(manifest: Manifest) -> str:
+    """The container's image with the start of its digest, or that there was none."""
+    if manifest.image is None:
+        return "none" if manifest.image_digest is None else shown(manifest.image_digest)
+    digest = (manifest.image_digest or "").partition(":")[2][:12]
+    return shown(f"{manifest.image}, {digest}" if digest else manifest.image)
+
+
 def _minute(utc: str) -> str:
     """``2026-11-21T04:19:52+00:00`` as ``2026-11-21 04:19``."""
     return utc[:16].replace("T", " ")
@@ -128,6 +128,7 @@ def provenance_table(results: Results) -> Table:
                 shown(_short_commit(manifest)),
                 shown(_minute(manifest.started_utc)),
                 shown(_minute(manifest.finished_utc) if manifest.finished_utc else "not finished"),
+                _image(manifest),
                 shown_long(versions),
             ]
         )
@@ -141,54 +142,8 @@ def provenance_table(results: Results) -> Table:
             "Commit",
             "Started (UTC)",
             "Finished (UTC)",
+            "Container",
             "Versions",
         ),
         rows=rows,
     )
-
-
-def _machine_table(machine: MachineIdentity) -> Table:
-    caches = ", ".join(
-        f"L{cache.level} {capacity(cache.size_bytes)} × {cache.n_instances}"
-        for cache in machine.caches
-    )
-    memory = "unknown" if machine.memory_bytes is None else capacity(machine.memory_bytes)
-    rows = [
-        *([["Simulated", "yes: a made-up board, no real one was touched"]] * machine.is_simulated),
-        ["Processor", shown(machine.name)],
-        ["Architecture", shown(machine.architecture)],
-        ["CPUs in use", f"{len(machine.cpus)}"],
-        ["Data caches", caches or "unknown: the system reports none"],
-        ["Main memory", memory],
-        ["System", f"{shown(machine.operating_system)}, kernel {shown(machine.kernel_release)}"],
-        ["Accelerators seen", ", ".join(map(shown, machine.accelerators)) or "none"],
-        *_board_rows(machine),
-    ]
-    caption = "Machine (simulated)" if machine.is_simulated else "Machine"
-    return Table(caption=caption, columns=("Property", "Value"), rows=rows)
-
-
-def _board_rows(machine: MachineIdentity) -> list[list[str]]:
-    """What a board says of itself, and the software that a GPU needs."""
-    board = machine.board
-    if board is None:
-        return [
-            [name, shown(value)]
-            for name, value in (("CUDA", machine.cuda), ("NVIDIA driver", machine.driver))
-            if value is not None
-        ]
-    names = {"module": "Module", "part_number": "Part number", "soc": "SoC"}
-    names |= {"l4t": "L4T", "jetpack": "JetPack"}
-    rows = [[names[field], _or_reason(board, field)] for field in names]
-    return [
-        *rows,
-        ["CUDA", _or_reason(machine, "cuda")],
-        ["NVIDIA driver", _or_reason(machine, "driver")],
-    ]
-
-
-def _or_reason(record: Record, field: str) -> str:
-    value = getattr(record, field)
-    if value is None:
-        return f"unknown: {shown_long(record.unknown[field])}"
-    return shown(str(value))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from mansard.analytics.ceilings import Ceiling
 from mansard.analytics.dataset import Dataset
 from mansard.analytics.energy_fit import EnergyFit
+from mansard.analytics.latency import Latency
 from mansard.analytics.predict import NO_ENERGY
 from mansard.analytics.results import Results, compute
-from mansard.analytics.roofline import Ridge, Roofline
+from mansard.analytics.ridge import Ridge
+from mansard.analytics.roofline import Roofline
 from mansard.analytics.run_frames import idle_power_w
-from mansard.core.records import Manifest, Phase, Record, Source
+from mansard.analytics.standings import Standing
+from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):
@@ -17,13 +20,19 @@ class ModeSummary(Record, frozen=True, kw_only=True):
 
     run_id: str
     machine_id: str
-    machine: str
+    machine: str  # the processor that computed: a GPU's own name
+    host: str
+    processor: Processor
+    n_sms: int | None
+    clock_hz: float | None  # of the SMs, median over the trials
     mode: str
     label: str
     source: Source
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
     ridges: tuple[Ridge, ...]
+    standings: tuple[Standing, ...]  # of a GPU's kernels beside their limits
+    latencies: tuple[Latency, ...]
     energy: EnergyFit | None
     idle_power_w: float | None  # median of the idle windows' totals
     n_trials: int
@@ -79,16 +88,23 @@ def _mode(roof: Roofline, results: Results) -> ModeSummary:
     energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
     unmetered = _why_unmetered(manifest)
     unknown = {} if energy else {"energy": unmetered}
+    unknown |= {name: roof.unknown[name] for name in ("n_sms", "clock_hz") if name in roof.unknown}
     return ModeSummary(
         run_id=roof.run_id,
         machine_id=roof.machine_id,
         machine=roof.machine,
+        host=roof.host,
+        processor=roof.processor,
+        n_sms=roof.n_sms,
+        clock_hz=roof.clock_hz,
         mode=roof.mode,
         label=roof.label,
         source=roof.source,
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
         ridges=roof.ridges(),
+        standings=roof.standings,
+        latencies=roof.latencies,
         energy=energy,
         idle_power_w=idle_w,
         unknown=unknown if idle_w is not None else {**unknown, "idle_power_w": unmetered},

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from mansard.analytics.ceilings import Ceiling
-from mansard.analytics.chart_data import GIGA, Drawn, ceiling_text, in_giga, positive
-from mansard.analytics.levels import Level
+from mansard.analytics.ceilings import STREAM_KERNELS
+from mansard.analytics.chart_data import GIGA, Drawn, in_giga, positive
 from mansard.analytics.names import shown_long
 from mansard.analytics.quantities import capacity, quantity
-from mansard.analytics.rates import TrialRate
-from mansard.analytics.roofline import Roofline
+from mansard.analytics.rates import USUAL_BACKENDS, TrialRate
+
+SLICED = ", sliced"  # of curves whose working set is dealt out to the SMs
 
 
 def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
-    """Bandwidth of each stream trial over its working set."""
+    """Bandwidth of each stream trial over its working set.
+
+    Other backends of a GPU and memory of its host have a table of their own.
+    """
     schema = {
         "mode": pl.String,
         "kernel": pl.String,
@@ -32,20 +35,41 @@ def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
     rows = [
         {
             "mode": labels[rate.run_id],
-            "kernel": rate.kernel,
+            "kernel": series_name(rate),
             "working_set_bytes": float(rate.working_set_bytes),
             "size": capacity(rate.working_set_bytes),
             **_rate_fields(rate, "B/s"),
         }
         for rate in rates
-        if rate.family == "stream"
+        if rate.family == "stream" and is_drawn(rate)
     ]
     drawn = positive(rows, schema, "working_set_bytes", "rate")
     return Drawn(drawn.frame.sort("mode", "kernel", "working_set_bytes"), drawn.n_dropped)
 
 
+def is_drawn(rate: TrialRate) -> bool:
+    """Whether a trial is one of the curves: the usual backend, real values, own memory."""
+    usual = rate.backend in USUAL_BACKENDS and rate.memory != "zero-copy"
+    return usual and rate.operands == "chaotic"
+
+
+def series_name(rate: TrialRate) -> str:
+    """The curve of a stream: its kernel, and whether every SM of a GPU has a slice."""
+    return f"{rate.kernel}{SLICED}" if rate.scope == "sm" else rate.kernel
+
+
+def series_order(names: Iterable[str]) -> list[str]:
+    """Each curve once, the kernels in their usual order; all of them where there is none."""
+    found = set(names)
+    usual = [f"{kernel}{end}" for end in ("", SLICED) for kernel in STREAM_KERNELS]
+    return [*(name for name in usual if name in found), *sorted(found - set(usual))] or usual[:4]
+
+
 def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
-    """FLOP/s of each FMA trial over the FMA done per element."""
+    """FLOP/s of each FMA trial over the FMA done per element.
+
+    A precision that ran over several working sets has a curve for each of them.
+    """
     schema = {
         "mode": pl.String,
         "precision": pl.String,
@@ -57,94 +81,28 @@ def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
         "trial": pl.String,
         "is_disturbed": pl.Boolean,
     }
+    chosen = [rate for rate in rates if rate.family == "fma" and is_drawn(rate)]
+    smallest: dict[tuple[str, str], int] = {}
+    for rate in chosen:
+        key = rate.run_id, rate.precision
+        smallest[key] = min(smallest.get(key, rate.working_set_bytes), rate.working_set_bytes)
     rows = [
         {
             "mode": labels[rate.run_id],
-            "precision": rate.precision,
+            "precision": _chain_name(rate, smallest[rate.run_id, rate.precision]),
             "fma_per_element": rate.fma_per_element,
             **_rate_fields(rate, "FLOP/s"),
         }
-        for rate in rates
-        if rate.family == "fma"
+        for rate in chosen
     ]
     drawn = positive(rows, schema, "fma_per_element", "rate")
     return Drawn(drawn.frame.sort("mode", "precision", "fma_per_element"), drawn.n_dropped)
 
 
-def cache_rules(roofs: Sequence[Roofline]) -> pl.DataFrame:
-    """The capacity of each cache in use, one row per mode and level."""
-    rows = [
-        {
-            "mode": roof.label,
-            "level": level.name,
-            "capacity_bytes": float(level.capacity_bytes),
-            "text": f"{level.name} {capacity(level.capacity_bytes)}",
-        }
-        for roof in roofs
-        for level in roof.levels
-        if level.capacity_bytes
-    ]
-    schema = {
-        "mode": pl.String,
-        "level": pl.String,
-        "capacity_bytes": pl.Float64,
-        "text": pl.String,
-    }
-    return pl.DataFrame(rows, schema=schema)
-
-
-def ceiling_steps(
-    roofs: Sequence[Roofline], smallest_bytes: float, largest_bytes: float
-) -> pl.DataFrame:
-    """The roof of each level over the working sets it was taken from."""
-    rows = [
-        {
-            "mode": roof.label,
-            "level": level.name,
-            "from_bytes": max(level.low_bytes, smallest_bytes),
-            "to_bytes": level.high_bytes or largest_bytes,
-            "rate": ceiling.value / GIGA,
-            "text": ceiling_text(ceiling),
-        }
-        for roof in roofs
-        for level, ceiling in _roofs_of(roof)
-        if ceiling.value is not None and (level.high_bytes or largest_bytes) > smallest_bytes
-    ]
-    schema = {
-        "mode": pl.String,
-        "level": pl.String,
-        "from_bytes": pl.Float64,
-        "to_bytes": pl.Float64,
-        "rate": pl.Float64,
-        "text": pl.String,
-    }
-    return positive(rows, schema, "from_bytes", "to_bytes", "rate").frame
-
-
-def peak_rules(roofs: Sequence[Roofline]) -> pl.DataFrame:
-    """The peak of each precision, one row per mode."""
-    rows = [
-        {
-            "mode": roof.label,
-            "precision": peak.subject,
-            "rate": peak.value / GIGA,
-            "text": f"{peak.subject} peak {ceiling_text(peak)}",
-        }
-        for roof in roofs
-        for peak in roof.peaks
-        if peak.value is not None
-    ]
-    schema = {
-        "mode": pl.String,
-        "precision": pl.String,
-        "rate": pl.Float64,
-        "text": pl.String,
-    }
-    return positive(rows, schema, "rate").frame
-
-
-def _roofs_of(roof: Roofline) -> list[tuple[Level, Ceiling]]:
-    return [(level, roof.bandwidth(level.name)) for level in roof.levels]
+def _chain_name(rate: TrialRate, smallest_bytes: int) -> str:
+    if rate.working_set_bytes == smallest_bytes:
+        return rate.precision
+    return f"{rate.precision}, {capacity(rate.working_set_bytes)}"
 
 
 def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
@@ -154,12 +112,13 @@ def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
         "low": in_giga(found.low),
         "high": in_giga(found.high),
         "interval": quantity(found.value, unit, found.low, found.high),
-        "trial": _state(rate),
+        "trial": trial_state(rate),
         "is_disturbed": bool(rate.disturbances),
     }
 
 
-def _state(rate: TrialRate) -> str:
+def trial_state(rate: TrialRate) -> str:
+    """Whether a trial counts, in a word or with what disturbed it."""
     if rate.disturbances:
         return f"disturbed, in no ceiling: {shown_long('; '.join(rate.disturbances))}"
     return "unstable" if rate.unstable else "stable"

@@ -10,6 +10,7 @@ from mansard.cli.check import Check
 def run_checks(root: Path) -> tuple[Check, ...]:
     """Every check on the machine under ``root``; files that hold junk end none of them."""
     from mansard.cli.check_clocks import check_clocks
+    from mansard.cli.check_containers import check_containers
     from mansard.cli.check_machine import check_accelerators, check_machine
     from mansard.cli.check_meters import check_meters
     from mansard.cli.check_modes import check_modes
@@ -31,4 +32,5 @@ def run_checks(root: Path) -> tuple[Check, ...]:
         *check_present(root, machine),
         *check_state(root),
         *check_accelerators(machine),
+        *check_containers(root, machine),
     )

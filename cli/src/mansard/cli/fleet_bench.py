@@ -97,6 +97,7 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     wanted = msgspec.structs.replace(request.wanted_image, is_agreed=True)
     with remote(worker.host, wanted, voice) as place:
         worker.claim(place.steward.identify())
+        worker.on_stop(place.stop)
         worker.on_stop(partial(stop_containers, place.address))
         plans = plan_board(place, request, voice)
         measured = measure_board(plans, place, request, voice)

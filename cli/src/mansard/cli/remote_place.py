@@ -14,15 +14,29 @@ from mansard.cli.voice import Voice
 from mansard.core.errors import ContainerError
 
 if TYPE_CHECKING:
+    from mansard.containers.engine import Engine
     from mansard.containers.hosts import Host
     from mansard.containers.image_table import Image as Entry
     from mansard.containers.image_table import ImageTable
+    from mansard.core.records import MachineIdentity
+    from mansard.device.steward.remote import RemoteSteward
+    from mansard.microbench.manifest import Image
 
 
 class RemotePlace(ContainerPlace):
-    """The place of a board on another host; ``address`` is where its engine is reached."""
+    """The place of a board on another host, which another thread can stop."""
 
-    address: str = ""
+    def __init__(
+        self,
+        steward: RemoteSteward,
+        engine: Engine,
+        image: Image,
+        machine: MachineIdentity,
+        root: Path,
+    ) -> None:
+        super().__init__(steward, engine, image, machine, root)
+        self.stop = steward.end  # from another thread: the board is put back
+        self.address = engine.address
 
 
 @contextmanager
@@ -49,9 +63,7 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = steward.identify()
         image = find_image(engine, machine, own, voice)
-        place = RemotePlace(steward, engine, image, machine, Path(host.root))
-        place.address = address
-        yield place
+        yield RemotePlace(steward, engine, image, machine, Path(host.root))
 
 
 def plain_entry(table: ImageTable, architecture: str) -> Entry:

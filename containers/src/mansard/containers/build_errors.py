@@ -58,6 +58,11 @@ REMEDIES = (
         'name another base in images.toml, or the recipe "ubuntu" or "standalone"',
     ),
     Remedy(
+        r"ended prematurely|incompleteread|connection broken|connection aborted|remotedisconnected",
+        "the container engine went away in the middle",
+        "look at its log ('journalctl -u docker'), start it, and run the same command again",
+    ),
+    Remedy(
         r"returned a non-zero code: 137|\bkilled\b|cannot allocate memory",
         "the build was killed: most likely the machine ran out of memory",
         "close what else runs there, or build on another machine, save it and load it here",

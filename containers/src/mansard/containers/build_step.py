@@ -88,14 +88,17 @@ def _proxies(network: str) -> dict[str, str]:
 @contextlib.contextmanager
 def _context(step: Step, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
     """The tar as a temporary file without a name: it is gone whatever happens."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stream = stack.enter_context(tempfile.TemporaryFile(prefix="mansard-context-"))
+    is_written = False
+    try:
+        with tempfile.TemporaryFile(prefix="mansard-context-") as stream:
             write_tar(stream, step.files, large)
             stream.seek(0)
-        except OSError as error:
-            raise storage_error(error, Path(tempfile.gettempdir())) from error
-        yield stream
+            is_written = True
+            yield stream
+    except OSError as error:
+        if is_written:  # it is the caller's own
+            raise
+        raise storage_error(error, Path(tempfile.gettempdir())) from error
 
 
 @contextlib.contextmanager

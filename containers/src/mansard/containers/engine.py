@@ -19,6 +19,7 @@ from mansard.core.errors import ContainerError, MansardError, UsageError
 TIMEOUT_S = 60  # for one answer; to start a container on a board takes some seconds
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
 NVIDIA_RUNTIME = "nvidia"
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names, which podman uses
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,12 +155,13 @@ def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFac
     kernel = str(info.get("KernelVersion") or "")
     found = info.get("DiscoveredDevices")
     options = [str(option) for option in info.get("SecurityOptions") or ()]
+    architecture = str(info.get("Architecture") or version.get("Arch") or "")
     here = os.uname()
     return EngineFacts(
         name="podman" if is_podman else "Docker",
         version=str(version.get("Version") or info.get("ServerVersion") or "?"),
         api_version=str(version.get("ApiVersion") or "0.0"),
-        architecture=str(info.get("Architecture") or version.get("Arch") or ""),
+        architecture=_ARCHITECTURES.get(architecture, architecture),
         kernel=kernel,
         runtimes=tuple(sorted(info.get("Runtimes") or ())),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),

@@ -86,6 +86,11 @@ REMEDIES = (
         BUILD_IMAGE,
     ),
     Remedy(
+        r"docker-init|container-init binary",
+        "the engine lacks the small program that hands signals on in a container",
+        "install it: Docker's comes with docker.io, podman's is the package catatonit",
+    ),
+    Remedy(
         r"executable file not found|no such file or directory.{0,20}unknown$",
         "the image lacks the program that is to run in it",
         BUILD_IMAGE,

@@ -36,7 +36,11 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
         if not self.errors:
             return
         n_boards = len(self.results) + len(self.errors)
-        reasons = "; ".join(f"{name}: {error}" for name, error in self.errors.items())
+        # A steward's errors name their board already.
+        reasons = "; ".join(
+            str(error) if (error.where or "").startswith(name) else f"{name}: {error}"
+            for name, error in self.errors.items()
+        )
         raise DeviceError(
             f"{len(self.errors)} of {n_boards} boards failed: {reasons}",
             fix="the others are measured; the same command resumes the rest",

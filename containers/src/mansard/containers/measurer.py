@@ -12,11 +12,14 @@ from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
 from mansard.containers.settings import BOARD, Launch
+from mansard.containers.stream import BEAT_S
 from mansard.core.errors import ContainerError
 from mansard.core.text import printable
 from mansard.microbench.events import Done, Event, Failed, Job
 
 PROGRAM = ("-m", "mansard.microbench")
+# Six signs of life in a row are missed: the engine, or the way to it, is gone.
+_HEARTBEAT = ("--heartbeat", str(6 * BEAT_S))
 _SHOWN_CHARACTERS = 200
 _INPUT_ENDS = b"\n"
 
@@ -38,7 +41,8 @@ class ContainerMeasurer:
         What goes wrong inside arrives as the event ``Failed``.
         """
         launch = msgspec.structs.replace(
-            with_arguments(self.launch, "--job", *_board(self.launch)), run=job.plan.run_id
+            with_arguments(self.launch, "--job", *_HEARTBEAT, *_board(self.launch)),
+            run=job.plan.run_id,
         )
         message = msgspec.json.encode(job) + _INPUT_ENDS
         with launched(self.engine, launch, message) as container:

@@ -62,7 +62,7 @@ def ask_registry(reference: str, architecture: str) -> Download:
     except (OSError, http.client.HTTPException) as error:
         reason = printable(str(getattr(error, "reason", None) or error), 200)
         return Download(reference, None, f"{parsed.host} cannot be asked: {reason}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = printable(str(error), 200)
         return Download(reference, None, f"{parsed.host} gave no manifest: {reason}")
     return Download(reference, n_bytes, f"the manifest at {parsed.host}")

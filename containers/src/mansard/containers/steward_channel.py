@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 from contextlib import suppress
 
 from mansard.containers.engine import Engine
@@ -25,7 +25,8 @@ class ContainerChannel:
     def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
         self._engine, self._ident, self._attached = engine, ident, attached
         self._tail = b""
-        self._lines = self._read()
+        self._lines = Lines()
+        self._ready: deque[bytes] = deque()
         self._is_closed = False
 
     def send(self, line: bytes) -> None:
@@ -36,14 +37,19 @@ class ContainerChannel:
 
     def receive(self) -> bytes:
         """The next line; empty at the end. Raises TimeoutError, ContainerError."""
-        return next(self._lines, b"")
+        if not self._ready:
+            for chunk in self._attached.receive(ANSWER_S):
+                self._keep(chunk)
+                if self._ready:
+                    break
+        return self._ready.popleft() if self._ready else b""
 
     def beat(self) -> None:
         """Send an empty line now: no answer is awaited that would have it sent."""
         self.send(BEAT)
         with suppress(TimeoutError):
             for chunk in self._attached.receive(_SEND_S):
-                self._keep(chunk)
+                self._keep(chunk)  # say an answer that nobody waited for
 
     def end(self) -> None:
         """End the questions."""
@@ -64,16 +70,10 @@ class ContainerChannel:
                 self._attached.close()
         return printable(self._tail.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
 
-    def _read(self) -> Iterator[bytes]:
-        lines = Lines()
-        for chunk in self._attached.receive(ANSWER_S):
-            if chunk.output == "stdout":
-                yield from lines.feed(chunk.data)
-            else:
-                self._keep(chunk)
-
     def _keep(self, chunk: Chunk) -> None:
-        if chunk.output == "stderr":
+        if chunk.output == "stdout":
+            self._ready.extend(self._lines.feed(chunk.data))
+        else:
             self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
 
     def _stop(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any, Literal
@@ -107,6 +108,7 @@ class Attached:
         connection.setblocking(False)
         self._connection, self._holder = connection, holder
         self._frames = Frames()
+        self._pending: deque[Chunk] = deque()
         self._unsent = memoryview(b"")
         self._beat_s, self._beaten_s = beat_s, time.monotonic()
         self._is_open = True  # for input
@@ -128,10 +130,15 @@ class Attached:
     def receive(self, timeout_s: float) -> Iterator[Chunk]:
         """What comes within ``timeout_s``, until the container's end; raises TimeoutError.
 
-        The time starts anew with every piece.
+        The time starts anew with every piece. Who stops listening loses nothing: the next
+        call goes on where this one was left.
         """
         silent_since_s = time.monotonic()
-        while not self.has_ended:
+        while True:
+            while self._pending:
+                yield self._pending.popleft()
+            if self.has_ended:
+                return
             left_s = silent_since_s + timeout_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
@@ -146,7 +153,7 @@ class Attached:
                 data = b""  # the engine died rather than ending the stream
             self.has_ended = not data
             silent_since_s = time.monotonic()
-            yield from self._frames.feed(data)
+            self._pending.extend(self._frames.feed(data))
 
     def close(self) -> None:
         """Let go of the connection."""

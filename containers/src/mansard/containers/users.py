@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from mansard.device.system import glob
+
 NOBODY = 65534  # the user and group without files, on every Linux
 # Devices a GPU's libraries open: of Jetson's older and newer drivers, and of cards.
 _DEVICES = (
@@ -94,13 +96,18 @@ def device_groups(root: Path = Path("/")) -> tuple[int, ...]:
     systems, so those of the files are taken.
     """
     groups = set()
-    for pattern in _DEVICES:
-        for path in (root / "dev").glob(pattern):
-            try:
-                found = path.stat()
-            except OSError:
-                continue
-            is_closed = not found.st_mode & stat.S_IROTH
-            if is_closed and found.st_mode & stat.S_IRGRP and found.st_gid != 0:
-                groups.add(found.st_gid)
+    for path in find_devices(root):
+        try:
+            found = path.stat()
+        except OSError:
+            continue
+        is_closed = not found.st_mode & stat.S_IROTH
+        if is_closed and found.st_mode & stat.S_IRGRP and found.st_gid != 0:
+            groups.add(found.st_gid)
     return tuple(sorted(groups))
+
+
+def find_devices(root: Path = Path("/")) -> tuple[Path, ...]:
+    """The device files of NVIDIA GPUs, of Jetsons and of cards."""
+    found = (path for pattern in _DEVICES for path in glob(root / "dev", pattern))
+    return tuple(path for path in found if not path.is_dir())

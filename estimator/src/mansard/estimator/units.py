@@ -11,9 +11,9 @@ from mansard.estimator.tensors import Node
 Unit = Literal["tensor core", "CUDA core", "none"]
 
 # Tensor cores multiply these on every board from Xavier on (bf16 from Orin, fp8 from
-# Thor). fp32 stays on CUDA cores: TF32 rounds it, which a network must be asked for.
+# Thor). fp32 stays on CUDA cores: TF32 (from Orin) rounds it, which must be asked for.
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ , "Warp Matrix Functions".
-_TENSOR_CORE = frozenset({"fp16", "bf16", "fp8", "int8", "int4"})
+_TENSOR_CORE = frozenset({"tf32", "fp16", "bf16", "fp8", "int8", "int4"})
 
 # Where each convolution has its weights.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1} | {

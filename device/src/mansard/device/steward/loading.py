@@ -19,6 +19,11 @@ from pathlib import Path
 
 from mansard.core.errors import DeviceError
 
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
 _ROOMS = ("mansard.core", "mansard.device")
 _NEEDLESS = ("mansard.device.simulator", "mansard.device.steward.__main__")
 # Imported within functions: a reader of TOML, NVML's binding, and numpy for picking modes.
@@ -37,7 +42,10 @@ def load_everything() -> None:
 
 
 def enter(root: Path) -> None:
-    """Make ``root`` the root of this process; raises DeviceError. Load everything before."""
+    """Make ``root`` the root of this process; raises DeviceError. Load everything before.
+
+    The image's environment is left behind: the board's tools get what root's shell has there.
+    """
     try:
         os.chroot(root)
         os.chdir("/")
@@ -47,6 +55,8 @@ def enter(root: Path) -> None:
             where=str(root),
             fix="the steward's container runs as root, with the capability SYS_CHROOT",
         ) from error
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)
 
 
 def _modules() -> Iterator[str]:

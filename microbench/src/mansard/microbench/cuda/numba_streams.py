@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,77 +15,30 @@ import numpy as np
 from mansard.microbench.cuda import streams
 from mansard.microbench.cuda.building import hash_source
 from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch, Shape
-from mansard.microbench.cuda.numba_fma import SIGNATURE
-from mansard.microbench.cuda.numba_names import load_numba_cuda
-from mansard.microbench.cuda.shaping import GPU_BLOCK, shape_sweep
+from mansard.microbench.cuda.numba_fma import SOURCE
+from mansard.microbench.cuda.shaping import shape_sweep
 
-_READ_SIGNATURE = SIGNATURE.replace("float32", "uint32")
-_READ_WORDS = 16  # in flight in each thread
+_READ_WORDS = 16  # in flight in each thread, as numba_functions.py has them
 _WRITE_WORDS = 8
 _WORDS_PER_VECTOR = 4
 
 
 def _build_read(_case: CudaCase) -> Any:
-    from numba import uint64
+    from mansard.microbench.cuda.numba_functions import build_read
 
-    cuda = load_numba_cuda()
-
-    block = GPU_BLOCK
-    tile = _READ_WORDS * block
-
-    def read(
-        a: Any, b: Any, _c: Any, n_elements: int, _n_steps: int, repetitions: int, _clock: Any
-    ) -> None:
-        first = cuda.blockIdx.x * tile + cuda.threadIdx.x
-        total = uint64(0)
-        for _ in range(repetitions):
-            for place in range(first, n_elements, cuda.gridDim.x * tile):
-                for k in range(_READ_WORDS):  # the compiler writes them out
-                    total += uint64(a[place + k * block])
-        b[cuda.blockIdx.x * block + cuda.threadIdx.x] = total & uint64(0xFFFFFFFF)
-
-    return cuda.jit(_READ_SIGNATURE)(read)
+    return build_read()
 
 
 def _build_copy(_case: CudaCase) -> Any:
-    cuda = load_numba_cuda()
+    from mansard.microbench.cuda.numba_functions import build_copy
 
-    block = GPU_BLOCK
-    tile = _WRITE_WORDS * block
-
-    def copy(
-        a: Any, b: Any, _c: Any, n_elements: int, _n_steps: int, repetitions: int, _clock: Any
-    ) -> None:
-        first = cuda.blockIdx.x * tile + cuda.threadIdx.x
-        for _ in range(repetitions):
-            for place in range(first, n_elements, cuda.gridDim.x * tile):
-                for k in range(_WRITE_WORDS):
-                    b[place + k * block] = a[place + k * block]
-
-    return cuda.jit(SIGNATURE)(copy)
+    return build_copy()
 
 
 def _build_triad(_case: CudaCase) -> Any:
-    from numba import float32
+    from mansard.microbench.cuda.numba_functions import build_triad
 
-    cuda = load_numba_cuda()
-
-    block = GPU_BLOCK
-    tile = _WRITE_WORDS * block
-    scalar = float(streams.SCALAR)
-
-    def triad(
-        a: Any, b: Any, c: Any, n_elements: int, _n_steps: int, repetitions: int, _clock: Any
-    ) -> None:
-        s = float32(scalar)
-        first = cuda.blockIdx.x * tile + cuda.threadIdx.x
-        for _ in range(repetitions):
-            for place in range(first, n_elements, cuda.gridDim.x * tile):
-                for k in range(_WRITE_WORDS):
-                    here = place + k * block
-                    c[here] = cuda.fma(s, b[here], a[here])
-
-    return cuda.jit(SIGNATURE)(triad)
+    return build_triad(float(streams.SCALAR))
 
 
 def _run_read(
@@ -116,8 +68,7 @@ def _launch_read(case: CudaCase, shape: Shape) -> Launch:
     return replace(launch, array_bytes=(*launch.array_bytes, result_bytes))
 
 
-_SOURCE = Path(__file__).read_text(encoding="utf-8")
-_HASH = hash_source(_SOURCE)
+_HASH = hash_source(SOURCE)
 
 
 def _stream(
@@ -129,7 +80,7 @@ def _stream(
         backend="numba-cuda",
         launch=launch,
         entry=lambda case: case.kernel,
-        source=_SOURCE,
+        source=SOURCE,
         source_hash=_HASH,
         build=build,
     )

@@ -77,14 +77,15 @@ __device__ __forceinline__ void steps(typename P::Value* z, typename P::Value c)
   }
 }
 
-// Whole rounds of 256 instructions, then the binary digits of what is left: chains of any
-// length, no loop of single steps.
+// Whole rounds of 512 instructions (8 KiB of code: the first instruction cache of Volta has
+// 12), then the binary digits of what is left: chains of any length, no loop of single steps.
 template <class P>
 __device__ __forceinline__ void chain(typename P::Value* z, typename P::Value c, int n_steps) {
-  constexpr int kRound = 256 / (kVectors * P::kPerVector);
+  constexpr int kRound = 512 / (kVectors * P::kPerVector);
 #pragma unroll 1
   for (int round = n_steps / kRound; round > 0; --round) steps<P, kRound>(z, c);
-  if (kRound > 16 && (n_steps & 16)) steps<P, 16>(z, c);
+  if (kRound > 32 && (n_steps & 32)) steps<P, 32>(z, c);
+  if (n_steps & 16) steps<P, 16>(z, c);
   if (n_steps & 8) steps<P, 8>(z, c);
   if (n_steps & 4) steps<P, 4>(z, c);
   if (n_steps & 2) steps<P, 2>(z, c);

@@ -1,0 +1,97 @@
+"""The report of a GPU beside its CPU in a real browser: four charts, one choice of mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.analytics.ingest import ingest
+from mansard.analytics.report import write_report
+from tests.analytics.factory import TWO_CORES, fma_trials, manifest, stream_trials, write_run
+from tests.analytics.gpu_factory import board, write_orin
+from tests.analytics.score_factory import layer, score, write_scores
+from tests.browser import pages
+from tests.browser.pages import MARKS
+
+pytestmark = MARKS
+CHARTS = ("roofline", "staircase", "latency", "chains")
+GPU, CPU = "Jetson AGX Orin 64GB GPU, 30W", "Jetson AGX Orin 64GB, 2c"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = write_orin(tmp_path_factory.mktemp("runs"))
+    trials = [*fma_trials("cpu", TWO_CORES), *stream_trials("cpu", TWO_CORES)]
+    write_run(runs / "cpu", manifest("cpu", 2, len(trials), board()), trials)
+    layers = [
+        layer(at, 10**8 * (at + 1), 10**6, precision="fp16", unit="tensor core") for at in range(9)
+    ]
+    write_scores(runs, [score("net", layers, precision="fp16"), score("32", [layer(0, 10**9, 9)])])
+    return write_report(ingest(runs), runs / "report.html")
+
+
+def drawing(chromium: Any, chart: str) -> str:
+    script = "return document.querySelector(`[data-spec='${arguments[0]}'] svg`).outerHTML"
+    return str(chromium.execute_script(script, chart))
+
+
+def choose_mode(chromium: Any, value: str) -> None:
+    chromium.execute_async_script(
+        """
+        const [value, done] = arguments;
+        const wanted = Array.from(document.querySelectorAll("[data-spec='roofline'] [name=mode]"))
+          .find((input) => input.value === value);
+        wanted.checked = true;
+        for (const kind of ['input', 'change']) {
+          wanted.dispatchEvent(new Event(kind, {bubbles: true}));
+        }
+        setTimeout(done, 400);
+        """,
+        value,
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_chart_is_drawn_without_an_error(chromium: Any, report: Path, scheme: str) -> None:
+    pages.load(chromium, report, len(CHARTS), scheme)
+    choose_mode(chromium, GPU)
+    assert chromium.get_log("browser") == []
+    for chart in CHARTS:
+        drawn = drawing(chromium, chart)
+        assert "NaN" not in drawn
+        assert drawn.count('aria-roledescription="point"') >= 5, chart
+
+
+def test_modes_of_cpu_and_gpu_show_their_own_roofs(chromium: Any, report: Path) -> None:
+    pages.load(chromium, report, len(CHARTS))
+    choose_mode(chromium, GPU)
+    assert "fp16 tensor peak  9.526" in drawing(chromium, "roofline")
+    assert "L2 4" in drawing(chromium, "latency")
+    choose_mode(chromium, CPU)
+    on_cpu = drawing(chromium, "roofline")
+    assert "tensor" not in on_cpu
+    assert "fp32 peak  128.0" in on_cpu
+    assert "L2 4" not in drawing(chromium, "latency")  # no latency was measured there
+
+
+def test_names_of_peaks_do_not_overprint_each_other(chromium: Any, report: Path) -> None:
+    pages.load(chromium, report, len(CHARTS))
+    choose_mode(chromium, GPU)
+    boxes = chromium.execute_script(
+        """
+        const texts = document.querySelectorAll("[data-spec='roofline'] svg .mark-text text");
+        return Array.from(texts).filter((text) => text.textContent.includes(' peak '))
+          .map((text) => text.getBoundingClientRect())
+          .map((box) => [box.left, box.top, box.right, box.bottom].map(Math.round));
+        """
+    )
+    apart = {tuple(box) for box in boxes}  # each name is there twice: once as its halo
+    assert len(apart) >= 7
+    for one in apart:
+        for other in apart - {one}:
+            across = one[0] < other[2] and other[0] < one[2]
+            down = one[1] + 2 < other[3] and other[1] + 2 < one[3]
+            same = abs(one[0] - other[0]) <= 4 and one[1] == other[1]  # the halo is bolder
+            assert same or not (across and down)

@@ -1,0 +1,140 @@
+"""What engines say when something is missing, as one line with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mansard.containers.access import Access, AccessKind, GpuKind
+from mansard.containers.engine import Engine, connect
+from mansard.containers.engine_errors import explain
+from mansard.containers.launch import launched
+from mansard.core.errors import ContainerError, MansardError, StorageError
+from tests.containers.launching import launch
+from tests.containers.throwaway import Daemon
+
+# Answers of engines that cannot be had here. From the sources of moby, the CDI library and
+# NVIDIA's container toolkit, and from people's reports.
+SAID = [
+    (
+        "failed to create shim task: OCI runtime create failed: could not apply required "
+        "modification to OCI specification: error modifying OCI spec: failed to inject CDI "
+        "devices: unresolvable CDI devices nvidia.com/gpu=all: unknown",
+        "finds no CDI description",
+        "nvidia-ctk cdi generate",
+    ),
+    (
+        "CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all",
+        "finds no CDI description",
+        "nvidia-ctk cdi generate",
+    ),
+    (
+        "unknown or invalid runtime name: nvidia",
+        "no runtime called nvidia",
+        "nvidia-ctk runtime configure",
+    ),
+    (
+        "OCI runtime create failed: runc create failed: nvidia-container-cli: initialization "
+        "error: nvml error: driver/library version mismatch: unknown",
+        "driver was updated",
+        "reboot",
+    ),
+    (
+        "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.6, please "
+        "update your driver to a newer version, or use an earlier cuda container: unknown",
+        "driver is too old",
+        "update the driver",
+    ),
+    (
+        "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: "
+        "cannot open shared object file: no such file or directory: unknown",
+        "found no GPU that works",
+        "nvidia-smi",
+    ),
+    ("exec /opt/mansard/bin/python3: exec format error", "another kind of processor", "build"),
+    ("client version 1.52 is too new. Maximum supported API version is 1.41", "apart", "update"),
+    ("HTTPConnectionPool: Read timed out. (read timeout=60)", "in time", "journalctl"),
+    ("something that nobody has seen yet", "refuses: something that nobody", "journalctl"),
+]
+
+
+@pytest.mark.parametrize(("said", "what", "fix"), SAID)
+def test_what_an_engine_says_gets_its_remedy(said: str, what: str, fix: str) -> None:
+    error = explain(RuntimeError(said), "here")
+    assert isinstance(error, ContainerError)
+    assert what in error.what
+    assert fix in (error.fix or "")
+    assert error.where == "here"
+
+
+def test_a_full_disk_of_the_engine_is_an_error_of_storage() -> None:
+    error = explain(RuntimeError("mkdir /var/lib/docker/x: no space left on device"), "here")
+    assert isinstance(error, StorageError)
+    assert "docker system df" in str(error)
+
+
+def test_a_long_or_hostile_answer_stays_one_readable_line() -> None:
+    error = explain(RuntimeError("\x1b[2J\n" + "x" * 10_000), "here")
+    assert str(error).isprintable()
+    assert len(str(error)) < 1000
+
+
+@pytest.fixture
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    with connect(daemon.address) as connected:
+        yield connected
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("kind", "gpu", "words", "fix"),
+    [
+        ("requests", "card", "cannot hand a GPU on", "nvidia-ctk runtime configure"),
+        ("cdi", "card", "does not know CDI", "Docker 25 or newer"),
+    ],
+)
+def test_a_real_engine_without_a_gpu(
+    engine: Engine, bare_image: str, kind: AccessKind, gpu: GpuKind, words: str, fix: str
+) -> None:
+    access = Access(kind=kind, gpu=gpu, why="the test")
+    error = why_not(engine, launch(bare_image, "-c", "pass", access=access))
+    assert words in error.what
+    assert fix in (error.fix or "")
+
+
+@pytest.mark.docker
+def test_a_real_engine_without_the_image(engine: Engine) -> None:
+    error = why_not(engine, launch("mansard-no-such-image:1", "-c", "pass"))
+    assert "the image is not on this machine" in error.what
+    assert "mansard image build" in (error.fix or "")
+
+
+@pytest.mark.docker
+def test_a_real_engine_without_the_runtime(engine: Engine, bare_image: str) -> None:
+    with pytest.raises(Exception, match="nknown") as caught:
+        engine.client.containers.create(bare_image, ["x"], runtime="nvidia-of-another-name")
+    error = explain(caught.value, "here")
+    assert "no runtime called nvidia" in error.what
+
+
+@pytest.mark.docker
+def test_a_real_image_without_python(engine: Engine, bare_image: str) -> None:
+    asked = launch(bare_image)
+    bare = type(asked)(image=bare_image, command=("/no/python3",), user=asked.user)
+    with (
+        launched(engine, bare) as container,
+        pytest.raises(ContainerError, match="lacks what is to run in it") as caught,
+    ):
+        list(container.lines())
+    assert "mansard image build" in str(caught.value)
+
+
+def why_not(engine: Engine, asked: Any) -> MansardError:
+    """Why a container cannot be had; nothing of it may be left."""
+    with pytest.raises(MansardError) as caught, launched(engine, asked):
+        pass
+    assert engine.client.api.containers(all=True) == []
+    assert len(str(caught.value).splitlines()) == 1
+    return caught.value

@@ -1,0 +1,167 @@
+"""Builds that end badly: one clear line each, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from mansard.containers.build_step import run_step
+from mansard.containers.context import Step
+from mansard.containers.engine import Engine, connect
+from mansard.containers.image_store import find
+from mansard.core.errors import ContainerError, StorageError
+from tests.containers.image_base import import_program
+from tests.containers.throwaway import Daemon, throwaway_daemon, why_not
+
+pytestmark = pytest.mark.docker
+
+BASE = "mansard-test/sleeper:1"
+SLEEP = Path(shutil.which("sleep") or "/bin/sleep")
+GONE_S = 15.0  # within which the engine has stopped a build that nobody listens to
+
+
+@pytest.fixture
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    with connect(daemon.address) as connected:
+        import_program(connected.client, SLEEP, BASE)
+        yield connected
+
+
+def step(*instructions: str) -> Step:
+    recipe = "\n".join((f"FROM {BASE}", *instructions))
+    return Step(
+        tag="mansard/failing:1",
+        files=MappingProxyType({"Dockerfile": recipe.encode()}),
+        arguments=MappingProxyType({}),
+        content="failing",
+    )
+
+
+SLEEPING = step(f'RUN ["{SLEEP}", "100"]')
+
+
+def when_running(action: Callable[[], None]) -> Callable[[str], None]:
+    def tell(line: str) -> None:
+        if "Running in" in line:
+            action()
+
+    return tell
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    end_s = time.monotonic() + GONE_S
+    while not condition() and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: Engine) -> None:
+    running: list[bool] = []
+
+    def interrupt() -> None:
+        running.append(wait_for(lambda: len(engine.client.containers.list()) == 1))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_step(engine, SLEEPING, network="none", tell=when_running(interrupt))
+    assert running == [True]
+    assert wait_for(lambda: engine.client.containers.list(all=True) == [])
+    assert find(engine.client, SLEEPING.tag) is None
+
+
+def test_a_step_that_fails_is_one_line(engine: Engine) -> None:
+    failing = step(f'RUN ["{SLEEP}", "nonsense"]')
+    with pytest.raises(ContainerError, match=r"mansard/failing:1: the image could not be built"):
+        run_step(engine, failing, network="none", tell=lambda _: None)
+    assert engine.client.containers.list(all=True) == []
+    assert find(engine.client, failing.tag) is None
+
+
+def test_a_base_without_python_is_said_plainly(engine: Engine) -> None:
+    python = step('RUN ["python3", "/build/install.py"]')
+    with pytest.raises(ContainerError, match="the base image has no Python with pip"):
+        run_step(engine, python, network="none", tell=lambda _: None)
+
+
+def test_a_base_that_is_not_there(engine: Engine) -> None:
+    recipe = b"FROM 127.0.0.1:1/not/there:1"
+    missing = Step("mansard/failing:1", MappingProxyType({"Dockerfile": recipe}), {}, "missing")
+    with pytest.raises(ContainerError, match="no network"):
+        run_step(engine, missing, network="none", tell=lambda _: None)
+
+
+def test_the_engine_goes_away_in_the_middle() -> None:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with throwaway_daemon() as daemon, connect(daemon.address) as engine:
+        import_program(engine.client, SLEEP, BASE)
+        kill = when_running(lambda: os.kill(daemon.pid, signal.SIGKILL))
+        with pytest.raises(ContainerError, match="the container engine went away in the middle"):
+            run_step(engine, SLEEPING, network="none", tell=kill)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="mansard-"))  # short: sockets will lie in it
+    command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        folder.rmdir()
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    folder.rmdir()
+
+
+def test_no_space_for_what_is_sent(
+    engine: Engine, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = sparse(tmp_path / "large.whl", 60 << 20)  # 60 MiB do not fit into 48
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    with pytest.raises(StorageError, match="No space left on device; free some space"):
+        run_step(
+            engine, SLEEPING, network="none", tell=lambda _: None, large={"wheels/a.whl": wheel}
+        )
+    assert list(small_disk.iterdir()) == []
+
+
+def test_the_engine_has_no_space(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    wheel = sparse(tmp_path / "large.whl", 60 << 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(small_disk))  # the daemon's folder goes there
+        small = throwaway_daemon()
+        daemon = small.__enter__()
+    try:
+        with connect(daemon.address) as engine:
+            import_program(engine.client, SLEEP, BASE)
+            with pytest.raises(StorageError, match="the disk of the container engine is full"):
+                run_step(
+                    engine,
+                    step("COPY wheels /wheels"),
+                    network="none",
+                    tell=lambda _: None,
+                    large={"wheels/a.whl": wheel},
+                )
+            assert find(engine.client, SLEEPING.tag) is None
+    finally:
+        small.__exit__(None, None, None)
+
+
+def sparse(path: Path, size: int) -> Path:
+    with path.open("wb") as stream:
+        stream.truncate(size)
+    return path

@@ -1,0 +1,96 @@
+"""Every kernel on a real card: what its arrays hold afterwards is what its reference says."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mansard.core.errors import UsageError
+from mansard.core.records import Operands, Scope
+from mansard.microbench.cuda.catalog import CUDA_CATALOG
+from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel
+from mansard.microbench.cuda.operands import operand_values
+from mansard.microbench.cuda.probe import probe_gpu
+from mansard.microbench.cuda.sampling import OpenGpu
+from mansard.microbench.cuda.source import CudaSource
+
+pytestmark = pytest.mark.gpu
+
+KIB = 1024
+REPETITIONS = 2
+CHAIN = 21  # 16 + 4 + 1: rounds of every length that the kernels are made of
+SCOPES: tuple[Scope, ...] = ("gpu", "sm")
+OPERANDS: tuple[Operands, ...] = ("chaotic", "constant")
+
+
+def cases() -> list[tuple[CudaKernel, str, Scope, Operands]]:
+    """Every kernel in every precision; scopes and operands of those that have them."""
+    found = []
+    for kernel in CUDA_CATALOG:
+        scopes = SCOPES if kernel.family in {"fma", "stream", "latency"} else SCOPES[:1]
+        if kernel.backend != "cupy":
+            scopes = SCOPES[:1]
+        operands = OPERANDS if kernel.family in {"fma", "stream", "tensor"} else OPERANDS[:1]
+        found += list(product((kernel,), kernel.precisions, scopes, operands))
+    return found
+
+
+def name_of(case: tuple[CudaKernel, str, Scope, Operands]) -> str:
+    kernel, *rest = case
+    return "-".join((kernel.name, kernel.backend, *rest))
+
+
+@pytest.mark.parametrize("one", cases(), ids=name_of)
+def test_results_equal_the_reference(
+    opened: OpenGpu, one: tuple[CudaKernel, str, Scope, Operands]
+) -> None:
+    kernel, precision, scope, operands = one
+    case = CudaCase(
+        kernel.name,
+        precision,
+        256 * KIB * opened.gpu.n_sms,
+        CHAIN if kernel.family == "fma" else None,
+        operands,
+        scope,
+    )
+    skip_unless_possible(opened, kernel, case)
+    with CudaSource(kernel, case, opened.gpu, opened.runtime) as source:
+        source.refill()
+        before = source.initial()
+        raw = source.take(1, REPETITIONS)
+        found = source.read()
+        wanted = kernel.reference(case, source.launch, before, REPETITIONS)
+    for got, expected in zip(found, wanted, strict=True):
+        compare(kernel, precision, got, expected)
+    assert all(sample.duration_s > 0 for sample in raw)
+
+
+def skip_unless_possible(opened: OpenGpu, kernel: CudaKernel, case: CudaCase) -> None:
+    try:
+        kernel.check(case, opened.gpu.sm)
+    except UsageError as error:
+        pytest.skip(str(error))
+    needed = {"numba-cuda": "numba-cuda", "cublas": "cublas"}.get(kernel.backend)
+    if needed is not None and needed not in probe_gpu().versions:
+        pytest.skip(f"{needed} is not installed")
+
+
+def compare(kernel: CudaKernel, precision: str, found: Array, wanted: Array) -> None:
+    """Bit by bit, or within the kernel's tolerance of the largest value."""
+    tolerance = (kernel.tolerance or {}).get(precision)
+    if tolerance is None:
+        np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+        return
+    got, expected = values_of(precision, found), values_of(precision, wanted)
+    largest = np.abs(expected).max()
+    assert np.isfinite(got).all()
+    assert np.abs(got - expected).max() <= tolerance * largest
+
+
+def values_of(precision: str, elements: Array) -> Array:
+    """What elements stand for: bit patterns of bf16 and fp8 as numbers."""
+    if precision in {"bf16", "fp8"} and elements.dtype in {np.dtype("u2"), np.dtype("u1")}:
+        return operand_values(precision, elements)
+    return elements.astype(np.float64)

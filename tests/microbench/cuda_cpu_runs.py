@@ -1,0 +1,87 @@
+"""The CUDA C++ sources compiled for the CPU, where their results can be looked at."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from mansard.microbench.cuda import building
+from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
+
+_HERE = Path(__file__).parent
+_SOURCES = Path(building.__file__).parent / "sources"
+
+has_compiler = shutil.which("g++") is not None
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory()
+
+
+@cache
+def compile_for_cpu(source: str, entries: tuple[str, ...], runner: str = "RUN") -> ctypes.CDLL:
+    """A library with ``run_<entry>`` for each entry of a file in sources/."""
+    text = "\n".join(
+        [
+            '#include "cuda_on_cpu.h"',
+            *((_SOURCES / name).read_text() for name in ("sweep.cuh", source)),
+            *(f"{runner}({entry})" for entry in entries),
+        ]
+    )
+    base = Path(_folder().name) / source
+    base.write_text(text)
+    library = base.with_suffix(".so")
+    options = (
+        "-std=c++20",
+        "-O2",
+        "-ffp-contract=off",
+        "-Wno-unknown-pragmas",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+    )
+    subprocess.run(
+        ["g++", *options, "-I", str(_HERE), "-x", "c++", str(base), "-o", str(library)],
+        check=True,
+    )
+    return ctypes.CDLL(str(library))
+
+
+def fill(pattern: Array, n_bytes: int) -> Array:
+    """The pattern repeated until the array is full."""
+    return np.resize(pattern, n_bytes // pattern.itemsize)
+
+
+def run_on_cpu(
+    library: ctypes.CDLL,
+    kernel: CudaKernel,
+    case: CudaCase,
+    launch: Launch,
+    launches: tuple[int, ...],
+) -> tuple[tuple[Array, ...], tuple[Array, ...], Array]:
+    """What the arrays hold before and after launches of so many repetitions, and the clock."""
+    patterns = kernel.pattern(case, launch)
+    before = tuple(fill(p, n) for p, n in zip(patterns, launch.array_bytes, strict=True))
+    arrays = tuple(array.copy() for array in before)
+    addresses = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    addresses += [ctypes.c_void_p(None)] * (3 - len(arrays))
+    clock = np.zeros(2, dtype=np.uint64)
+    function = getattr(library, f"run_{kernel.entry(case)}")
+    for repetitions in launches:
+        function(
+            launch.grid,
+            launch.block,
+            *addresses,
+            ctypes.c_longlong(launch.n_elements),
+            launch.fma_per_element,
+            repetitions,
+            ctypes.c_void_p(clock.ctypes.data),
+        )
+    return before, arrays, clock

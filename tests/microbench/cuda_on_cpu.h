@@ -1,0 +1,204 @@
+// CUDA C++ on a CPU: what the kernels' sources use, and stand-ins for access.cuh and mma.cuh.
+// RUN has threads run one after the other; RUN_WARPS gives every lane of a warp a thread of
+// the CPU, for kernels whose lanes work together.
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <thread>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct Dim {
+  unsigned x;
+};
+static thread_local Dim threadIdx;
+static Dim blockIdx, blockDim, gridDim;
+
+struct uint4 {
+  unsigned x, y, z, w;
+};
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+struct float2 {
+  float x, y;
+};
+struct int2 {
+  int x, y;
+};
+
+template <class To, class From>
+static To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+static float __uint_as_float(unsigned v) { return bits_as<float>(v); }
+static unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
+static double __hiloint2double(int high, int low) {
+  return bits_as<double>(std::uint64_t(unsigned(high)) << 32 | unsigned(low));
+}
+static int __double2loint(double v) { return int(bits_as<std::uint64_t>(v)); }
+static int __double2hiint(double v) { return int(bits_as<std::uint64_t>(v) >> 32); }
+static float __fmaf_rn(float x, float y, float z) { return std::fmaf(x, y, z); }
+static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
+
+// In the place of access.cuh.
+enum Cache { kPastL1, kThroughL1 };
+
+template <Cache>
+static uint4 load(const void* address) {
+  uint4 v;
+  std::memcpy(&v, address, sizeof v);
+  return v;
+}
+template <Cache>
+static unsigned load_word(const void* address) {
+  unsigned v;
+  std::memcpy(&v, address, sizeof v);
+  return v;
+}
+static void store(void* address, uint4 v) { std::memcpy(address, &v, sizeof v); }
+
+// Time that goes on with every look, 2 cycles for each nanosecond.
+static thread_local unsigned long long looks = 0;
+static unsigned long long read_cycles() { return 2000 * ++looks; }
+static unsigned long long read_nanoseconds() { return 1000 * ++looks; }
+static void rest() {}
+
+// Half precision, rounded once: z·z + c is exact in double for fp16 and in 64 bits of
+// significand for every bf16 that is not tiny; then the nearest is searched, not computed
+// as rounding.py does it.
+static unsigned pair(unsigned z, unsigned c, unsigned short (*step)(unsigned short, unsigned short)) {
+  return unsigned(step(z >> 16, c >> 16)) << 16 | step(z & 0xffff, c & 0xffff);
+}
+#ifdef __aarch64__
+using Half = __fp16;
+#else
+using Half = _Float16;
+#endif
+static unsigned short step_fp16(unsigned short z, unsigned short c) {
+  const double x = double(bits_as<Half>(z));
+  return bits_as<unsigned short>(Half(x * x + double(bits_as<Half>(c))));
+}
+static unsigned short step_bf16(unsigned short z, unsigned short c) {
+  const long double x = bits_as<float>(unsigned(z) << 16);
+  const long double exact = x * x + bits_as<float>(unsigned(c) << 16);
+  // The nearest of the neighbours that end in 16 zero bits; between two, the even one.
+  const unsigned low = bits_as<unsigned>(float(exact)) & 0xffff0000u;
+  unsigned best = low;
+  for (const unsigned candidate : {low - 0x10000u, low + 0x10000u}) {
+    const long double mine = std::fabs(bits_as<float>(candidate) - exact);
+    const long double other = std::fabs(bits_as<float>(best) - exact);
+    if (mine < other || (mine == other && !(candidate & 0x10000u))) best = candidate;
+  }
+  return best >> 16;
+}
+static unsigned square_add_fp16x2(unsigned z, unsigned c) { return pair(z, c, step_fp16); }
+static unsigned square_add_bf16x2(unsigned z, unsigned c) { return pair(z, c, step_bf16); }
+
+// Matrix instructions, by the fragment tables of the PTX ISA (mma.m16n8k16, .m16n8k32 and
+// .m16n8k8 with TF32), a formula for each element: lanes show each other their registers.
+struct Lane {
+  unsigned a[4], b[2];
+};
+static Lane lanes[32];
+static std::barrier warp_barrier(32);
+
+static double fp16_value(unsigned bits) { return bits_as<Half>((unsigned short)bits); }
+static double bf16_value(unsigned bits) { return bits_as<float>(bits << 16); }
+static double tf32_value(unsigned bits) { return bits_as<float>(bits & 0xffffe000u); }
+static double int8_value(unsigned bits) { return (signed char)bits; }
+static double e4m3_value(unsigned bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  const double size = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
+  return bits & 128 ? -size : size;
+}
+
+// Element ``e`` of the lane's registers, each of them holding 32 / kBits elements.
+template <int kBits>
+static unsigned element(const unsigned* registers, int e) {
+  constexpr int kEach = 32 / kBits;
+  return registers[e / kEach] >> (kBits * (e % kEach)) & (0xffffffffu >> (32 - kBits));
+}
+
+template <int kBits, class Sum>
+static void multiply_on_cpu(Sum* c, const unsigned* a, const unsigned* b, double (*value)(unsigned)) {
+  constexpr int kK = 256 / kBits, kEach = 32 / kBits;
+  const int lane = threadIdx.x % 32, group = lane >> 2, in_group = lane % 4;
+  std::copy(a, a + 4, lanes[lane].a);
+  std::copy(b, b + 2, lanes[lane].b);
+  warp_barrier.arrive_and_wait();
+  for (int i = 0; i < 4; ++i) {
+    const int row = i < 2 ? group : group + 8, column = in_group * 2 + (i & 1);
+    double sum = c[i];
+    for (int k = 0; k < kK; ++k) {
+      // A: a lane's elements 0..kEach-1 and 2·kEach..3·kEach-1 are of the row of its group, the
+      // others 8 rows below; the first half of its registers has the first half of K.
+      const int a_lane = (row % 8) * 4 + k % (4 * kEach) / kEach;
+      const int a_element = k % kEach + (row >= 8 ? kEach : 0) + (k >= 4 * kEach ? 2 * kEach : 0);
+      const int b_lane = column * 4 + k % (4 * kEach) / kEach;
+      const int b_element = k % kEach + (k >= 4 * kEach ? kEach : 0);
+      sum += value(element<kBits>(lanes[a_lane].a, a_element)) *
+             value(element<kBits>(lanes[b_lane].b, b_element));
+    }
+    c[i] = Sum(sum);
+  }
+  warp_barrier.arrive_and_wait();
+}
+
+static void mma_fp16(float* c, const unsigned* a, const unsigned* b) {
+  multiply_on_cpu<16>(c, a, b, fp16_value);
+}
+static void mma_bf16(float* c, const unsigned* a, const unsigned* b) {
+  multiply_on_cpu<16>(c, a, b, bf16_value);
+}
+static void mma_tf32(float* c, const unsigned* a, const unsigned* b) {
+  multiply_on_cpu<32>(c, a, b, tf32_value);
+}
+static void mma_fp8(float* c, const unsigned* a, const unsigned* b) {
+  multiply_on_cpu<8>(c, a, b, e4m3_value);
+}
+static void mma_int8(int* c, const unsigned* a, const unsigned* b) {
+  multiply_on_cpu<8>(c, a, b, int8_value);
+}
+
+#define RUN(NAME)                                                                             \
+  extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
+                             long long n_elements, int n_steps, int repetitions,               \
+                             unsigned long long* clock) {                                      \
+    gridDim.x = grid;                                                                          \
+    blockDim.x = block;                                                                        \
+    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {                                    \
+      for (threadIdx.x = 0; threadIdx.x < block; ++threadIdx.x) {                              \
+        NAME(a, b, c, n_elements, n_steps, repetitions, clock);                                \
+      }                                                                                        \
+    }                                                                                          \
+  }
+
+#define RUN_WARPS(NAME)                                                                       \
+  extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
+                             long long n_elements, int n_steps, int repetitions,               \
+                             unsigned long long* clock) {                                      \
+    gridDim.x = grid;                                                                          \
+    blockDim.x = block;                                                                        \
+    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {                                    \
+      for (unsigned first = 0; first < block; first += 32) {                                   \
+        std::vector<std::thread> warp;                                                         \
+        for (unsigned lane = 0; lane < 32; ++lane) {                                           \
+          warp.emplace_back([=] {                                                              \
+            threadIdx.x = first + lane;                                                        \
+            NAME(a, b, c, n_elements, n_steps, repetitions, clock);                            \
+          });                                                                                  \
+        }                                                                                      \
+        for (std::thread& one : warp) one.join();                                              \
+      }                                                                                        \
+    }                                                                                          \
+  }

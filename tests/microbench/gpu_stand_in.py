@@ -1,0 +1,254 @@
+"""A GPU in software: it runs kernels' references and keeps a clock of its own.
+
+Its physics is stated in `Physics`: a launch takes ``launch_s`` plus, for every repetition,
+the longer of its work over the peak and its traffic over the bandwidth of the level that
+holds the working set. Clocks, power and free memory are what a test says they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mansard.core.errors import MeasurementError
+from mansard.core.records import Gpu, MemoryKind
+from mansard.microbench.cuda.allocation import repeat_pattern
+from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
+from mansard.microbench.cuda.runtime import MemoryInfo, Start
+from mansard.microbench.timers import Clock
+
+MIB = 1 << 20
+
+# An AGX Orin 64 in software: shapes and clocks of the module, round figures for the rest.
+GPU = Gpu(
+    name="Software Orin",
+    sm=87,
+    n_sms=16,
+    l1_bytes=192 * 1024,
+    l2_bytes=4 * MIB,
+    memory_bytes=32 * 1024 * MIB,
+    memory_bus_bits=256,
+    memory_hz=3199e6,
+    gpu_hz=1300.5e6,
+    is_integrated=True,
+    ecc=False,
+    mig=None,
+    driver_cuda="12.6",
+    runtime_cuda="12.6",
+    unknown={"mig": "this GPU has no MIG"},
+)
+
+
+@dataclass(frozen=True)
+class Physics:
+    """What the software GPU can do. FLOP and bytes a cycle are of one SM."""
+
+    gpu: Gpu = GPU
+    n_sms: int | None = None  # that really work; None: all that the GPU says
+    clock_hz: Callable[[float], float] = lambda _now_s: 1.3e9
+    flop_per_cycle: Mapping[tuple[str, str], float] = field(
+        default_factory=lambda: {("fma", "fp32"): 256.0, ("tensor", "fp16"): 2048.0}
+    )
+    default_flop_per_cycle: float = 32.0
+    l1_bytes_per_cycle: float = 128.0
+    l2_bytes_per_cycle: float = 32.0
+    memory_bytes_per_s: float = 190e9
+    latency_s: float = 400e-9  # of every access
+    launch_s: float = 4e-6
+    enqueue_s: float = 5e-6  # of the host
+    free_bytes: int = 24 * 1024 * MIB
+    factor: Callable[[int], float] = lambda _launch: 1.0  # on the n-th launch's time
+    counts_clock: bool = True
+
+    def seconds(self, kernel: CudaKernel, case: CudaCase, launch: Launch, hz: float) -> float:
+        """One repetition."""
+        if kernel.family == "stalled":
+            return 100e-6
+        if kernel.family == "latency":
+            return kernel.traffic_bytes(case, launch) / 4 * self.latency_s
+        n_sms = self.n_sms or self.gpu.n_sms
+        unit = "tensor" if kernel.family == "tensor" else "fma"
+        peak = self.flop_per_cycle.get((unit, case.precision), self.default_flop_per_cycle)
+        work_s = kernel.work_flop(case, launch) / (n_sms * peak * hz)
+        traffic_s = kernel.traffic_bytes(case, launch) / self.bandwidth(case, n_sms, hz)
+        return max(work_s, traffic_s, 1e-9)
+
+    def bandwidth(self, case: CudaCase, n_sms: int, hz: float) -> float:
+        """Bytes per second of the level that holds the working set."""
+        l1_bytes, l2_bytes = (self.gpu.l1_bytes or 0) * n_sms, self.gpu.l2_bytes or 0
+        if case.scope == "sm" and case.working_set_bytes <= l1_bytes:
+            return n_sms * self.l1_bytes_per_cycle * hz
+        if case.working_set_bytes <= l2_bytes:
+            return n_sms * self.l2_bytes_per_cycle * hz
+        return self.memory_bytes_per_s
+
+
+@dataclass
+class HostClock:
+    """The host's clock: made up, or the real one, on which waiting takes its time."""
+
+    made_up_s: float | None = 100.0
+
+    def now_s(self) -> float:
+        return time.monotonic() if self.made_up_s is None else self.made_up_s
+
+    def spend(self, seconds_s: float) -> None:
+        if self.made_up_s is not None:
+            self.made_up_s += seconds_s
+
+    def wait_until(self, moment_s: float) -> None:
+        if self.made_up_s is not None:
+            self.made_up_s = max(self.made_up_s, moment_s)
+        else:
+            time.sleep(max(0.0, moment_s - time.monotonic()))
+
+    def clock(self) -> Clock:
+        return Clock(now_s=self.now_s, sleep=lambda s: self.wait_until(self.now_s() + s))
+
+
+@dataclass
+class Memory:
+    """Memory of the software GPU: the bytes are made when somebody looks."""
+
+    n_bytes: int
+    kind: MemoryKind
+    pattern: Array | None = None
+    owner: Loaded | None = None
+    words: Array | None = None  # of a buffer that kernels leave their clock in
+
+
+@dataclass
+class Loaded:
+    """A kernel with its arrays, and how often it has run since they were filled."""
+
+    kernel: CudaKernel
+    case: CudaCase
+    launch: Launch
+    arrays: tuple[Memory, ...]
+    n_repetitions: int = 0
+
+
+@dataclass
+class Mark:
+    """A mark of time in the stream."""
+
+    at_s: float
+
+
+class SoftwareGpu:
+    """A `Runtime`; ``breaks_at`` raises an error of the GPU at the n-th launch."""
+
+    def __init__(
+        self, physics: Physics | None = None, *, real_time: bool = False, breaks_at: int = 0
+    ) -> None:
+        self.physics = physics or Physics()
+        self.host = HostClock(None if real_time else 100.0)
+        self.busy_until_s = self.host.now_s()
+        self.busy: list[tuple[float, float]] = []  # spans in which a kernel ran
+        self.live: list[Memory] = []
+        self.n_launches = 0
+        self.n_fills = 0
+        self._breaks_at = breaks_at
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(memory.n_bytes for memory in self.live)
+
+    def memory_info(self) -> MemoryInfo:
+        total = self.physics.gpu.memory_bytes or 0
+        return MemoryInfo(self.physics.free_bytes - self.used_bytes, total)
+
+    def allocate(self, n_bytes: int, memory: MemoryKind) -> Memory:
+        if n_bytes > self.memory_info().free_bytes:
+            raise MemoryError("out of memory")
+        buffer = Memory(n_bytes, memory)
+        self.live.append(buffer)
+        return buffer
+
+    def release(self, buffer: Memory) -> None:
+        self.live = [memory for memory in self.live if memory is not buffer]
+
+    def fill(self, buffer: Memory, pattern: Array) -> None:
+        self._occupy(buffer.n_bytes / self.physics.memory_bytes_per_s)
+        self.n_fills += 1
+        buffer.pattern = pattern
+        buffer.words = None
+        if buffer.owner is not None:
+            buffer.owner.n_repetitions = 0
+
+    def read(self, buffer: Memory, n_bytes: int) -> Array:
+        self.host.wait_until(self.busy_until_s)
+        if buffer.words is not None:
+            return buffer.words.view(np.uint8)[:n_bytes]
+        assert buffer.pattern is not None
+        loaded = buffer.owner
+        if loaded is None or loaded.n_repetitions == 0:
+            return repeat_pattern(buffer.pattern.ravel().view(np.uint8), n_bytes)
+        before = tuple(_initial(memory) for memory in loaded.arrays)
+        after = loaded.kernel.reference(loaded.case, loaded.launch, before, loaded.n_repetitions)
+        index = next(k for k, memory in enumerate(loaded.arrays) if memory is buffer)
+        return np.ascontiguousarray(after[index]).view(np.uint8).ravel()[:n_bytes]
+
+    def load(
+        self,
+        kernel: CudaKernel,
+        case: CudaCase,
+        launch: Launch,
+        arrays: Sequence[Memory],
+        clock: Memory,
+    ) -> Start:
+        loaded = Loaded(kernel, case, launch, tuple(arrays))
+        for memory in arrays:
+            memory.owner = loaded
+
+        def start(repetitions: int, slot: int) -> None:
+            self.n_launches += 1
+            if self.n_launches == self._breaks_at:
+                raise MeasurementError("an illegal memory access was encountered", where="CUDA")
+            physics = self.physics
+            self.host.spend(physics.enqueue_s)
+            hz = physics.clock_hz(max(self.busy_until_s, self.host.now_s()))
+            running_s = repetitions * physics.seconds(kernel, case, launch, hz)
+            running_s *= physics.factor(self.n_launches)
+            self._occupy(physics.launch_s + running_s)
+            loaded.n_repetitions += repetitions
+            if clock.words is None:
+                clock.words = np.zeros(clock.n_bytes // 8, dtype=np.uint64)
+            if physics.counts_clock:
+                clock.words[2 * slot] = round(running_s * hz)
+                clock.words[2 * slot + 1] = round(running_s * 1e9)
+
+        return start
+
+    def record(self, *, spin: bool = False) -> Mark:
+        self.host.spend(2e-6)
+        self.busy_until_s = max(self.busy_until_s, self.host.now_s())
+        return Mark(self.busy_until_s)
+
+    def synchronize(self, event: Mark) -> None:
+        self.host.wait_until(event.at_s)
+        self.host.spend(5e-6)
+
+    def elapsed_s(self, first: Mark, second: Mark) -> float:
+        return second.at_s - first.at_s
+
+    def _occupy(self, seconds_s: float) -> None:
+        begin_s = max(self.busy_until_s, self.host.now_s())
+        self.busy_until_s = begin_s + seconds_s
+        self.busy.append((begin_s, self.busy_until_s))
+
+
+def _initial(memory: Memory) -> Array:
+    assert memory.pattern is not None
+    return repeat_pattern(memory.pattern, memory.n_bytes)
+
+
+def launch_of(kernel: CudaKernel, case: CudaCase, gpu: Gpu = GPU) -> Any:
+    """The launch of a case on that GPU."""
+    from mansard.microbench.cuda.source import shape_of
+
+    return kernel.launch(case, shape_of(gpu))

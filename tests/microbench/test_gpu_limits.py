@@ -1,0 +1,145 @@
+"""Limits, clock drift, and whole trials on the software GPU with physics that go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.core.errors import MeasurementError
+from mansard.microbench.cuda.catalog import find_cuda_kernel
+from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
+from mansard.microbench.cuda.kernel import CudaCase
+from mansard.microbench.cuda.limits import Limits, limits_of, share_of_limit
+from mansard.microbench.cuda.sampling import OpenGpu, sample_cuda_case
+from mansard.microbench.protocol import PROTOCOLS
+from mansard.microbench.raw_samples import RawSample
+from mansard.microbench.sampling import Samples
+from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu, launch_of
+
+QUICK = PROTOCOLS["quick"]
+FMA = find_cuda_kernel("fma", "cupy")
+READ = find_cuda_kernel("read", "cupy")
+GEMM = find_cuda_kernel("gemm", "cublas")
+CHAIN = CudaCase("fma", "fp32", MIB, fma_per_element=256)
+FROM_MEMORY = CudaCase("read", "fp32", 64 * MIB)
+PEAK_BYTES_PER_S = 204.7e9
+CARD = msgspec.structs.replace(GPU, is_integrated=False)
+
+
+def measure(case: CudaCase, physics: Physics, limits: Limits | None = None) -> Samples:
+    gpu = SoftwareGpu(physics)
+    kernel = find_cuda_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
+    opened = OpenGpu(physics.gpu, gpu, gpu.host.clock())
+    return sample_cuda_case(kernel, case, opened, QUICK, limits or Limits(physics.gpu, None))
+
+
+def test_a_trial_within_its_limit_passes() -> None:
+    samples = measure(CHAIN, Physics())
+    assert samples.stability == "stable"
+    assert samples.disturbances == ()
+    launch = launch_of(FMA, CHAIN)
+    share = share_of_limit(
+        FMA, CHAIN, launch, Limits(GPU, None), samples.seconds_s, samples.clock_hz
+    )
+    assert share == pytest.approx(0.998, abs=0.002)  # 4 µs of launch in 2 ms
+
+
+def test_sms_that_cuda_does_not_report_are_found_out() -> None:
+    # CUDA says 16 SMs, 18 work: 1.125 of the limit.
+    with pytest.raises(MeasurementError, match=r"fma fp32 reached 1\.12\d of what 16 SMs"):
+        measure(CHAIN, Physics(n_sms=18))
+
+
+def test_a_kernel_that_does_less_than_it_counts_is_found_out() -> None:
+    with pytest.raises(MeasurementError, match="miscounted"):
+        measure(CHAIN, Physics(factor=lambda _: 0.9))
+
+
+def test_memory_faster_than_its_bus_is_found_out() -> None:
+    limits = Limits(GPU, PEAK_BYTES_PER_S)
+    measure(FROM_MEMORY, Physics(memory_bytes_per_s=200e9), limits)
+    with pytest.raises(MeasurementError, match="read fp32"):
+        measure(FROM_MEMORY, Physics(memory_bytes_per_s=220e9), limits)
+
+
+def test_what_is_not_known_checks_nothing() -> None:
+    # No table row for compute capability 99, and no clock counted.
+    strange = msgspec.structs.replace(GPU, sm=99)
+    assert measure(CHAIN, Physics(gpu=strange, factor=lambda _: 0.1)).stability == "stable"
+    blind = measure(CHAIN, Physics(counts_clock=False, factor=lambda _: 0.1))
+    assert blind.clock_hz is None
+
+
+def test_limits_of_cards_and_boards() -> None:
+    # 3199 MHz × 2 × 256 bit / 8 = 204.7 GB/s.
+    assert limits_of(CARD, None, None).memory_bytes_per_s == pytest.approx(204.736e9)
+    sliced = msgspec.structs.replace(CARD, mig="1g.12gb", unknown={})
+    assert limits_of(sliced, None, None).memory_bytes_per_s is None
+    # An integrated GPU's own clock of the memory is not to be trusted, and no module is known.
+    assert limits_of(GPU, None, None).memory_bytes_per_s is None
+
+
+def test_products_on_cuda_cores_have_their_limit() -> None:
+    case = CudaCase("gemm", "fp32", 3 * 4 * 1024**2)
+    launch = launch_of(GEMM, case)
+    # 2·1024³ FLOP in a million cycles on 16 SMs: 134.2 a cycle and SM, of 256: 0.5243.
+    share = share_of_limit(GEMM, case, launch, Limits(GPU, None), [1e-3], [1e9])
+    assert share == pytest.approx(0.5243, abs=1e-4)
+
+
+def at_clocks(*clocks_mhz: float | None) -> list[RawSample]:
+    return [RawSample(0.002, 0.0, clock_hz=c and c * 1e6) for c in clocks_mhz]
+
+
+def test_samples_off_the_median_clock_do_not_count() -> None:
+    # The median of five is 1300: 1288 and 1312 are 0.92 % off and stay, 1286 is 1.08 % off.
+    reasons = judge_clocks(at_clocks(1300, 1288, 1312, 1286, 1300))
+    assert reasons[:3] == [None, None, None]
+    assert reasons[3] == "SM clock 1286 MHz is -1.1% off the trial's median 1300 MHz"
+    assert reasons[4] is None
+    assert judge_clocks(at_clocks(None, None)) == [None, None]
+    assert judge_clocks(at_clocks(None, 1300, 1000, 1300)) == [
+        None,
+        None,
+        "SM clock 1000 MHz is -23.1% off the trial's median 1300 MHz",
+        None,
+    ]
+
+
+@given(st.lists(st.floats(1e8, 3e9), min_size=1, max_size=40))
+def test_the_median_clock_itself_always_counts(clocks_hz: list[float]) -> None:
+    middle = sorted(clocks_hz)[len(clocks_hz) // 2]
+    raw = [RawSample(0.002, 0.0, clock_hz=hz) for hz in clocks_hz]
+    reasons = judge_clocks(raw)
+    if len(clocks_hz) % 2:
+        assert reasons[clocks_hz.index(middle)] is None
+    assert len(reasons) == len(clocks_hz)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "rejected", "disturbed"), [(80, 20, False), (79, 21, True), (0, 0, False)]
+)
+def test_a_fifth_of_the_samples_may_drift(accepted: int, rejected: int, disturbed: bool) -> None:
+    assert (describe_drift(accepted, rejected) is not None) is disturbed
+
+
+def stepping(every_s: float, low_hz: float) -> Callable[[float], float]:
+    return lambda now_s: low_hz if int(now_s / every_s) % 3 == 2 else 1.3e9
+
+
+def test_a_clock_that_steps_down_now_and_then_disturbs_the_trial() -> None:
+    samples = measure(CHAIN, Physics(clock_hz=stepping(0.05, 0.9e9)))
+    assert samples.rejected_s
+    assert "off the trial's median 1300 MHz" in samples.rejected_reason[0]
+    assert samples.clock_hz == pytest.approx([1.3e9] * len(samples.seconds_s), rel=1e-4)
+    assert len(samples.disturbances) == 1
+    assert samples.disturbances[0].startswith("the SM clock drifted:")
+
+
+def test_out_of_memory_names_what_was_wanted() -> None:
+    with pytest.raises(MeasurementError, match="64 MiB wanted, 10 of 32768 MiB free"):
+        measure(FROM_MEMORY, Physics(free_bytes=10 * MIB))

@@ -1,0 +1,180 @@
+"""Which trials a GPU gets, and at which sizes: hand-made GPUs from a Nano to a data centre's."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows, scope_of
+from mansard.core.records import Gpu
+from mansard.microbench.cuda import sizes
+from mansard.microbench.cuda.catalog import find_cuda_kernel
+from mansard.microbench.cuda.kernel import CudaCase
+from mansard.microbench.cuda.source import shape_of
+from mansard.microbench.cuda.trials import choose_trials, gpu_trials
+from tests.microbench.gpu_stand_in import GPU, MIB
+
+KIB = 1024
+ALL = {"numba-cuda": "0.30", "cublas": "12.9"}
+NANO = msgspec.structs.replace(
+    GPU, sm=53, n_sms=1, l1_bytes=24 * KIB, l2_bytes=256 * KIB, memory_bytes=4096 * MIB
+)
+CARD = msgspec.structs.replace(
+    GPU,
+    sm=90,
+    n_sms=132,
+    l1_bytes=256 * KIB,
+    l2_bytes=50 * MIB,
+    memory_bytes=80 * 1024 * MIB,
+    is_integrated=False,
+)
+GPUS = (GPU, NANO, CARD)
+
+
+def test_levels_of_an_orin_by_hand() -> None:
+    # L1: half of 192 KiB is 96 KiB, three rounds of 32 KiB, on 16 SMs: 1.5 MiB.
+    # L2: half of 4 MiB is two rounds of 64 KiB on 16 SMs.
+    # Main memory: 16 × 4 MiB, which 8 × 4 MiB lies well below.
+    assert sizes.level_sets(GPU) == (
+        sizes.Sized("sm", 1536 * KIB),
+        sizes.Sized("gpu", 2 * MIB),
+    )
+    assert sizes.memory_set(GPU) == sizes.Sized("gpu", 64 * MIB)
+    # 1024 threads with 64 bytes each on 16 SMs.
+    assert sizes.chain_set(GPU) == sizes.Sized("gpu", MIB)
+
+
+def test_a_first_level_smaller_than_one_round_has_no_trials() -> None:
+    # One round of 512 threads sweeps 32 KiB, and the Nano's L1 has 24.
+    assert [one.scope for one in sizes.level_sets(NANO)] == ["gpu"]
+
+
+@pytest.mark.parametrize(("gpu", "profile"), list(product(GPUS, ("brief", "quick", "full"))))
+def test_every_trial_is_one_its_kernel_has_and_is_as_large_as_it_says(
+    gpu: Gpu, profile: str
+) -> None:
+    trials = gpu_trials(gpu, profile, ALL)
+    assert len({spec.trial_id for spec in trials}) == len(trials)
+    for spec in trials:
+        kernel = find_cuda_kernel(spec.kernel, spec.backend)
+        case = CudaCase(
+            spec.kernel,
+            spec.precision,
+            spec.working_set_bytes,
+            spec.fma_per_element,
+            spec.operands,
+            spec.scope,
+            spec.memory,
+        )
+        kernel.check(case, gpu.sm)
+        arrays = kernel.launch(case, shape_of(gpu)).array_bytes
+        assert sum(arrays[: kernel.n_arrays] or arrays) == spec.working_set_bytes
+        assert sum(arrays) <= 0.3 * (gpu.memory_bytes or 0)
+        assert spec.memory == "device" or gpu.is_integrated
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("profile", ["brief", "quick", "full"])
+def test_every_level_that_has_a_window_is_read_inside_of_it(gpu: Gpu, profile: str) -> None:
+    reads = [one for one in gpu_trials(gpu, profile) if one.kernel == "read"]
+    for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, gpu.n_sms):
+        inside = [
+            one
+            for one in reads
+            if one.scope == scope_of(window.level)
+            and window.low_bytes < one.working_set_bytes <= window.high_bytes
+        ]
+        # Of the three, only the Nano's L1 is smaller than a round of its threads.
+        assert bool(inside) == (not (gpu is NANO and window.level == 1))
+    assert any(
+        one.scope == "gpu" and one.working_set_bytes > dram_low_bytes(gpu.l2_bytes or 0)
+        for one in reads
+    )
+
+
+def test_constant_twins_stand_beside_chaotic_ones() -> None:
+    trials = gpu_trials(CARD, "quick", ALL)
+    chaotic = {
+        (t.kernel, t.backend, t.precision, t.working_set_bytes, t.fma_per_element)
+        for t in trials
+        if t.operands == "chaotic"
+    }
+    constant = [t for t in trials if t.operands == "constant"]
+    assert {t.kernel for t in constant} == {"fma", "read", "copy", "triad", "mma", "gemm"}
+    for t in constant:
+        key = (t.kernel, t.backend, t.precision, t.working_set_bytes, t.fma_per_element)
+        assert key in chaotic
+
+
+def test_numbas_twins_have_the_size_of_a_trial_in_cuda() -> None:
+    trials = gpu_trials(CARD, "quick", ALL)
+    cupy = {
+        (t.kernel, t.precision, t.working_set_bytes, t.fma_per_element)
+        for t in trials
+        if t.backend == "cupy"
+    }
+    twins = [t for t in trials if t.backend == "numba-cuda"]
+    assert {"fma", "read"} <= {t.kernel for t in twins}
+    for t in twins:
+        assert (t.kernel, t.precision, t.working_set_bytes, t.fma_per_element) in cupy
+
+
+def test_zero_copy_only_where_host_and_gpu_share_memory() -> None:
+    on_board = [t for t in gpu_trials(GPU, "brief") if t.memory == "zero-copy"]
+    assert {t.kernel for t in on_board} == {"read", "triad"}
+    assert not [t for t in gpu_trials(CARD, "full") if t.memory == "zero-copy"]
+
+
+def test_a_gpu_without_tensor_cores_says_what_is_left_out() -> None:
+    chosen = choose_trials(NANO, "quick", {})
+    assert not [t for t in chosen.trials if t.kernel == "mma"]
+    assert any(line.startswith("mma (cupy) in fp16") for line in chosen.left_out)
+    assert any("numba-cuda is not installed" in line for line in chosen.left_out)
+    assert any("cublas is not installed" in line for line in chosen.left_out)
+
+
+def test_a_memory_too_small_for_its_l2_is_said() -> None:
+    # A quarter of 256 MiB is 64 MiB, and main memory begins at 8 × 16 MiB.
+    tight = msgspec.structs.replace(GPU, l2_bytes=16 * MIB, memory_bytes=256 * MIB)
+    assert sizes.memory_set(tight) is None
+    assert any(line.startswith("main memory") for line in choose_trials(tight, "brief").left_out)
+
+
+def test_products_last_about_a_millisecond() -> None:
+    # 132 SMs × 4096 FLOP × 1.3005 GHz = 703 TFLOP/s: n = (0.7e12 / 2)^(1/3) = 7058 -> 6656.
+    found = sizes.gemm_set(CARD, "fp16", 4096)
+    assert found == sizes.Sized("gpu", 3 * 2 * 6656**2)
+    # An SM of the Nano does 256 FLOP a cycle: n = 550, and 1024 at least.
+    assert sizes.gemm_set(NANO, "fp32", 256) == sizes.Sized("gpu", 3 * 4 * 1024**2)
+    assert sizes.gemm_bytes("int8", 512) == (1 + 1 + 4) * 512**2
+
+
+@given(
+    n_sms=st.integers(1, 200),
+    l1=st.none() | st.integers(8 * KIB, 512 * KIB),
+    l2=st.none() | st.integers(64 * KIB, 256 * MIB),
+    memory=st.none() | st.integers(64 * MIB, 256 * 1024 * MIB),
+    points=st.integers(0, 4),
+)
+def test_sizes_of_any_gpu_are_whole_and_ordered(
+    n_sms: int, l1: int | None, l2: int | None, memory: int | None, points: int
+) -> None:
+    unknown = {"mig": "none"}
+    for name, value in (("l1_bytes", l1), ("l2_bytes", l2), ("memory_bytes", memory)):
+        if value is None:
+            unknown[name] = "not told"
+    gpu = msgspec.structs.replace(
+        GPU, n_sms=n_sms, l1_bytes=l1, l2_bytes=l2, memory_bytes=memory, unknown=unknown
+    )
+    for sets in (sizes.stream_sets(gpu, points), sizes.latency_sets(gpu, points)):
+        assert len(set(sets)) == len(sets)
+        assert all(one.n_bytes > 0 for one in sets)
+    streams = sizes.stream_sets(gpu, points)
+    assert all(one.n_bytes % (16 * KIB * n_sms) == 0 for one in streams)
+    largest = sizes.memory_set(gpu)
+    if largest is not None and memory is not None:
+        assert largest.n_bytes <= max(memory / 4, 16 * KIB * n_sms)
