@@ -6,6 +6,7 @@ import platform
 import random
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -184,10 +185,10 @@ def test_an_image_for_another_processor_is_refused(engine: Engine) -> None:
 
 
 def test_progress_counts_the_layers_that_have_begun() -> None:
-    def event(layer: str, status: str, done: int = 0, total: int = 0) -> dict[str, object]:
+    def event(layer: str, status: str, done: int = 0, total: int = 0) -> dict[str, Any]:
         return {"id": layer, "status": status, "progressDetail": {"current": done, "total": total}}
 
-    events = [
+    events: list[dict[str, Any]] = [
         {"status": "Pulling from base", "id": "1"},
         event("a", "Downloading", 1_000_000, 4_000_000),
         event("b", "Downloading", 1_000_000, 6_000_000),  # too soon for another line

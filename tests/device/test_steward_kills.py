@@ -144,10 +144,10 @@ def test_a_caller_that_has_fallen_silent_counts_as_gone(agx_orin: Path) -> None:
 def test_a_caller_that_beats_is_still_there(agx_orin: Path) -> None:
     command = (sys.executable, "-m", "mansard.device.steward", "--board", str(agx_orin))
     with (
-        started((*command, "--quiet-s", "3")) as channel,
+        started((*command, "--quiet-s", "2")) as channel,
         remote_steward(channel, "bench-1", beat_s=0.05) as remote,
     ):
-        time.sleep(4)
+        time.sleep(2.5)
         assert remote.identify().is_simulated
 
 

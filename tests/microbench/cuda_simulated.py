@@ -23,7 +23,7 @@ N_REPETITIONS = 3
 # Name in the archive -> case.
 CASES = {
     "chaotic": CudaCase("fma", "fp32", 16_384, 1),
-    "long": CudaCase("fma", "fp32", 16_384, 65),
+    "long": CudaCase("fma", "fp32", 16_384, 33),
     "constant": CudaCase("fma", "fp32", 16_384, 3, operands="constant"),
     "read": CudaCase("read", "fp32", 32_768),
     "copy": CudaCase("copy", "fp32", 2 * 16_384),

@@ -104,7 +104,7 @@ def test_products_are_those_of_the_reference(fake: Fake, precision: str) -> None
         source.take(1, 3)
         _, _, wanted = GEMM.reference(case, launch, source.initial(), 1)
         found = source.read()[2]
-    tolerance = (GEMM.tolerance or {}).get(precision, 0.0)
+    tolerance = GEMM.tolerance.get(precision, 0.0)
     error = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max()
     assert error <= tolerance * np.abs(wanted.astype(np.float64)).max()
     # The first launch loads the library; then three products between two stamps.

@@ -101,7 +101,7 @@ REMEDIES = (
         "update the engine: Docker 20.10 (December 2020) or newer",
     ),
     Remedy(
-        r"permission denied",
+        r"\[errno 13\]|permissionerror",
         "this user may not talk to the container engine",
         "'sudo usermod -aG docker $USER' and log in again, or run with sudo",
     ),

@@ -21,7 +21,7 @@ READ_WORDS = 16
 WRITE_WORDS = 8
 
 cuda = load_numba_cuda()
-float32, uint64 = numba.float32, numba.uint64
+float32, int32, uint64 = numba.float32, numba.int32, numba.uint64
 
 _SIGNATURE = "void(float32[::1], float32[::1], float32[::1], int64, int64, int64, uint64[::1])"
 _WORDS_SIGNATURE = _SIGNATURE.replace("float32", "uint32")
@@ -45,13 +45,13 @@ def build_chains(addend: float) -> Any:
                 i6, i7 = uint64(place + 6 * BLOCK), uint64(place + 7 * BLOCK)
                 z0, z1, z2, z3 = a[i0], a[i1], a[i2], a[i3]
                 z4, z5, z6, z7 = a[i4], a[i5], a[i6], a[i7]
-                for _ in range(n_steps // 64):
-                    for _ in range(64):  # the compiler writes them out
+                for _ in range(int32(n_steps // 32)):
+                    for _ in range(32):  # the compiler writes them out
                         z0, z1 = cuda.fma(z0, z0, c), cuda.fma(z1, z1, c)
                         z2, z3 = cuda.fma(z2, z2, c), cuda.fma(z3, z3, c)
                         z4, z5 = cuda.fma(z4, z4, c), cuda.fma(z5, z5, c)
                         z6, z7 = cuda.fma(z6, z6, c), cuda.fma(z7, z7, c)
-                for _ in range(n_steps % 64):
+                for _ in range(int32(n_steps % 32)):
                     z0, z1 = cuda.fma(z0, z0, c), cuda.fma(z1, z1, c)
                     z2, z3 = cuda.fma(z2, z2, c), cuda.fma(z3, z3, c)
                     z4, z5 = cuda.fma(z4, z4, c), cuda.fma(z5, z5, c)

@@ -40,7 +40,7 @@ class CudaSource:
     ) -> None:
         kernel.check(case, gpu.sm)
         self._kernel = kernel
-        self._case = case
+        self.case = case
         self._l2_bytes = gpu.l2_bytes
         self._runtime = runtime
         self._clock = clock
@@ -56,7 +56,7 @@ class CudaSource:
             stack.enter_context(self._arrays)
             self._words = self._allocate(stack, CLOCK_BYTES, "the clock's words")
             self._start = self._runtime.load(
-                self._kernel, self._case, self.launch, self._arrays.buffers, self._words
+                self._kernel, self.case, self.launch, self._arrays.buffers, self._words
             )
             # The first launch of a kernel loads it: its time is nobody's.
             self._timeline(self._start).take(1, 1, lambda: False)
@@ -85,7 +85,7 @@ class CudaSource:
                 f"the kernel {self._kernel.name} takes no time at all",
                 fix="report this: it was optimised away",
             )
-        family, size = self._kernel.family, self._case.working_set_bytes
+        family, size = self._kernel.family, self.case.working_set_bytes
         before_each = None
         if needs_flush(family, size, repetitions, self._l2_bytes):
             before_each = self._flush_l2

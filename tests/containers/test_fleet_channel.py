@@ -1,0 +1,92 @@
+"""Answers of a steward over a container's streams: however frames are cut, none is lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.containers.engine import Engine
+from mansard.containers.steward_channel import ContainerChannel
+from mansard.containers.stream import Attached
+from tests.containers.test_fleet_image import ORIN
+
+
+class Daemon:
+    """The engine's end of a container's streams."""
+
+    def __init__(self) -> None:
+        ours, self._theirs = socket.socketpair()
+        self.channel = ContainerChannel(Engine("unix:///none", None, ORIN), "0", Attached(ours))
+
+    def say(self, *frames: tuple[int, bytes]) -> None:
+        """Frames of stdout (1) and stderr (2), all at once."""
+        self._theirs.sendall(
+            b"".join(bytes([to, 0, 0, 0]) + len(text).to_bytes(4, "big") + text
+                     for to, text in frames)
+        )  # fmt: skip
+
+    def heard(self) -> bytes:
+        return self._theirs.recv(4096)
+
+    def end(self) -> None:
+        self._theirs.close()
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    started = Daemon()
+    yield started
+    started.end()
+    started.channel.close()
+
+
+def test_lines_are_had_one_by_one_whatever_came_together(daemon: Daemon) -> None:
+    daemon.say((1, b"one\ntwo\nth"), (2, b"a word "), (1, b"ree\n"), (2, b"aside"))
+    assert [daemon.channel.receive() for _ in range(3)] == [b"one", b"two", b"three"]
+    daemon.channel.send(b"four?\n")
+    daemon.say((1, b"four\n"))
+    assert daemon.channel.receive() == b"four"
+    assert daemon.heard() == b"four?\n"
+    daemon.end()
+    assert daemon.channel.receive() == b""
+    assert daemon.channel.receive() == b""
+    assert daemon.channel.close() == "a word aside"
+    assert daemon.channel.close() == "a word aside"  # once more does no harm
+    with pytest.raises(OSError, match="the steward has ended"):
+        daemon.channel.send(b"five?\n")
+
+
+def test_a_sign_of_life_keeps_an_answer_that_comes_late(daemon: Daemon) -> None:
+    daemon.say((1, b"late"))
+    daemon.channel.beat()
+    assert daemon.heard() == b"\n"
+    daemon.say((1, b"r\n"))
+    assert daemon.channel.receive() == b"later"
+
+
+def test_the_end_may_be_asked_for_by_another_thread(daemon: Daemon) -> None:
+    daemon.channel.end()
+    assert daemon.heard() == b""
+    daemon.say((1, b"put back\n"))  # what it still says is heard
+    assert daemon.channel.receive() == b"put back"
+
+
+@given(
+    st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b".") + b"x"), max_size=6),
+    st.lists(st.integers(1, 7), min_size=1, max_size=30),
+)
+def test_no_cut_loses_a_byte(lines: list[bytes], sizes: list[int]) -> None:
+    daemon = Daemon()
+    data, frames = b"".join(line + b"\n" for line in lines), []
+    for size in sizes:
+        frames += [(1, data[:size]), (2, b"!")]
+        data = data[size:]
+    daemon.say(*frames, (1, data))
+    assert [daemon.channel.receive() for _ in lines] == lines
+    daemon.end()
+    assert daemon.channel.receive() == b""
+    assert daemon.channel.close() == "!" * len(sizes)
