@@ -229,14 +229,14 @@ say(choose, {str(worse)!r})
     assert "worse.toml:2: 'cores' is nothing that can be set; use power, gpu, emc" in shown[3][1]
 
 
-def test_a_plain_machine_with_a_card_takes_its_settings(tmp_path: Path) -> None:
+def test_a_machine_with_a_card_takes_its_settings_and_core_counts(tmp_path: Path) -> None:
     shown = Card(tmp_path).run(
         """
 import msgspec
-plain = msgspec.structs.replace(machine(4), accelerators=("Stand-in card",))
+beside = msgspec.structs.replace(machine(4), kind="gpu", accelerators=("Stand-in card",))
 for text in ("", "2c", "power=250W", "gpu=1410MHz", "power300W"):
-    show([mode.name for mode in choose_modes(text, SYSTEM_ROOT, plain)])
+    show([mode.name for mode in choose_modes(text, SYSTEM_ROOT, beside)])
 """
     )
     # Without its own limit a mode keeps the card's, which is part of its name.
-    assert shown == [["4c"], ["2c"], ["power250W"], ["power700W_gpu1410MHz"], ["power300W"]]
+    assert shown == [["present"], ["2c"], ["power250W"], ["power700W_gpu1410MHz"], ["power300W"]]

@@ -85,6 +85,6 @@ def test_a_machine_with_a_card_tells_card_driver_and_toolkit(tmp_path: Path) -> 
     write(tmp_path, f"{CUDA}/version.json", '{"cuda": {"version": "13.0.1"}}')
     machine = identify(tmp_path, (0,))
     # Until its kernels exist, a machine with a card is measured as a CPU.
-    assert (machine.kind, machine.driver, machine.cuda) == ("cpu", "580.65.06", "13.0.1")
+    assert (machine.kind, machine.driver, machine.cuda) == ("gpu", "580.65.06", "13.0.1")
     assert machine.accelerators == ("NVIDIA H200", "NVIDIA GPU of unknown model")
     assert read_cards(tmp_path) == machine.accelerators

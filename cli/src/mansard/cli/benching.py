@@ -107,7 +107,10 @@ def plan_board(place: Place, request: BenchRequest, voice: Voice) -> list[ModePl
             voice.note(line)
     machine = place.steward.identify()
     modes = place.steward.choose_modes(request.mode, request.pick)
-    found = find_processor(place, machine, request.processor, voice)
+    # Core counts are modes of the CPU alone.
+    of_cpu = all(mode.kind == "cores" for mode in modes)
+    processor = request.processor or ("cpu" if of_cpu else None)
+    found = find_processor(place, machine, processor, voice)
     return plan_modes(machine, modes, request.profile, request.runs, found)
 
 

@@ -39,7 +39,7 @@ def _wants_container(request: BenchRequest, machine: MachineIdentity, place: Pla
         return False
     if machine.kind == "jetson" or request.wanted_image.name is not None:
         return True
-    if not machine.accelerators or request.processor == "cpu":
+    if machine.kind != "gpu" or request.processor == "cpu":
         return False
     return place.probe("gpu").gpu is None and _has_engine(request)
 

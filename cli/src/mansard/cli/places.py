@@ -81,7 +81,7 @@ def find_processor(
     machines it is a note, and the CPU is measured. A simulated board has no GPU: the CPUs of
     the machine that it is simulated on do the work.
     """
-    has_gpu = bool(machine.accelerators) or machine.kind == "jetson"
+    has_gpu = machine.kind in {"gpu", "jetson"}
     if wanted == "cpu" or machine.is_simulated or (wanted is None and not has_gpu):
         return place.probe("cpu")
     found = place.probe("gpu")

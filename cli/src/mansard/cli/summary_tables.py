@@ -13,11 +13,14 @@ Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
 def summary_tables(summary: Summary, run_ids: Collection[str] | None = None) -> list[Table]:
-    """Title, columns and rows of each table: the ceilings, then the networks.
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks.
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
     tables = [_ceilings(summary, run_ids)]
+    standings = _standings(summary, run_ids)
+    if standings[2]:
+        tables.append(standings)
     if summary.networks:
         tables.append(_networks(summary, run_ids))
     return [(title, columns, [_plain(row) for row in rows]) for title, columns, rows in tables]
@@ -40,6 +43,23 @@ def _ceilings(summary: Summary, run_ids: Collection[str] | None) -> Table:
             rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), _remark(ceiling)))
     title = f"Ceilings ({' and '.join(sources) or 'none'})"
     return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _standings(summary: Summary, run_ids: Collection[str] | None) -> Table:
+    """Each kernel of a GPU beside the limit at the clock that it ran at."""
+    rows: list[tuple[str, ...]] = []
+    for mode in summary.modes:
+        if run_ids is not None and mode.run_id not in run_ids:
+            continue
+        for each in mode.standings:
+            clock = "unknown" if each.clock_hz is None else f"{each.clock_hz / 1e6:.1f} MHz"
+            share = "unknown" if each.share is None else f"{each.share:.1%}"
+            kernel = f"{each.ceiling.kernel or '–'} ({each.ceiling.backend or '–'})"
+            rows.append(
+                (mode.label, each.ceiling.name, kernel, _ceiling(each.ceiling), share, clock)
+            )
+    columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
+    return ("Kernels beside the limit at their own clock", columns, rows)
 
 
 def _ceiling(ceiling: Ceiling) -> str:

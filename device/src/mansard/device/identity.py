@@ -6,7 +6,6 @@ import hashlib
 import platform
 import re
 from pathlib import Path
-from typing import Literal
 
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.records import MachineIdentity
@@ -47,8 +46,9 @@ def identify(
     board = read_board(root) if jetson else None
     cuda, driver = read_cuda(root), read_driver(root)
     known = (memory_bytes, machine_hash, board, cuda, driver)  # in the order of the reasons
+    cards = read_cards(root)
     return MachineIdentity(
-        kind=_kind(jetson),
+        kind="jetson" if jetson else "gpu" if cards else "cpu",
         name=_name(root),
         is_simulated=is_simulated(root),
         architecture=platform.machine(),
@@ -58,7 +58,7 @@ def identify(
         operating_system=_operating_system(root),
         kernel_release=_kernel_release(root),
         machine_hash=machine_hash,
-        accelerators=read_cards(root),
+        accelerators=cards,
         board=board,
         cuda=cuda,
         driver=driver,
@@ -89,11 +89,6 @@ def _allowed_cpus(root: Path, jetson: bool) -> tuple[int, ...]:
 def _within_quota(cpus: tuple[int, ...], quota: float | None) -> tuple[int, ...]:
     # A thread more than the quota pays for would have all of them stopped in turns.
     return cpus if quota is None else cpus[: max(1, int(quota))]
-
-
-def _kind(jetson: bool) -> Literal["cpu", "jetson"]:
-    # Until the CUDA kernels arrive, a machine with an NVIDIA card is measured as a CPU.
-    return "jetson" if jetson else "cpu"
 
 
 def _name(root: Path) -> str:

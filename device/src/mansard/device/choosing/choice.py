@@ -19,7 +19,7 @@ from mansard.device.choosing.space_filling import spread
 
 SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
 
-_CARD_TEXT = re.compile(r"\s*(power|gpu|emc|mem)", re.IGNORECASE)
+_CPU_TEXT = re.compile(r"\s*([0-9]+c|cpu|cores)", re.IGNORECASE)
 
 
 class Modes(Protocol):
@@ -94,8 +94,8 @@ def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
         from mansard.device.choosing.jetson_modes import JetsonModes
 
         return JetsonModes(root, machine)
-    # A machine with a card is measured as a plain one, unless the card's settings are named.
-    if machine.kind == "gpu" or (machine.accelerators and _CARD_TEXT.match(text)):
+    # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
+    if machine.kind == "gpu" and not _CPU_TEXT.match(text):
         from mansard.device.cards.modes import CardModes
 
         return CardModes(root, machine)
