@@ -85,7 +85,7 @@ def _judge(found: GpuProbe, gpu: Gpu, options: argparse.Namespace) -> int:
     figures = [
         *card_figures(trials, gpu, limits.memory_bytes_per_s),
         repeat_energy(opened, find_meters(SYSTEM_ROOT, machine)),
-        *torch_figures(opened),
+        *torch_figures(opened, found.versions),
     ]
     _print(figures)
     content = _content(found, plan, trials, figures)

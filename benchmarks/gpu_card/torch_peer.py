@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isqrt
 from statistics import median
@@ -35,7 +35,7 @@ class Duel:
     make_peer: Callable[[Any, CudaSource], Callable[[], None]]
 
 
-def torch_figures(opened: OpenGpu) -> Iterator[Figure]:
+def torch_figures(opened: OpenGpu, versions: Mapping[str, str]) -> Iterator[Figure]:
     """Ratios of PyTorch's time over ours: above 1 ours is faster."""
     name = "PyTorch's time over ours"
     try:
@@ -46,15 +46,15 @@ def torch_figures(opened: OpenGpu) -> Iterator[Figure]:
     if not torch.cuda.is_available():
         yield at_least(name, None, TARGET, "this PyTorch does not see the card")
         return
-    for duel in _duels(opened):
+    for duel in _duels(opened, versions):
         yield _fight(torch, duel, opened)
 
 
-def _duels(opened: OpenGpu) -> Iterator[Duel]:
+def _duels(opened: OpenGpu, versions: Mapping[str, str]) -> Iterator[Duel]:
     gpu = opened.gpu
     for precision in ("fp16", "fp32"):
         kernel = find_cuda_kernel("gemm", "cublas")
-        if gpu.sm < kernel.precisions[precision]:
+        if gpu.sm < kernel.precisions[precision] or "cublas" not in versions:
             continue
         unit = sm_flop_per_cycle(gpu.sm, precision, "tensor")
         found = sizes.gemm_set(gpu, precision, unit or sm_flop_per_cycle(gpu.sm, precision, "fma"))

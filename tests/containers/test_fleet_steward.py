@@ -25,7 +25,12 @@ from mansard.core.hashing import content_hash
 from mansard.device.simulator import create_board, snapshot
 from mansard.device.steward.local import LocalSteward
 from tests.containers.ssh_board import ssh_board, why_no_sshd
-from tests.containers.throwaway import Daemon, host_folders
+from tests.containers.throwaway import (
+    Daemon,
+    host_folders,
+    import_bare_image,
+    throwaway_daemon,
+)
 from tests.device.simulator_bench import awaited
 
 pytestmark = pytest.mark.docker
@@ -171,6 +176,30 @@ def test_when_the_caller_is_killed_the_container_puts_the_board_back(
         assert steward.put_back() == ()
     assert snapshot(board) == before
     assert awaited(lambda: not stewards(engine))
+
+
+def test_when_the_engine_dies_the_steward_puts_the_board_back_by_itself(board: Path) -> None:
+    before = snapshot(board)
+
+    def sweep(daemon: Daemon) -> None:
+        with (
+            connect(daemon.address) as own,
+            board_steward(
+                own, launch_of(import_bare_image(own.client)), PurePosixPath(board), "bench",
+                quiet_s=3,
+            ) as steward,
+            steward.hold() as held,
+        ):  # fmt: skip
+            mode = steward.choose_modes("gpu=612MHz,cores=4")[0]
+            held.set(mode)
+            os.kill(daemon.pid, signal.SIGKILL)  # the container's input stays open all the same
+            held.set(mode)
+
+    with throwaway_daemon() as daemon:
+        with pytest.raises(DeviceError, match="bench: its steward has ended"):
+            sweep(daemon)
+        assert awaited(lambda: not (board / "var/lib/mansard/journal.json").exists())
+    assert snapshot(board) == before
 
 
 def test_a_fleet_of_two_boards_and_one_that_is_none(

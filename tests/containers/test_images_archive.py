@@ -123,7 +123,8 @@ NO_IMAGES = {
     "junk": (b"junk" * 1000, "is no tar.gz"),
     "no tar": (gzip.compress(b"junk" * 1000), "is no tar.gz"),
     "cut off": (tar_of({"manifest.json": b"[]"})[:40], "is no tar.gz"),
-    "no manifest": (tar_of({"readme": b"hello"}), "is no saved image"),
+    "nothing in it": (tar_of({}), "is an empty archive"),
+    "no manifest": (tar_of({"readme": b"hello"}), "could not be loaded|holds no image"),
     "no JSON": (tar_of({"manifest.json": b"not json"}), "could not be loaded: invalid character"),
     "no image": (tar_of({"manifest.json": b"[]"}), "holds no image of Mansard's, but nothing"),
     "a way out": (

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from mansard.containers.build import Order, build_image, ready_image
+from mansard.containers.context import libraries_step, rooms_step
 from mansard.containers.engine import Engine, connect
 from mansard.containers.ensuring import ensure_image
 from mansard.containers.image_store import image_identity, list_images
@@ -150,13 +153,14 @@ def test_it_is_listed(engine: Engine, built_image: Here) -> None:
 def test_offline_the_rooms_are_built_from_the_libraries_that_are_there(
     engine: Engine, built_image: Here
 ) -> None:
-    client = engine.client
-    client.images.remove(built_image.built.tag, noprune=True)
-    assert ready_image(engine, built_image.image) is None
-    image = ensure_image(engine, built_image.image, is_offline=True)
-    assert image.name == built_image.built.tag
-    # The same layers, put together again: nothing of it hangs on the time.
-    assert client.images.get(image.digest).attrs["RootFS"]["Layers"]
+    again = msgspec.structs.replace(built_image.image, name="again")
+    here = engine.client.images.get(libraries_step(built_image.image).tag)
+    here.tag(*libraries_step(again).tag.rsplit(":", 1))
+    assert ready_image(engine, again) is None
+    image = ensure_image(engine, again, is_offline=True)
+    assert image.name == rooms_step(again, libraries_step(again), "").tag
+    layers = engine.client.images.get(image.digest).attrs["RootFS"]["Layers"]
+    assert layers[: len(here.attrs["RootFS"]["Layers"])] == here.attrs["RootFS"]["Layers"]
 
 
 def test_offline_nothing_is_fetched(engine: Engine, built_image: Here) -> None:
@@ -176,5 +180,23 @@ def test_a_folder_of_wheels_that_lacks_one_is_one_clear_line(
     with pytest.raises(ContainerError, match=r"a library is not to be had .* llvmlite==") as raised:
         build_image(engine, other, Order(wheels=tmp_path, offline=True))
     assert "put its wheel into the folder" in str(raised.value)
-    assert engine.client.containers.list(all=True) == []
+    assert engine.client.api.containers(all=True) == []
     assert engine.client.images.list(filters={"label": "mansard.stage=build"}) == []
+
+
+def test_the_command_shows_it_and_does_not_build_it_again(
+    daemon: Daemon, built_image: Here, tmp_path: Path
+) -> None:
+    options = ["--engine", daemon.address, "--images", str(built_image.table), "--json"]
+
+    def image(*arguments: str) -> Any:
+        command = [sys.executable, "-m", "mansard.cli", "image", *arguments, *options]
+        told = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
+        return json.loads(told.stdout)
+
+    built = image("build", "here", "--offline")
+    assert (built["tag"], built["was_there"]) == (built_image.built.tag, True)
+    listed = image("list")
+    (row,) = [each for each in listed["built"] if each["tag"] == built_image.built.tag]
+    assert row["digest"] == built_image.built.digest[:19]
+    assert listed["table"][0]["image"] == "here"

@@ -68,13 +68,13 @@ def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: Engine) -> No
     running: list[bool] = []
 
     def interrupt() -> None:
-        running.append(wait_for(lambda: len(engine.client.containers.list()) == 1))
+        running.append(wait_for(lambda: len(engine.client.api.containers()) == 1))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_step(engine, SLEEPING, network="none", tell=when_running(interrupt))
     assert running == [True]
-    assert wait_for(lambda: engine.client.containers.list(all=True) == [])
+    assert wait_for(lambda: engine.client.api.containers(all=True) == [])
     assert find(engine.client, SLEEPING.tag) is None
 
 
@@ -82,7 +82,7 @@ def test_a_step_that_fails_is_one_line(engine: Engine) -> None:
     failing = step(f'RUN ["{SLEEP}", "nonsense"]')
     with pytest.raises(ContainerError, match=r"mansard/failing:1: the image could not be built"):
         run_step(engine, failing, network="none", tell=lambda _: None)
-    assert engine.client.containers.list(all=True) == []
+    assert engine.client.api.containers(all=True) == []
     assert find(engine.client, failing.tag) is None
 
 

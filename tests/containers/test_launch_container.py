@@ -150,6 +150,16 @@ def test_a_simulated_board_is_there_to_read(
             next(lines)
 
 
+def test_debug_files_are_there_to_read(engine: Engine, bare_image: str) -> None:
+    root = type(SOMEBODY)(uid=0, gid=0, why="the test")
+    program = "print(open('/proc/mounts').read())"
+    asked = launch(bare_image, "-c", program, user=root, with_debug_files=True)
+    with launched(engine, asked) as container:
+        mounts = [line.decode().split() for line in container.lines() if line]
+    (options,) = [fields[3] for fields in mounts if fields[1] == "/sys/kernel/debug"]
+    assert "ro" in options.split(",")
+
+
 @pytest.mark.parametrize(
     ("program", "words"),
     [

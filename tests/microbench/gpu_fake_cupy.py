@@ -135,9 +135,9 @@ class Fake:
         assert ctypes.cast(beta, ctypes.POINTER(scalar))[0] == 0
         self.products.append((handle, m, n, k, *arguments[16:]))
         # By columns: A is k × m with its columns one after the other, which are rows here.
-        left = _array(a, _TYPES[a_type], m * k).reshape(m, k).astype(np.float64)
-        right = _array(b, _TYPES[b_type], n * k).reshape(n, k).astype(np.float64)
-        _array(c, _TYPES[c_type], m * n)[:] = (left @ right.T).T.reshape(-1)
+        left = as_array(a, _TYPES[a_type], m * k).reshape(m, k).astype(np.float64)
+        right = as_array(b, _TYPES[b_type], n * k).reshape(n, k).astype(np.float64)
+        as_array(c, _TYPES[c_type], m * n)[:] = (left @ right.T).T.reshape(-1)
 
 
 class _Stream:
@@ -178,7 +178,8 @@ class _Function:
         self._fake.launches.append((self._name, grid, block, arguments, shared_mem))
 
 
-def _array(address: int, dtype: Any, n_elements: int) -> Any:
+def as_array(address: int, dtype: Any, n_elements: int) -> Any:
+    """The host's memory at an address."""
     n_bytes = n_elements * np.dtype(dtype).itemsize
     raw = (ctypes.c_uint8 * n_bytes).from_address(address)
     return np.frombuffer(raw, dtype=dtype)

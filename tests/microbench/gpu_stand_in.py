@@ -42,6 +42,19 @@ GPU = Gpu(
     unknown={"mig": "this GPU has no MIG"},
 )
 
+# FLOP a cycle and SM. Those of compute capability 8.7 are in core/hardware; packed halves, of
+# which none is published, at the rate of fp32.
+RATES = {
+    ("fma", "fp64"): 4.0,
+    ("fma", "fp32"): 256.0,
+    ("fma", "fp16"): 256.0,
+    ("fma", "bf16"): 256.0,
+    ("tensor", "fp16"): 2048.0,
+    ("tensor", "bf16"): 2048.0,
+    ("tensor", "tf32"): 1024.0,
+    ("tensor", "int8"): 4096.0,
+}
+
 
 @dataclass(frozen=True)
 class Physics:
@@ -50,10 +63,7 @@ class Physics:
     gpu: Gpu = GPU
     n_sms: int | None = None  # that really work; None: all that the GPU says
     clock_hz: Callable[[float], float] = lambda _now_s: 1.3e9
-    flop_per_cycle: Mapping[tuple[str, str], float] = field(
-        default_factory=lambda: {("fma", "fp32"): 256.0, ("tensor", "fp16"): 2048.0}
-    )
-    default_flop_per_cycle: float = 32.0
+    flop_per_cycle: Mapping[tuple[str, str], float] = field(default_factory=lambda: dict(RATES))
     l1_bytes_per_cycle: float = 128.0
     l2_bytes_per_cycle: float = 32.0
     memory_bytes_per_s: float = 190e9
@@ -72,7 +82,9 @@ class Physics:
             return kernel.traffic_bytes(case, launch) / 4 * self.latency_s
         n_sms = self.n_sms or self.gpu.n_sms
         unit = "tensor" if kernel.family == "tensor" else "fma"
-        peak = self.flop_per_cycle.get((unit, case.precision), self.default_flop_per_cycle)
+        rates = self.flop_per_cycle
+        # A product without tensor cores of its precision runs on CUDA cores.
+        peak = rates.get((unit, case.precision)) or rates["fma", case.precision]
         work_s = kernel.work_flop(case, launch) / (n_sms * peak * hz)
         traffic_s = kernel.traffic_bytes(case, launch) / self.bandwidth(case, n_sms, hz)
         return max(work_s, traffic_s, 1e-9)

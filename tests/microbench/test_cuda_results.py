@@ -127,7 +127,7 @@ def test_tensor_cores_equal_the_reference(precision: str, operands: Operands) ->
     # Sums of 128 · K terms in float32: far below what tensor cores are granted.
     np.testing.assert_allclose(after[1], expected[1], rtol=0, atol=2e-5 * largest)
     if operands == "chaotic":
-        assert len(np.unique(after[1])) > 1500
+        assert len(np.unique(after[1])) > 0.7 * after[1].size
 
 
 def test_the_clock_counts_from_the_first_repetition_to_the_last() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -14,8 +17,8 @@ from mansard.microbench.cuda.cupy_runtime import CupyRuntime
 from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import CLOCK_BYTES
-from tests.microbench.gpu_fake_cupy import Fake, FakeCudaError
-from tests.microbench.gpu_stand_in import GPU, launch_of
+from tests.microbench.gpu_fake_cupy import Fake, FakeCudaError, as_array
+from tests.microbench.gpu_stand_in import GPU, MIB, launch_of
 
 KIB = 1024
 FMA = find_cuda_kernel("fma", "cupy")
@@ -139,3 +142,58 @@ def test_an_error_of_cuda_says_what_was_done(fake: Fake, monkeypatch: pytest.Mon
     event.synchronize = refuse
     with pytest.raises(MeasurementError, match="waiting for the GPU failed: cudaErrorIllegal"):
         runtime.synchronize(event)
+
+
+class Dispatcher:
+    """A function as Numba compiles it: configured by square brackets, then called."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __getitem__(self, configuration: Any) -> Any:
+        return lambda *arguments: self.calls.append((configuration, arguments))
+
+
+@pytest.fixture
+def numba_on_host(monkeypatch: pytest.MonkeyPatch, fake: Fake) -> Dispatcher:
+    """Numba's arrays over the host's memory, by address."""
+
+    def view(interface: dict[str, Any], owner: object, sync: bool) -> Any:
+        address, _ = interface["data"]
+        return as_array(address, np.dtype(interface["typestr"]), interface["shape"][0])
+
+    names = SimpleNamespace(
+        from_cuda_array_interface=view, external_stream=lambda pointer: ("stream", pointer)
+    )
+    monkeypatch.setattr(numba, "cuda", names, raising=False)
+    return Dispatcher()
+
+
+def test_numbas_kernels_get_arrays_and_the_stream_of_cupy(
+    fake: Fake, numba_on_host: Dispatcher
+) -> None:
+    kernel = replace(find_cuda_kernel("read", "numba-cuda"), build=lambda _case: numba_on_host)
+    case = CudaCase("read", "fp32", 1024 * KIB)
+    with CudaSource(kernel, case, GPU, CupyRuntime()) as source:
+        source.take(1, 9)
+        launch, (words, sums) = source.launch, source.initial()
+        configuration, (a, b, c, n_elements, chain, repetitions, clock) = numba_on_host.calls[-1]
+        np.testing.assert_array_equal(a, words)
+    assert configuration == (launch.grid, launch.block, ("stream", 0), 0)
+    assert (a.dtype, b.size, b.dtype) == (words.dtype, sums.size, sums.dtype)
+    assert c is a  # a third array that is never touched
+    assert (n_elements, chain, repetitions) == (launch.n_elements, 0, 9)
+    assert (clock.size, clock.dtype) == (2, np.uint64)
+    assert [name for name, *_ in fake.launches[-2:]] == ["stamp_before", "stamp_after"]
+
+
+def test_what_numba_refuses_is_told_in_its_words(fake: Fake, numba_on_host: Dispatcher) -> None:
+    def refuse(_case: CudaCase) -> Any:
+        raise RuntimeError("libNVVM cannot be found")
+
+    kernel = replace(find_cuda_kernel("read", "numba-cuda"), build=refuse)
+    with pytest.raises(MeasurementError, match="Numba, compiling read: libNVVM cannot be found"):
+        CudaSource(kernel, CudaCase("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()
+    without = replace(kernel, build=None)
+    with pytest.raises(UsageError, match="no function for Numba"):
+        CudaSource(without, CudaCase("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()

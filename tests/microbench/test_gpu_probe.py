@@ -66,6 +66,8 @@ class Library:
         return 80 << 30
 
     def attribute(self, name: str) -> int:
+        if name not in self.attributes:
+            raise DeviceError(f"no attribute cudaDevAttr{name}")
         return self.attributes[name]
 
 
@@ -131,6 +133,13 @@ def test_an_unknown_architecture_and_zeros_have_reasons() -> None:
     }
 
 
+def test_an_attribute_that_cuda_no_longer_has_is_unknown() -> None:
+    fewer = {name: CARD[name] for name in ("Integrated", "MultiProcessorCount")}
+    gpu = probe(Library(attributes=fewer)).gpu
+    assert gpu is not None
+    assert (gpu.n_sms, gpu.l2_bytes, gpu.gpu_hz) == (132, None, None)
+
+
 @pytest.mark.parametrize(
     ("library", "words"),
     [
@@ -148,6 +157,10 @@ def test_an_unknown_architecture_and_zeros_have_reasons() -> None:
         (
             Library(nvrtc=DeviceError("libnvrtc.so.12: cannot open")),
             "NVRTC, which compiles the kernels, is missing: libnvrtc.so.12: cannot open; install",
+        ),
+        (
+            Library(nvrtc=(13, 5)),
+            "NVRTC 13.5 is newer than the driver's CUDA 12.6, which does not load its code; unin",
         ),
     ],
 )

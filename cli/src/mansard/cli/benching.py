@@ -68,9 +68,12 @@ def _bench_here(request: BenchRequest) -> None:
 
 
 def _bench_hosts(request: BenchRequest) -> None:
-    from mansard.cli.fleet_bench import bench_fleet, check_hosts
+    from mansard.cli.fleet_bench import bench_fleet, check_hosts, show_fleet
 
     check_hosts(request)
+    if request.is_dry_run:
+        show_fleet(request)
+        return
     _score(request)
     fleet = bench_fleet(request)
     if fleet.results:

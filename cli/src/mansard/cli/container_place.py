@@ -97,10 +97,10 @@ def find_image(
 
 
 def read_images(wanted: WantedImage) -> ImageTable:
-    """The table of images, with the user's file over it; raises InputError or StorageError."""
-    from mansard.containers.image_table import read_table
+    """The table of images, with the user's own over it; raises InputError or StorageError."""
+    from mansard.containers.image_table import own_tables, read_table
 
-    return read_table(() if wanted.table is None else (wanted.table,))
+    return read_table(own_tables(wanted.table))
 
 
 def ensure(engine: Engine, entry: Entry, wanted: WantedImage, voice: Voice) -> Image:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.cli.console import PlainProgress, Progress, note
-from mansard.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from mansard.cli.benching import BenchRequest
@@ -96,8 +95,8 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     # Several boards cannot ask at once; what they download is said.
     wanted = msgspec.structs.replace(request.wanted_image, is_agreed=True)
     with remote(worker.host, wanted, voice) as place:
-        worker.claim(place.steward.identify())
         worker.on_stop(place.stop)
+        worker.claim(place.steward.identify())
         worker.on_stop(partial(stop_containers, place.address))
         plans = plan_board(place, request, voice)
         measured = measure_board(plans, place, request, voice)
@@ -105,8 +104,24 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     return measured
 
 
+def show_fleet(request: BenchRequest) -> None:
+    """Print what a bench would do on every host, one after the other; nothing is touched."""
+    from mansard.cli.benching import plan_board
+    from mansard.cli.dry_run import print_dry_run
+    from mansard.cli.remote_place import remote
+    from mansard.cli.voice import OwnVoice
+    from mansard.containers.hosts import read_hosts
+
+    voice = OwnVoice()
+    for host in read_hosts(request.hosts, request.hosts_file):
+        voice.note(f"board {host.name}:")
+        with remote(host, request.wanted_image, voice) as place:
+            plans = plan_board(place, request, voice)
+            print_dry_run(plans, place, as_json=request.as_json)
+
+
 def check_hosts(request: BenchRequest) -> None:
-    """Raises UsageError or DeviceError for options that make no sense with boards elsewhere."""
+    """Raises UsageError for options that make no sense with boards elsewhere."""
     from mansard.core.errors import UsageError
     from mansard.device.system import SYSTEM_ROOT
 
@@ -114,9 +129,4 @@ def check_hosts(request: BenchRequest) -> None:
         raise UsageError(
             "--local, --board and --engine are about this machine, --host about others",
             fix="leave one of them out; hosts.toml names a simulated board's root",
-        )
-    if request.is_dry_run:
-        raise DeviceError(
-            "a dry run shows the writes of this machine's board alone",
-            fix="run it on the board itself",
         )

@@ -11,13 +11,10 @@ import msgspec
 
 from mansard.cli.container_place import ContainerPlace, WantedImage, ensure, find_image, read_images
 from mansard.cli.voice import Voice
-from mansard.core.errors import ContainerError
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
     from mansard.containers.hosts import Host
-    from mansard.containers.image_table import Image as Entry
-    from mansard.containers.image_table import ImageTable
     from mansard.core.records import MachineIdentity
     from mansard.device.steward.remote import RemoteSteward
     from mansard.microbench.manifest import Image
@@ -43,10 +40,12 @@ class RemotePlace(ContainerPlace):
 def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlace]:
     """The board of ``host``, until the end of this; it is put back by its own steward.
 
-    The steward runs in the plain image, for which image fits the board is not known before
-    it has looked. Raises ContainerError, and what is wrong with the board.
+    Which image fits the board is not known before its steward has looked: it runs in one that
+    is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
+    from mansard.containers.board_image import steward_image
     from mansard.containers.board_steward import board_steward
+    from mansard.containers.build import ready_image
     from mansard.containers.engine import connect
     from mansard.containers.launching import launch_for
     from mansard.containers.tunnel import open_tunnel
@@ -56,21 +55,17 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
         if host.ssh is not None:
             address = stack.enter_context(open_tunnel(host)).address
         engine = stack.enter_context(connect(address))
-        entry = plain_entry(read_images(wanted), engine.facts.architecture)
-        plain = ensure(engine, entry, wanted, voice)
-        launch = launch_for(engine, None, plain.digest, board=Path("/"), processor="cpu")
+        entry = steward_image(
+            engine.facts,
+            read_images(wanted),
+            host,
+            lambda entry: ready_image(engine, entry) is not None,
+            wanted.name,
+        )
+        first = ensure(engine, entry, wanted, voice)
+        launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
         steward = stack.enter_context(board_steward(engine, launch, host.root, host.name))
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = steward.identify()
         image = find_image(engine, machine, own, voice)
         yield RemotePlace(steward, engine, image, machine, Path(host.root))
-
-
-def plain_entry(table: ImageTable, architecture: str) -> Entry:
-    """The first image for CPUs of that architecture; raises ContainerError."""
-    for entry in table.images:
-        if entry.serves == "cpu" and architecture in entry.architectures:
-            return entry
-    raise ContainerError(
-        f"no image serves CPUs of {architecture}", fix="describe one in your own images.toml"
-    )

@@ -35,17 +35,24 @@ _REAL = PurePosixPath("/")
 
 @contextlib.contextmanager
 def board_steward(
-    engine: Engine, launch: Launch, root: PurePosixPath, board: str
+    engine: Engine,
+    launch: Launch,
+    root: PurePosixPath,
+    board: str,
+    *,
+    quiet_s: float = QUIET_S,
 ) -> Iterator[RemoteSteward]:
     """The steward of the board that ``engine`` runs on; it ends with this, the board put back.
 
     ``launch``: image, its Python as the command, and further mounts. ``root``: ``/``, or the
-    folder of a simulated board over there. ``board`` is what errors call it. Raises
-    ContainerError, and what is wrong with the board.
+    folder of a simulated board over there. ``board`` is what errors call it. Having heard
+    nothing for ``quiet_s``, the steward takes us for gone. Raises ContainerError, and what is
+    wrong with the board.
     """
     _end_leftovers(engine)
+    arguments = steward_arguments(engine, launch, root, quiet_s)
     with explained(launch.image):
-        created: Any = engine.client.containers.create(**steward_arguments(engine, launch, root))
+        created: Any = engine.client.containers.create(**arguments)
     ident = str(created.id)
     try:
         with explained(launch.image):
@@ -59,13 +66,15 @@ def board_steward(
         yield steward
 
 
-def steward_arguments(engine: Engine, launch: Launch, root: PurePosixPath) -> dict[str, Any]:
+def steward_arguments(
+    engine: Engine, launch: Launch, root: PurePosixPath, quiet_s: float
+) -> dict[str, Any]:
     """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
     from docker.types import Mount
 
     is_real = root == _REAL
     option = "--enter" if is_real else "--board"
-    program = ("-m", "mansard.device.steward", option, str(BOARD), "--quiet-s", f"{QUIET_S:g}")
+    program = ("-m", "mansard.device.steward", option, str(BOARD), "--quiet-s", f"{quiet_s:g}")
     plain = msgspec.structs.replace(
         launch,
         command=(*launch.command, *program),

@@ -25,7 +25,7 @@ REMEDIES = (
         StorageError,
     ),
     Remedy(
-        r"name resolution|no such host|could not resolve|network is unreachable|"
+        r"temporary failure|no such host|could not resolve|network is unreachable|"
         r"failed to establish a new connection|i/o timeout|tls handshake timeout|"
         r"no route to host|dial tcp|connection timed out|unable to connect to",
         "no network",
@@ -69,7 +69,8 @@ REMEDIES = (
     ),
 )
 _SHOWN_CHARACTERS = 300
-_CULPRIT = re.compile(r"^\s*(?:ERROR|E|Err|error|OSError)\b|No space left|Errno", re.IGNORECASE)
+# What pip, apt and Python begin such lines with; and pip's last of five attempts.
+_CULPRIT = re.compile(r"^\s*(?:ERROR|E|Err|OSError)\b|No space left|Retry\(total=0", re.IGNORECASE)
 
 
 def explain_build(
@@ -77,10 +78,11 @@ def explain_build(
 ) -> MansardError:
     """``error`` of what was to be ``done`` with ``where``, after the lines it had ``said``."""
     own = error if isinstance(error, str) else message_of(error)
-    # The lines that name a fault, the last one first: the first ones are often mere warnings.
+    # The lines that name a fault, the last one first. The remedies are in the order of causes:
+    # without a network pip also says that it found no library.
     culprits = [line.strip() for line in reversed(said) if _CULPRIT.search(line)]
-    for text in (*culprits, own):
-        for remedy in REMEDIES:
+    for remedy in REMEDIES:
+        for text in (*culprits, own):
             if re.search(remedy.words, text, re.IGNORECASE):
                 return remedy.kind(f"{remedy.what}: {_short(text)}", where=where, fix=remedy.fix)
     if not isinstance(error, str):

@@ -108,14 +108,15 @@ def launched(engine: Engine, launch: Launch, message: bytes = b"") -> Iterator[C
     ``message`` is written to its standard input, which stays open. It is attached before it
     is started, so that nothing is missed.
     """
+    shown = shown_image(launch.image)
     _check_mounts(engine, launch)
     remove_leftovers(engine)
-    with explained(launch.image):
+    with explained(shown):
         since_s = engine_time_s(engine.client) - 1
         created: Any = engine.client.containers.create(**create_arguments(launch, this_process()))
     ident = str(created.id)
     try:
-        with explained(launch.image):
+        with explained(shown):
             attached = attach(engine.client, ident)
     except BaseException:
         remove(engine, ident)
@@ -123,11 +124,16 @@ def launched(engine: Engine, launch: Launch, message: bytes = b"") -> Iterator[C
     container = Container(engine, ident, attached, since_s)
     attached.send(message)
     try:
-        with explained(launch.image):
+        with explained(shown):
             created.start()
         yield container
     finally:
         container.end()
+
+
+def shown_image(image: str) -> str:
+    """An image's name for a message; of an id as much as engines show."""
+    return f"image {image.removeprefix('sha256:')[:12] if image.startswith('sha256:') else image}"
 
 
 def remove(engine: Engine, ident: str) -> None:

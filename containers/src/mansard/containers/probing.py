@@ -11,7 +11,7 @@ import msgspec
 from mansard.containers.access import Access
 from mansard.containers.engine import Engine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
-from mansard.containers.launch import launched
+from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
 from mansard.containers.settings import Launch
 from mansard.core.errors import ContainerError
@@ -33,11 +33,11 @@ def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> 
     is asked for and there is none that works.
     """
     probe = ask(engine, launch, processor)
-    check_version(probe, launch.image)
+    check_version(probe, shown_image(launch.image))
     if processor == "gpu" and probe.gpu is None:
         raise ContainerError(
             f"no GPU in the container: {probe.unknown['gpu']}",
-            where=launch.image,
+            where=shown_image(launch.image),
             fix=gpu_remedy(launch.access, engine.facts),
         )
     return probe
@@ -58,7 +58,7 @@ def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
         shown = printable(last[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
             f"the container's answer cannot be read ({error}): {shown}",
-            where=launch.image,
+            where=shown_image(launch.image),
             fix=f"it may hold another version of Mansard: {BUILD_IMAGE}",
         ) from error
 

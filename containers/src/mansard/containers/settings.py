@@ -80,6 +80,9 @@ def create_arguments(launch: Launch, owner: str) -> dict[str, Any]:
         "security_opt": ["no-new-privileges:true"],
         "privileged": False,
         "ipc_mode": "private",
+        # The driver lists who uses the GPU by the host's numbers: among others' of a namespace
+        # of its own, a measurement would not know itself. Without a capability it sees no more.
+        **({} if launch.access.kind == "none" else {"pid_mode": "host"}),
         "pids_limit": _MAX_PROCESSES,
         "init": True,  # hands signals on: a container without it is only stopped by force
         "auto_remove": True,
@@ -108,7 +111,6 @@ def _bind(mount: Mount) -> Any:
         source=str(mount.source),
         type="bind",
         read_only=True,
-        propagation="rslave" if mount.target == DEBUG_FILES else None,
     )
 
 

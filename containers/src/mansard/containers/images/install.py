@@ -21,7 +21,7 @@ LIST = BUILD / "libraries.txt"
 WHEELS = BUILD / "wheels"
 STANDALONE = Path("/opt/python")  # Python itself, where the base image has none of its own
 # A sixth of what NumPy and Numba bring are their own tests.
-NEEDLESS = ("**/tests", "**/*.pyi", "**/*.a", "bin")
+NEEDLESS = ("**/tests", "**/*.pyi", "numpy/**/*.a", "bin")
 # Of Python itself: its tests, its editor and drawing, and what installs more of it.
 NEEDLESS_OF_PYTHON = (
     *("lib/python3*/test", "lib/python3*/idlelib", "lib/python3*/tkinter"),

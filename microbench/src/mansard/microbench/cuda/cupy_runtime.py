@@ -106,7 +106,7 @@ class CupyRuntime:
         if kernel.backend == "numba-cuda":
             from mansard.microbench.cuda.numba_runtime import load_numba
 
-            return load_numba(kernel, case, launch, arrays, clock, self.stream.ptr)
+            return load_numba(self, kernel, case, launch, arrays, clock)
         if kernel.backend == "cublas":
             from mansard.microbench.cuda.gemm_runs import load_gemm
 

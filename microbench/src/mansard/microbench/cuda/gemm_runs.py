@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isqrt
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,8 @@ import numpy as np
 
 from mansard.core.errors import UsageError
 from mansard.microbench.cuda.kernel import CudaCase, Launch
-from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, Start
+from mansard.microbench.cuda.runtime import Start
+from mansard.microbench.cuda.stamps import Stamps
 
 if TYPE_CHECKING:
     from mansard.microbench.cuda.cupy_runtime import CudaMemory, CupyRuntime
@@ -51,10 +50,6 @@ TYPES = MappingProxyType(
         "int8": GemmTypes(_R_8I, _R_32I, _COMPUTE_32I, np.int32),
     }
 )
-# Blocks that stamp the clocks before a product: some for every SM, wherever they land.
-_STAMPS_PER_SM = 4
-_MOST_SMS = 1024
-_STAMP_BYTES = _MOST_SMS * CLOCK_WORDS * WORD_BYTES
 
 
 def load_gemm(
@@ -69,23 +64,18 @@ def load_gemm(
     from cupy_backends.cuda.libs import cublas
 
     from mansard.microbench.cuda.cupy_runtime import cuda_error
-    from mansard.microbench.cuda.raw_module import compile_function
 
     types = gemm_types(case.precision)
     n = isqrt(launch.n_elements)
     a, b, c = (array.address for array in arrays)
     one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
-    source = _stamp_source()
-    before, after = (compile_function(source, name) for name in ("stamp_before", "stamp_after"))
-    stamps = runtime.allocate(_STAMP_BYTES, "device")
-    runtime.fill(stamps, np.zeros(1, dtype=np.uint8))
+    stamps = Stamps(runtime, clock)
 
     def start(repetitions: int, slot: int) -> None:
-        words = clock.address + slot * CLOCK_WORDS * WORD_BYTES
         handle = device.get_cublas_handle()
         try:
             with runtime.stream:  # CuPy hands its current stream on to cuBLAS
-                before((_STAMPS_PER_SM * runtime.n_sms,), (32,), (stamps.address,))
+                stamps.before()
                 for _ in range(repetitions):
                     cublas.gemmEx(
                         handle, _TRANSPOSED, _AS_IS, n, n, n,
@@ -93,7 +83,7 @@ def load_gemm(
                         zero.ctypes.data, c, types.result, n,
                         types.compute, _DEFAULT_ALGORITHM,
                     )  # fmt: skip
-                after((1,), (32,), (stamps.address, words))
+                stamps.after(slot)
         except RuntimeError as error:
             raise cuda_error(f"cuBLAS in {case.precision}", error) from error
 
@@ -108,8 +98,3 @@ def gemm_types(precision: str) -> GemmTypes:
             f"cuBLAS multiplies no {precision} here", fix=f"it does {', '.join(TYPES)}"
         )
     return types
-
-
-@cache
-def _stamp_source() -> str:
-    return (Path(__file__).parent / "sources" / "stamp.cu").read_text()

@@ -80,6 +80,7 @@ class CudaKernel:
     source: str  # empty for cublas
     source_hash: str
     build: Callable[[CudaCase], Any] | None = None  # of numba-cuda: the function, not compiled
+    scopes: tuple[Scope, ...] = ("gpu",)
     # precision -> compute capabilities, from the first up to but without the second, on which
     # other units do its work piece by piece: the time would not be that of the precision
     emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -93,6 +94,11 @@ class CudaKernel:
             raise UsageError(
                 f"kernel {case.kernel!r} does not run in {case.precision!r}",
                 fix=f"{self.name} runs in {', '.join(self.precisions)}",
+            )
+        if case.scope not in self.scopes:
+            raise UsageError(
+                f"kernel {self.name} of {self.backend} has no scope {case.scope!r}",
+                fix=f"it has {', '.join(self.scopes)}",
             )
         if sm < lowest:
             raise UsageError(

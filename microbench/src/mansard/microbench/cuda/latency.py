@@ -72,4 +72,5 @@ LATENCY = CudaKernel(
     entry=lambda case: f"latency_{case.scope}",
     source=_SOURCE,
     source_hash=hash_source(_SOURCE),
+    scopes=("gpu", "sm"),
 )

@@ -82,6 +82,7 @@ def _stream(
         entry=lambda case: case.kernel,
         source=SOURCE,
         source_hash=_HASH,
+        scopes=("gpu",),
         build=build,
     )
 

@@ -40,7 +40,7 @@ def probe_gpu(open_library: Callable[[], CudaLibrary] = open_cupy) -> GpuProbe:
     try:
         versions |= _cuda_versions(library)
         names = _names(library)
-        versions["nvrtc"] = _nvrtc(library)
+        versions["nvrtc"] = _nvrtc(library, versions["CUDA driver"])
         gpu = _describe(library, names[0], versions)
     except DeviceError as error:
         return GpuProbe(None, str(error), versions)
@@ -82,7 +82,7 @@ def _names(library: CudaLibrary) -> tuple[str, ...]:
     return tuple(printable(name, 100) for name in names)
 
 
-def _nvrtc(library: CudaLibrary) -> str:
+def _nvrtc(library: CudaLibrary, driver: str) -> str:
     try:
         major, minor = library.nvrtc_version()
     except DeviceError as error:
@@ -90,6 +90,12 @@ def _nvrtc(library: CudaLibrary) -> str:
             f"NVRTC, which compiles the kernels, is missing: {error.what}",
             fix="install nvidia-cuda-nvrtc of the CUDA that CuPy was built for",
         ) from error
+    if major > int(driver.partition(".")[0]):
+        raise DeviceError(
+            f"NVRTC {major}.{minor} is newer than the driver's CUDA {driver}, which does not "
+            "load its code",
+            fix=f"uninstall nvidia-cuda-nvrtc {major}, or install a newer driver",
+        )
     return f"{major}.{minor}"
 
 
@@ -99,9 +105,9 @@ def _describe(library: CudaLibrary, name: str, versions: dict[str, str]) -> Gpu:
     slice_found = _MIG.search(name)
     values = {
         "l1_bytes": sm_l1_bytes(sm),
-        "l2_bytes": library.attribute("L2CacheSize") or None,
+        "l2_bytes": _optional(library, "L2CacheSize") or None,
         "memory_bytes": library.memory_bytes() or None,
-        "memory_bus_bits": library.attribute("GlobalMemoryBusWidth") or None,
+        "memory_bus_bits": _optional(library, "GlobalMemoryBusWidth") or None,
         # Of an integrated GPU CUDA repeats the clock of the SMs here, not that of the memory.
         "memory_hz": None if is_integrated else _hz(library, "MemoryClockRate"),
         "gpu_hz": _hz(library, "ClockRate"),
@@ -119,7 +125,7 @@ def _describe(library: CudaLibrary, name: str, versions: dict[str, str]) -> Gpu:
         sm=sm,
         n_sms=library.attribute("MultiProcessorCount"),
         is_integrated=is_integrated,
-        ecc=library.attribute("EccEnabled") == 1,
+        ecc=_optional(library, "EccEnabled") == 1,
         driver_cuda=versions["CUDA driver"],
         runtime_cuda=versions["CUDA runtime"],
         unknown={
@@ -131,8 +137,16 @@ def _describe(library: CudaLibrary, name: str, versions: dict[str, str]) -> Gpu:
     )
 
 
+def _optional(library: CudaLibrary, name: str) -> int:
+    """An attribute that a later CUDA may no longer have; then 0, as where it does not know."""
+    try:
+        return library.attribute(name)
+    except DeviceError:
+        return 0
+
+
 def _hz(library: CudaLibrary, name: str) -> float | None:
-    khz = library.attribute(name)
+    khz = _optional(library, name)
     return khz * _KHZ if khz > 0 else None
 
 

@@ -32,10 +32,13 @@ def load_raw(
     from mansard.microbench.cuda.cupy_runtime import cuda_error
 
     function = compile_function(kernel.source, kernel.entry(case))
-    if launch.shared_bytes > _STATIC_SHARED_BYTES:
-        function.max_dynamic_shared_size_bytes = launch.shared_bytes
-    if case.scope == "sm" and runtime.sm >= 70 and not launch.shared_bytes:
-        function.preferred_shared_memory_carveout = 0  # all of the SM's memory is L1
+    try:
+        if launch.shared_bytes > _STATIC_SHARED_BYTES:
+            function.max_dynamic_shared_size_bytes = launch.shared_bytes
+        if case.scope == "sm" and runtime.sm >= 70 and not launch.shared_bytes:
+            function.preferred_shared_memory_carveout = 0  # all of the SM's memory is L1
+    except RuntimeError as error:
+        raise cuda_error(f"setting up {printable(kernel.name)}", error) from error
     addresses = [array.address for array in arrays]
     # A plain int is passed as 64 bits, a NumPy scalar as what it is.
     operands = (

@@ -91,5 +91,5 @@ def sample_cuda_case(
         energy = UNMETERED
         if metering is not None and not should_stop():
             energy = metering.run(source, samples.repetitions_per_sample, should_stop)
-    drift = describe_drift(len(samples.seconds_s), len(samples.rejected_s))
+    drift = describe_drift(len(samples.seconds_s), samples.rejected_reason)
     return replace(samples, energy=energy, disturbances=() if drift is None else (drift,))

@@ -26,9 +26,10 @@ _ROUNDS = {"gpu": (64 * _KIB, 32 * _KIB, 16 * _KIB), "sm": (32 * _KIB,)}
 _LATENCY_LEAST_BYTES = 16 * _KIB
 _LATENCY_DRAM_SETS = 9  # of L2: just beyond where main memory begins, for the host makes the order
 _LINE_BYTES = 128
-# A product lasts about so long at its limit: short against a sample, long against a launch.
-_GEMM_S = 0.001
-_GEMM_STEP, _GEMM_LEAST, _GEMM_MOST = 512, 1024, 8192
+# A product lasts about so long at its limit: long against a launch, short enough for many
+# samples; the sides are whole tiles of any of cuBLAS's kernels.
+_GEMM_S = 0.003
+_GEMM_STEP, _GEMM_MOST = 256, 8192
 _GUESSED_HZ = 1e9
 
 
@@ -104,13 +105,13 @@ def latency_sets(gpu: Gpu, points_per_octave: int) -> tuple[Sized, ...]:
 
 
 def gemm_set(gpu: Gpu, precision: str, flop_per_cycle: int | None) -> Sized | None:
-    """Three square matrices whose product lasts about a millisecond; None: too large for memory.
+    """Three square matrices whose product lasts about 3 ms; None: too large for memory.
 
     Where the limit is not known, that of an SM of 64 multiply-adds a cycle stands in.
     """
     rate = gpu.n_sms * (flop_per_cycle or 128) * (gpu.gpu_hz or _GUESSED_HZ)
     side = (rate * _GEMM_S / 2) ** (1 / 3)  # 2·n³ FLOP
-    n = int(min(max(side // _GEMM_STEP * _GEMM_STEP, _GEMM_LEAST), _GEMM_MOST))
+    n = int(min(max(side // _GEMM_STEP, 1) * _GEMM_STEP, _GEMM_MOST))
     n_bytes = gemm_bytes(precision, n)
     if gpu.memory_bytes is not None and n_bytes > gpu.memory_bytes * _MEMORY_SHARE:
         return None

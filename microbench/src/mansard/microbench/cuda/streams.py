@@ -122,6 +122,7 @@ READ = CudaKernel(
     entry=_entry,
     source=_SOURCE,
     source_hash=_HASH,
+    scopes=("gpu", "sm"),
 )
 COPY = CudaKernel(
     name="copy",
@@ -138,6 +139,7 @@ COPY = CudaKernel(
     entry=_entry,
     source=_SOURCE,
     source_hash=_HASH,
+    scopes=("gpu", "sm"),
 )
 TRIAD = CudaKernel(
     name="triad",
@@ -154,4 +156,5 @@ TRIAD = CudaKernel(
     entry=_entry,
     source=_SOURCE,
     source_hash=_HASH,
+    scopes=("gpu", "sm"),
 )

@@ -57,7 +57,7 @@ def choose_trials(gpu: Gpu, profile: str, versions: Mapping[str, str] | None = N
 
 def _trials_of(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     if kernel.backend == "numba-cuda":
-        return _twins(kernel, gpu)
+        return _twins(kernel, gpu, profile)
     if kernel.family == "fma":
         return _chains(kernel, gpu, profile)
     if kernel.family == "stream":
@@ -86,7 +86,7 @@ def _chains(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
 
 
 def _streams(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
-    if profile == "brief" and kernel.name not in _BRIEF_STREAMS:
+    if not _has_streams(kernel, profile):
         return
     for one in sizes.stream_sets(gpu, _POINTS_PER_OCTAVE[profile]):
         if one.scope == "gpu" or kernel.name in _THROUGH_L1:
@@ -97,6 +97,10 @@ def _streams(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     yield _spec(kernel, gpu, "fp32", large, operands="constant")
     if gpu.is_integrated:
         yield _spec(kernel, gpu, "fp32", large, memory="zero-copy")
+
+
+def _has_streams(kernel: CudaKernel, profile: str) -> bool:
+    return profile != "brief" or kernel.name in _BRIEF_STREAMS
 
 
 def _tensor(kernel: CudaKernel, gpu: Gpu) -> Iterator[TrialSpec]:
@@ -111,12 +115,12 @@ def _tensor(kernel: CudaKernel, gpu: Gpu) -> Iterator[TrialSpec]:
             yield _spec(kernel, gpu, precision, one, operands="constant")
 
 
-def _twins(kernel: CudaKernel, gpu: Gpu) -> Iterator[TrialSpec]:
+def _twins(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     """What Numba's compiler makes of a kernel, beside the trial of CUDA C++ at that size."""
     large = sizes.memory_set(gpu)
     if kernel.family == "fma" and "fp32" in kernel.precisions:
         yield _spec(kernel, gpu, "fp32", sizes.chain_set(gpu), chain=PEAK_CHAIN)
-    elif kernel.family == "stream" and large is not None:
+    elif kernel.family == "stream" and large is not None and _has_streams(kernel, profile):
         yield _spec(kernel, gpu, "fp32", large)
 
 

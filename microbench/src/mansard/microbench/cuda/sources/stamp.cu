@@ -1,7 +1,8 @@
 // The clock of the SMs around kernels that do not read it themselves.
 //
 // Before: every SM that a block lands on leaves its cycle counter and the GPU's nanoseconds
-// at its own place. After: one block looks up what its SM left, and leaves the differences.
+// at its own place; blocks stay for some microseconds, so that all are there at once and no SM
+// is passed over. After: one block looks up what its SM left, and leaves the differences.
 // Both counters run on between kernels. Where the SM left nothing, zeros say "not counted".
 
 __device__ __forceinline__ unsigned long long nanoseconds() {
@@ -19,9 +20,12 @@ __device__ __forceinline__ unsigned int this_sm() {
 extern "C" __global__ void stamp_before(unsigned long long* stamps) {
     if (threadIdx.x != 0 || this_sm() >= 1024) return;
     unsigned long long* mine = stamps + 2 * this_sm();
-    // Some blocks may share an SM: whichever comes last leaves both of its words.
-    mine[0] = clock64();
+    // Blocks share an SM, and their words are nanoseconds apart: any of them will do.
+    unsigned long long start = clock64();
+    mine[0] = start;
     mine[1] = nanoseconds();
+    while (clock64() - start < 4096) {
+    }
 }
 
 extern "C" __global__ void stamp_after(const unsigned long long* stamps, unsigned long long* words) {
