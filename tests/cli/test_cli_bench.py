@@ -11,13 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from mansard.core.jsonl import read_rows
-from mansard.core.records import Trial
+from tests.cli.bench_process import finished_trials, wait_for_trials
 
 COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c"]
 FEW = 3  # finished trials before an interruption
@@ -34,17 +32,8 @@ def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
     )
 
 
-def finished_trials(runs: Path) -> list[str]:
-    rows = [read_rows(path, Trial).rows for path in runs.glob("*/trials.jsonl")]
-    return [trial.trial_id for run in rows for trial in run]
-
-
-def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while len(finished_trials(runs)) < n_trials:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, "no trial was finished in time"
-        time.sleep(0.05)
+def finished_ids(runs: Path) -> list[str]:
+    return [trial.trial_id for trial in finished_trials(runs)]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +62,7 @@ def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[
                 "mansard: interrupted; what was finished is kept, the same command resumes"
             )
         assert "Traceback" not in stderr
-        now = finished_trials(runs)
+        now = finished_ids(runs)
         assert now[: len(kept)] == kept
         assert len(now) >= len(kept) + FEW
         kept = now
@@ -85,7 +74,7 @@ def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[
     assert "left" in stderr  # progress with the time left
     report = runs / "report.html"
     assert stdout.splitlines()[-1] == f"report: {report}"
-    trials = finished_trials(runs)
+    trials = finished_ids(runs)
     assert trials[: len(kept)] == kept
     assert len(trials) == len(set(trials))
     page = report.read_text(encoding="utf-8")

@@ -11,16 +11,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
-from mansard.core.records import Manifest, Trial
+from mansard.core.records import Manifest
 from mansard.device.simulator import create_board, running, set_fault, snapshot
+from tests.cli.bench_process import finished_trials, wait_for_trials
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 300
@@ -50,18 +49,6 @@ def network(tmp_path: Path) -> Path:
 def bench(board: Path, runs: Path, network: Path) -> list[str]:
     options = ["--board", str(board), "--runs", str(runs), "--profile", "brief", "--local"]
     return [*MANSARD, "bench", *options, "--mode", "all", str(network)]
-
-
-def finished_trials(runs: Path) -> list[Trial]:
-    return [trial for path in runs.glob("*/trials.jsonl") for trial in read_rows(path, Trial).rows]
-
-
-def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while len(finished_trials(runs)) < n_trials:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, "no trial was finished in time"
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

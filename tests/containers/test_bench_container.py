@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
-from mansard.core.records import Manifest, Trial
+from mansard.core.records import Manifest
 from mansard.device.simulator import create_board, running, snapshot
+from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
 
@@ -41,18 +41,6 @@ def network(tmp_path: Path) -> Path:
     command = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
     subprocess.run(command, check=True, capture_output=True)
     return tmp_path / "resnet18.onnx"
-
-
-def finished_trials(runs: Path) -> list[Trial]:
-    return [trial for path in runs.glob("*/trials.jsonl") for trial in read_rows(path, Trial).rows]
-
-
-def wait_for_trials(runs: Path, n_trials: int, process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while len(finished_trials(runs)) < n_trials:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, "no trial was finished in time"
-        time.sleep(0.05)
 
 
 def containers_of(client: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from mansard.containers.launch import launched
 from mansard.containers.probing import probe_in_container
 from mansard.core.errors import ContainerError
 from tests.containers.launching import SOMEBODY, launch, wait_for
-from tests.containers.test_launch_container import CALLER, LOOK, WAIT
+from tests.containers.programs import CALLER, LOOK, WAIT
 from tests.containers.throwaway import REPOSITORY, import_bare_image
 from tests.containers.throwaway_podman import throwaway_podman, why_not
 

@@ -17,7 +17,16 @@ from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
 _HERE = Path(__file__).parent
 _SOURCES = Path(building.__file__).parent / "sources"
 
-has_compiler = shutil.which("g++") is not None
+
+def _has_compiler() -> bool:
+    """Whether there is a g++ with C++20's barriers: 11 or newer."""
+    if shutil.which("g++") is None:
+        return False
+    version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True)
+    return int(version.stdout.split(".")[0]) >= 11
+
+
+has_compiler = _has_compiler()
 
 
 @cache
@@ -26,8 +35,13 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 @cache
-def compile_for_cpu(source: str, entries: tuple[str, ...], runner: str = "RUN") -> ctypes.CDLL:
-    """A library with ``run_<entry>`` for each entry of a file in sources/."""
+def compile_for_cpu(
+    source: str, entries: tuple[str, ...], runner: str = "RUN", sm: int | None = None
+) -> ctypes.CDLL:
+    """A library with ``run_<entry>`` for each entry of a file in sources/.
+
+    ``sm``: the architecture the text is to be for, where it has several versions.
+    """
     text = "\n".join(
         [
             '#include "cuda_on_cpu.h"',
@@ -35,7 +49,7 @@ def compile_for_cpu(source: str, entries: tuple[str, ...], runner: str = "RUN") 
             *(f"{runner}({entry})" for entry in entries),
         ]
     )
-    base = Path(_folder().name) / source
+    base = Path(_folder().name) / f"{sm or 'any'}_{source}"
     base.write_text(text)
     library = base.with_suffix(".so")
     options = (
@@ -48,7 +62,7 @@ def compile_for_cpu(source: str, entries: tuple[str, ...], runner: str = "RUN") 
         "-pthread",
     )
     subprocess.run(
-        ["g++", *options, "-I", str(_HERE), "-x", "c++", str(base), "-o", str(library)],
+        ["g++", *options, *defined, "-I", str(_HERE), "-x", "c++", str(base), "-o", str(library)],
         check=True,
     )
     return ctypes.CDLL(str(library))

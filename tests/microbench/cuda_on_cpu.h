@@ -5,6 +5,7 @@
 #include <barrier>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <thread>
@@ -107,7 +108,7 @@ static unsigned square_add_bf16x2(unsigned z, unsigned c) { return pair(z, c, st
 // Matrix instructions, by the fragment tables of the PTX ISA (mma.m16n8k16, .m16n8k32 and
 // .m16n8k8 with TF32), a formula for each element: lanes show each other their registers.
 struct Lane {
-  unsigned a[4], b[2];
+  unsigned a[4], b[4];
 };
 static Lane lanes[32];
 static std::barrier warp_barrier(32);
@@ -169,6 +170,51 @@ static void mma_fp8(float* c, const unsigned* a, const unsigned* b) {
 static void mma_int8(int* c, const unsigned* a, const unsigned* b) {
   multiply_on_cpu<8>(c, a, b, int8_value);
 }
+
+// Volta's fragments are no one's business: here a lane has half of a row of A, of a column of
+// B, of a row of the sums. Where they lie in memory is what the kernel says.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 750
+
+static void load_half_row(bool as_expected, unsigned* x, const char* address, int n_words) {
+  if (!as_expected) std::abort();
+  const int lane = threadIdx.x % 32;
+  std::memcpy(x, address + 32 * (lane / 2) + 4 * n_words * (lane % 2), 4 * n_words);
+}
+
+#define AS_EXPECTED(OPERAND)                                                                   \
+  (!std::strcmp(OPERAND, "a.sync.aligned.row") || !std::strcmp(OPERAND, "b.sync.aligned.col"))
+#define WMMA_LOAD_FP16(OPERAND, X, ADDRESS) load_half_row(AS_EXPECTED(OPERAND), X, ADDRESS, 4)
+#define WMMA_LOAD_INT8(OPERAND, X, ADDRESS) load_half_row(AS_EXPECTED(OPERAND), X, ADDRESS, 2)
+#define WMMA_STORE(TYPE, KIND, ADDRESS, X)                                                     \
+  std::memcpy((ADDRESS) + 128 * (threadIdx.x % 32 / 2) + 32 * (threadIdx.x % 2), X, 32)
+
+template <int kBits, class Sum>
+static void multiply_tiles_on_cpu(Sum* c, const unsigned* a, const unsigned* b,
+                                  double (*value)(unsigned)) {
+  const int lane = threadIdx.x % 32, row = lane / 2, half = lane % 2;
+  std::copy(a, a + kBits / 4, lanes[lane].a);
+  std::copy(b, b + kBits / 4, lanes[lane].b);
+  warp_barrier.arrive_and_wait();
+  for (int i = 0; i < 8; ++i) {
+    const int column = 8 * half + i;
+    double sum = c[i];
+    for (int k = 0; k < 16; ++k) {
+      sum += value(element<kBits>(lanes[2 * row + k / 8].a, k % 8)) *
+             value(element<kBits>(lanes[2 * column + k / 8].b, k % 8));
+    }
+    c[i] = Sum(sum);
+  }
+  warp_barrier.arrive_and_wait();
+}
+
+static void wmma_fp16(float* c, const unsigned* a, const unsigned* b) {
+  multiply_tiles_on_cpu<16>(c, a, b, fp16_value);
+}
+static void wmma_int8(int* c, const unsigned* a, const unsigned* b) {
+  multiply_tiles_on_cpu<8>(c, a, b, int8_value);
+}
+
+#endif
 
 #define RUN(NAME)                                                                             \
   extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \

@@ -12,7 +12,7 @@ from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch, Shape
 from tests.microbench.cuda_cpu_runs import compile_for_cpu, has_compiler, run_on_cpu
 
-pytestmark = pytest.mark.skipif(not has_compiler, reason="no g++ to run CUDA C++ on the CPU")
+pytestmark = pytest.mark.skipif(not has_compiler, reason="no g++ 11 to run CUDA C++ on the CPU")
 
 SHAPE = Shape(sm=87, n_sms=2)
 FMA_ENTRIES = tuple(
@@ -26,6 +26,8 @@ STREAM_ENTRIES = tuple(
 )
 
 TENSOR_ENTRIES = tuple(f"tensor_{p}" for p in ("fp16", "bf16", "tf32", "fp8", "int8"))
+
+VOLTA_ENTRIES = ("tensor_fp16", "tensor_int8")
 
 
 def expect_equal(found: tuple[Array, ...], expected: tuple[Array, ...]) -> None:
@@ -101,8 +103,13 @@ def test_the_chase_goes_on_where_the_last_launch_stopped(scope: Scope) -> None:
 
 
 @pytest.mark.parametrize("operands", ["chaotic", "constant"])
-@pytest.mark.parametrize("precision", ["fp16", "bf16", "tf32", "fp8", "int8"])
-def test_tensor_cores_equal_the_reference(precision: str, operands: Operands) -> None:
+@pytest.mark.parametrize(
+    ("precision", "sm"),
+    [*((one, None) for one in ("fp16", "bf16", "tf32", "fp8", "int8")), ("fp16", 72), ("int8", 72)],
+)
+def test_tensor_cores_equal_the_reference(
+    precision: str, sm: int | None, operands: Operands
+) -> None:
     kernel = find_cuda_kernel("mma", "cupy")
     case = CudaCase("mma", precision, 0, operands=operands)
     # Two warps, two sums of 128 products, two repetitions: not all at once, which takes CPUs long.
@@ -116,7 +123,8 @@ def test_tensor_cores_equal_the_reference(precision: str, operands: Operands) ->
         fma_per_element=rounds,
         array_bytes=(n_warps * 2048, n_warps * 4096),
     )
-    library = compile_for_cpu("tensor.cu", TENSOR_ENTRIES, runner="RUN_WARPS")
+    entries = TENSOR_ENTRIES if sm is None else VOLTA_ENTRIES
+    library = compile_for_cpu("tensor.cu", entries, "RUN_WARPS", sm)
     before, after, _ = run_on_cpu(library, kernel, case, launch, (repetitions,))
     expected = kernel.reference(case, launch, before, repetitions)
     expect_equal(after[:1], expected[:1])

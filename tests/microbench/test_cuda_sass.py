@@ -188,6 +188,18 @@ def test_fp8_is_measured_only_where_it_is_not_emulated(compiler: Compiler, sm: i
 
 
 @needs_nvdisasm
+@pytest.mark.parametrize(("compiler", "sm"), pairs((89, 120)))
+def test_fp8_is_a_tensor_instruction_where_it_is_measured(compiler: Compiler, sm: int) -> None:
+    kernel = find_cuda_kernel("mma", "cupy")
+    kernel.check(CudaCase("mma", "fp8", 0), sm)
+    functions = read_functions(compiler.cubin(kernel.source, sm, OPTIONS))
+    (text,) = disassemble({"fp8": functions["tensor_fp8"]}, sm).values()
+    loop = hottest_loop(parse_sass(text), lambda i: i.is_a("QMMA"))
+    assert sum(i.is_a("QMMA") for i in loop) == 128
+    assert not any(i.is_a(name) for i in loop for name in ("F2FP", "FADD", "HMMA"))
+
+
+@needs_nvdisasm
 @every_pair
 @pytest.mark.parametrize("scope", ["gpu", "sm"])
 def test_a_chase_waits_for_every_load(compiler: Compiler, sm: int, scope: str) -> None:

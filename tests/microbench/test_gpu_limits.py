@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import MeasurementError
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import Board
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
 from mansard.microbench.cuda.kernel import CudaCase
@@ -19,6 +21,7 @@ from mansard.microbench.protocol import PROTOCOLS
 from mansard.microbench.raw_samples import RawSample
 from mansard.microbench.sampling import Samples
 from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu, launch_of
+from tests.microbench.test_plan import machine
 
 QUICK = PROTOCOLS["quick"]
 FMA = find_cuda_kernel("fma", "cupy")
@@ -83,6 +86,25 @@ def test_limits_of_cards_and_boards() -> None:
     assert limits_of(GPU, None, None).memory_bytes_per_s is None
 
 
+def test_the_limit_of_a_board_is_that_of_its_module_at_the_modes_clock() -> None:
+    board = Board(
+        module="Jetson AGX Orin 64GB",
+        part_number="p3701-0005",
+        soc="tegra234",
+        l4t="36.4.7",
+        jetpack="6.2.1",
+    )
+    unknown = {name: why for name, why in machine().unknown.items() if name != "board"}
+    orin = msgspec.structs.replace(machine(), board=board, unknown=unknown)
+    # Without a cap 3199 MHz × 2 × 256 bit / 8; at 2133 MHz 136.5 GB/s.
+    open_mode = core_count_mode(4)
+    assert limits_of(GPU, orin, open_mode).memory_bytes_per_s == pytest.approx(204.7e9, rel=1e-3)
+    unknown = {name: why for name, why in open_mode.unknown.items() if name != "memory_hz"}
+    capped = msgspec.structs.replace(open_mode, memory_hz=2133e6, unknown=unknown)
+    assert limits_of(GPU, orin, capped).memory_bytes_per_s == pytest.approx(136.5e9, rel=1e-3)
+    assert limits_of(GPU, machine(), capped).memory_bytes_per_s is None
+
+
 def test_products_on_cuda_cores_have_their_limit() -> None:
     case = CudaCase("gemm", "fp32", 3 * 4 * 1024**2)
     launch = launch_of(GEMM, case)
@@ -112,12 +134,13 @@ def test_samples_off_the_median_clock_do_not_count() -> None:
 
 @given(st.lists(st.floats(1e8, 3e9), min_size=1, max_size=40))
 def test_the_median_clock_itself_always_counts(clocks_hz: list[float]) -> None:
-    middle = sorted(clocks_hz)[len(clocks_hz) // 2]
-    raw = [RawSample(0.002, 0.0, clock_hz=hz) for hz in clocks_hz]
-    reasons = judge_clocks(raw)
-    if len(clocks_hz) % 2:
-        assert reasons[clocks_hz.index(middle)] is None
+    middle_hz = sorted(clocks_hz)[(len(clocks_hz) - 1) // 2]
+    reasons = judge_clocks([RawSample(0.002, 0.0, clock_hz=hz) for hz in clocks_hz])
     assert len(reasons) == len(clocks_hz)
+    assert reasons[clocks_hz.index(middle_hz)] is None
+    for hz, reason in zip(clocks_hz, reasons, strict=True):
+        if abs(hz - middle_hz) > 0.011 * middle_hz:
+            assert reason is not None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of
 from mansard.microbench.protocol import PROTOCOLS
 from mansard.microbench.sampling import collect
-from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu
+from tests.microbench.gpu_stand_in import GPU, MIB, Mark, Physics, SoftwareGpu
 
 QUICK = PROTOCOLS["quick"]
 FMA = find_cuda_kernel("fma", "cupy")
@@ -70,6 +70,24 @@ def test_started_agrees_with_when_the_gpu_was_busy() -> None:
     # (5 µs) lies between the first mark and the kernel's begin.
     late_s = [one.started_s - begin for one, begin in zip(raw, began_s, strict=True)]
     assert late_s == pytest.approx([1.5e-6 - 5e-6, 1.5e-6, 1.5e-6], abs=1e-9)
+
+
+class Preempted(SoftwareGpu):
+    """A host that is away for 10 ms whenever it has waited for an anchor."""
+
+    def record(self, *, spin: bool = False) -> Mark:
+        mark = super().record(spin=spin)
+        self.host.spend(0.01 if spin else 0.0)
+        return mark
+
+
+def test_no_sample_ends_after_the_moment_at_which_it_was_waited_for() -> None:
+    gpu = Preempted()
+    with open_source(FMA, CHAIN, gpu) as source:
+        (sample,) = source.take(1, 1)
+    # The middle of the wait lies 5 ms after the mark, and the sample lasts 0.1 ms.
+    assert sample.duration_s < 0.001
+    assert sample.started_s + sample.duration_s <= gpu.host.now_s()
 
 
 @pytest.mark.parametrize("n_samples", [1, DEPTH, DEPTH + 1, SLOTS, SLOTS + 3])

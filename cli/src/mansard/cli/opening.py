@@ -29,6 +29,8 @@ def open_place(request: BenchRequest, voice: Voice) -> Iterator[Place]:
         if not _wants_container(request, machine, place):
             yield place
             return
+        # A mode that does not exist is said before an engine is asked, or an image built.
+        place.steward.choose_modes(request.mode, request.pick)
         wanted = request.wanted_image
         with contained(place.steward, request.root, wanted, voice) as inside:
             yield inside

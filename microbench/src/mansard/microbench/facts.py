@@ -41,20 +41,11 @@ def facts_of(spec: TrialSpec, plan: Plan, samples: Samples, gpu: Gpu | None) -> 
 
 def _cuda_facts(spec: TrialSpec, gpu: Gpu) -> Facts:
     from mansard.microbench.cuda.catalog import find_cuda_kernel
-    from mansard.microbench.cuda.kernel import CudaCase, Shape
+    from mansard.microbench.cuda.source import case_of, shape_of
 
     kernel = find_cuda_kernel(spec.kernel, spec.backend)
-    case = CudaCase(
-        kernel=spec.kernel,
-        precision=spec.precision,
-        working_set_bytes=spec.working_set_bytes,
-        fma_per_element=spec.fma_per_element,
-        operands=spec.operands,
-        scope=spec.scope,
-        memory=spec.memory,
-    )
-    shape = Shape(sm=gpu.sm, n_sms=gpu.n_sms, l1_bytes=gpu.l1_bytes, l2_bytes=gpu.l2_bytes)
-    launch = kernel.launch(case, shape)
+    case = case_of(spec)
+    launch = kernel.launch(case, shape_of(gpu))
     return Facts(
         family=kernel.family,
         work_flop=kernel.work_flop(case, launch),

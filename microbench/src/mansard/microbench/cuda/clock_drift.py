@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import median_low
 
 from mansard.microbench.raw_samples import RawSample
 
@@ -22,7 +22,7 @@ def judge_clocks(raw: Sequence[RawSample]) -> list[str | None]:
     known = [sample.clock_hz for sample in raw if sample.clock_hz is not None]
     if not known:
         return [None] * len(raw)
-    middle_hz = median(known)
+    middle_hz = median_low(known)  # the clock of a sample: between two clocks lies none
     return [_reason(sample.clock_hz, middle_hz) for sample in raw]
 
 

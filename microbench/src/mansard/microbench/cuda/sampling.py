@@ -13,7 +13,7 @@ from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
 from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
 from mansard.microbench.cuda.limits import Limits, check_limits, limits_of
 from mansard.microbench.cuda.runtime import Runtime
-from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.cuda.source import CudaSource, case_of
 from mansard.microbench.metering import UNMETERED, Metering
 from mansard.microbench.protocol import Protocol
 from mansard.microbench.sampling import Samples, collect
@@ -55,18 +55,9 @@ def sample_with(opened: OpenGpu, spec: TrialSpec, plan: Plan, metering: Metering
     """Samples of the plan's trial on a GPU that is open."""
     from mansard.microbench.cuda.catalog import find_cuda_kernel
 
-    case = CudaCase(
-        kernel=spec.kernel,
-        precision=spec.precision,
-        working_set_bytes=spec.working_set_bytes,
-        fma_per_element=spec.fma_per_element,
-        operands=spec.operands,
-        scope=spec.scope,
-        memory=spec.memory,
-    )
     kernel = find_cuda_kernel(spec.kernel, spec.backend)
     limits = limits_of(opened.gpu, plan.machine, plan.mode)
-    return sample_cuda_case(kernel, case, opened, plan.protocol, limits, metering=metering)
+    return sample_cuda_case(kernel, case_of(spec), opened, plan.protocol, limits, metering=metering)
 
 
 def sample_cuda_case(

@@ -15,11 +15,25 @@ from mansard.microbench.cuda.flush import flush_bytes, needs_flush
 from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch, Shape
 from mansard.microbench.cuda.runtime import Buffer, Runtime, Start
 from mansard.microbench.cuda.timing import CLOCK_BYTES, Timeline
+from mansard.microbench.plan import TrialSpec
 from mansard.microbench.raw_samples import RawSample
 from mansard.microbench.timers import SYSTEM_CLOCK, Clock
 
 _MOST_REPETITIONS = 2**31 - 1  # the kernels count in 32 bits
 _ZERO = np.zeros(256, dtype=np.uint8)
+
+
+def case_of(spec: TrialSpec) -> CudaCase:
+    """The case that a trial of a plan runs."""
+    return CudaCase(
+        kernel=spec.kernel,
+        precision=spec.precision,
+        working_set_bytes=spec.working_set_bytes,
+        fma_per_element=spec.fma_per_element,
+        operands=spec.operands,
+        scope=spec.scope,
+        memory=spec.memory,
+    )
 
 
 def shape_of(gpu: Gpu) -> Shape:

@@ -96,14 +96,19 @@ class Timeline:
             ahead.append(end)
             if len(ahead) > DEPTH:
                 runtime.synchronize(ahead.popleft())
-        if marks:
-            runtime.synchronize(marks[-1][1])
-        return self._samples(anchor, marks)
-
-    def _samples(self, anchor: Anchor, marks: list[tuple[Event, Event]]) -> list[RawSample]:
-        runtime = self.runtime
         if not marks:
             return []
+        runtime.synchronize(marks[-1][1])
+        passed_s = self.clock.now_s()
+        # The last mark was passed by now: a meter that is read next covers all samples.
+        host_s = min(anchor.host_s, passed_s - runtime.elapsed_s(anchor.event, marks[-1][1]))
+        return self._samples(anchor.event, host_s, marks)
+
+    def _samples(
+        self, anchor: Event, host_s: float, marks: list[tuple[Event, Event]]
+    ) -> list[RawSample]:
+        """Samples between marks; ``host_s`` is when ``anchor`` was passed, on the host's clock."""
+        runtime = self.runtime
         n_bytes = len(marks) * CLOCK_WORDS * WORD_BYTES
         words = runtime.read(self.words, n_bytes).view(np.uint64).reshape(-1, CLOCK_WORDS)
         samples = []
@@ -112,7 +117,7 @@ class Timeline:
             samples.append(
                 RawSample(
                     duration_s=duration_s,
-                    started_s=anchor.host_s + runtime.elapsed_s(anchor.event, begin),
+                    started_s=host_s + runtime.elapsed_s(anchor, begin),
                     clock_hz=clock_of(cycles, nanoseconds, duration_s),
                 )
             )

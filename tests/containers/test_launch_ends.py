@@ -1,0 +1,204 @@
+"""A real container: how it ends, whoever ends it, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.containers.engine import Engine, connect
+from mansard.containers.launch import launched
+from mansard.containers.owners import remove_leftovers
+from mansard.containers.settings import OWNER_LABEL, create_arguments
+from mansard.core.errors import ContainerError, UsageError
+from tests.containers.launching import launch, wait_for
+from tests.containers.programs import CALLER, HANG, WAIT
+from tests.containers.throwaway import (
+    REPOSITORY,
+    Daemon,
+    import_bare_image,
+    throwaway_daemon,
+)
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    with connect(daemon.address) as connected:
+        yield connected
+
+
+def all_containers(client: Any) -> list[Any]:
+    found: list[Any] = client.api.containers(all=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("raise SystemExit(3)", "exit code 3"),
+        ("import mansard.nothing", "the image lacks what is to run in it"),
+        ("import os; os.kill(os.getpid(), 11)", "crashed"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed"),
+        ("import os; os.kill(os.getpid(), 15)", "was stopped from outside"),
+    ],
+)
+def test_an_end_that_is_no_good_one_is_told(
+    engine: Engine, bare_image: str, program: str, words: str
+) -> None:
+    program = f"print('one', flush=True); {program}"
+    received: list[bytes] = []
+    with (
+        pytest.raises(ContainerError, match=words) as caught,
+        launched(engine, launch(bare_image, "-c", program)) as container,
+    ):
+        received.extend(container.lines())
+    assert received == [b"one"]  # what came before is kept
+    assert caught.value.fix
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_good_end_is_no_error_and_leaves_nothing(engine: Engine, bare_image: str) -> None:
+    program = "import sys; print('a'); print('b', file=sys.stderr); print('torn', end='')"
+    with launched(engine, launch(bare_image, "-c", program)) as container:
+        assert list(container.lines()) == [b"a"]
+        assert container.last_words == "b"
+    wait_for(lambda: not all_containers(engine.client), "the container is removed")
+
+
+def test_a_container_that_is_killed_from_outside(engine: Engine, bare_image: str) -> None:
+    with launched(engine, launch(bare_image, "-c", WAIT)) as container:
+        lines = container.lines()
+        assert next(lines) == b"up"
+        engine.client.api.kill(container.ident)
+        with pytest.raises(ContainerError, match="was killed, from outside"):
+            next(lines)
+
+
+def test_a_container_without_memory_is_told_from_one_that_is_killed(
+    engine: Engine, bare_image: str
+) -> None:
+    program = """
+import sys
+print("up", flush=True)
+sys.stdin.readline()
+filled = [bytearray(b"x" * (1 << 20)) for _ in range(400)]
+"""
+    with launched(engine, launch(bare_image, "-c", program)) as container:
+        lines = container.lines()
+        assert next(lines) == b"up"
+        engine.client.containers.get(container.ident).update(mem_limit="64m", memswap_limit="64m")
+        container._attached.send(b"go\n")
+        with pytest.raises(ContainerError, match="the memory ran out"):
+            next(lines)
+
+
+def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) -> None:
+    with launched(engine, launch(bare_image, "-c", WAIT)) as container:
+        lines = container.lines(silence_s=0.5)
+        assert next(lines) == b"up"
+        with pytest.raises(ContainerError, match=r"said nothing for 0\.5 s"):
+            next(lines)
+    wait_for(lambda: not all_containers(engine.client), "the container is removed")
+
+
+def test_a_long_message_does_not_block_a_program_that_ends_without_reading(
+    engine: Engine, bare_image: str
+) -> None:
+    asked = launch(bare_image, "-c", "print('done')")
+    with launched(engine, asked, b"x" * (32 << 20)) as container:
+        assert list(container.lines()) == [b"done"]
+
+
+def test_a_long_message_and_a_long_answer_pass_each_other(engine: Engine, bare_image: str) -> None:
+    program = "import sys\nfor _ in range(3): print(sys.stdin.readline(), end='', flush=True)"
+    line = b"y" * (5 << 20)
+    with launched(engine, launch(bare_image, "-c", program), (line + b"\n") * 3) as container:
+        assert list(container.lines()) == [line] * 3
+
+
+def test_leftovers_of_dead_owners_are_removed_and_no_others(
+    engine: Engine, bare_image: str
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    from mansard.containers.owners import name_process
+
+    dead, alive = name_process(ended.pid), name_process(os.getpid())
+    ended.communicate()
+    elsewhere = "another-boot/1/1"
+    made = {}
+    for owner in (dead, alive, elsewhere):
+        made[owner] = engine.client.containers.create(
+            **create_arguments(launch(bare_image, "-c", HANG), owner)
+        )
+        made[owner].start()
+    try:
+        assert remove_leftovers(engine) == (made[dead].id[:12],)
+        left = {each["Labels"][OWNER_LABEL] for each in all_containers(engine.client)}
+        assert left == {alive, elsewhere}
+    finally:
+        for owner in (alive, elsewhere):
+            made[owner].remove(force=True)
+
+
+def test_a_missing_folder_is_told_before_anything_starts(engine: Engine, bare_image: str) -> None:
+    asked = launch(bare_image, "-c", WAIT, board=Path("/no/such/board"))
+    with pytest.raises(UsageError, match="is not there"), launched(engine, asked):
+        pass
+
+
+def start_caller(daemon: Daemon, image: str, program: str) -> tuple[subprocess.Popen[str], str]:
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER, daemon.address, image, program],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert caller.stdout is not None
+    return caller, caller.stdout.readline().strip()
+
+
+def test_container_ends_with_a_host_process_that_is_killed(
+    daemon: Daemon, engine: Engine, bare_image: str
+) -> None:
+    caller, ident = start_caller(daemon, bare_image, WAIT)
+    assert [each["Id"] for each in all_containers(engine.client)] == [ident]
+    caller.kill()
+    caller.communicate()
+    wait_for(lambda: not all_containers(engine.client), "the container ends by itself")
+
+
+@pytest.mark.usefixtures("as_in_a_terminal")
+@pytest.mark.parametrize("program", [WAIT, HANG], ids=["willing", "hanging"])
+def test_interrupt_ends_the_container(
+    daemon: Daemon, engine: Engine, bare_image: str, program: str
+) -> None:
+    caller, ident = start_caller(daemon, bare_image, program)
+    assert ident
+    caller.send_signal(signal.SIGINT)
+    _, said = caller.communicate(timeout=30)
+    assert said.strip().endswith("KeyboardInterrupt")
+    assert all_containers(engine.client) == []
+
+
+# The SDK leaves its socket open where nobody answers.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_daemon_that_goes_away_in_the_middle_of_a_run() -> None:
+    with throwaway_daemon() as own, connect(own.address) as engine:
+        image = import_bare_image(engine.client)
+        with launched(engine, launch(image, "-c", WAIT)) as container:
+            lines = container.lines()
+            assert next(lines) == b"up"
+            os.kill(own.pid, signal.SIGKILL)
+            with pytest.raises(ContainerError, match="went away in the middle of a run"):
+                next(lines)
+        gc.collect()  # here, where the warning is not in the way
