@@ -123,8 +123,9 @@ def test_every_thread_of_a_sweep_has_as_much_to_do(
     # Never more than asked for, except where that is less than a tile for each thread.
     smallest = n_sms * launch.block * 64 * kernel.n_arrays
     assert swept <= max(working_set_bytes, smallest)
-    if working_set_bytes >= 16 * smallest:
-        assert swept > 0.9 * working_set_bytes
+    # Less than a round of tiles of all threads is left out, at most 64 bytes in each.
+    round_bytes = launch.grid * launch.block * 64 + 1
+    assert working_set_bytes - swept < round_bytes * kernel.n_arrays
 
 
 @pytest.mark.parametrize("n_lines", [2, 3, 1000, 4096])

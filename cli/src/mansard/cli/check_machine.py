@@ -56,18 +56,21 @@ def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
         yield ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
         return
     seen = ", ".join([*machine.accelerators, *versions])
-    from mansard.microbench.probing import probe
+    from mansard.microbench.cuda.probe import probe_gpu
+    from mansard.microbench.cuda.trials import choose_trials
 
-    found = probe("gpu")
+    found = probe_gpu()
     if found.gpu is None:
         yield missing(
             "NVIDIA GPU",
-            f"{seen}; kernels cannot run on it from here: {found.unknown['gpu']}",
+            f"{seen}; kernels cannot run on it from here: {found.reason}",
             "install 'mansard[cuda12]' (driver 525 or newer) or 'mansard[cuda13]' (580), "
             "or measure in a container",
         )
         return
-    yield ok("NVIDIA GPU", f"{seen}; {_told(found.gpu)}")
+    left_out = choose_trials(found.gpu, "quick", found.versions).left_out
+    notes = [seen, _told(found.gpu), *found.notes, *left_out]
+    yield ok("NVIDIA GPU", "; ".join(notes))
 
 
 def _told(gpu: Gpu) -> str:

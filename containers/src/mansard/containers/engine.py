@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +20,7 @@ from mansard.core.errors import ContainerError, MansardError, UsageError
 TIMEOUT_S = 60  # for one answer; to start a container on a board takes some seconds
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
 NVIDIA_RUNTIME = "nvidia"
+_GRAMMAR = "write unix:///…/docker.sock; a board's is forwarded with HOST=user@board"
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names, which podman uses
 
 
@@ -108,15 +110,13 @@ def _open(address: str) -> Engine:
     with explained(address):
         import docker
 
-        client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+        with _understood(address):
+            client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
     try:
         with explained(address):
             version, info = client.version(), client.info()
-        if not isinstance(info, dict) or not isinstance(version, dict):
-            raise ContainerError(
-                "what answers there is no container engine", where=address, fix=START_ENGINE
-            )
-        facts = read_facts(version, info)
+        with _understood(address):
+            facts = read_facts(version, info)
         _check_facts(facts, address)
     except BaseException:
         client.close()
@@ -124,16 +124,24 @@ def _open(address: str) -> Engine:
     return Engine(address, client, facts)
 
 
+@contextmanager
+def _understood(address: str) -> Iterator[None]:
+    """Answers that are not of the kind an engine gives are raised as ContainerError."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ContainerError(
+            "what answers there is no container engine", where=address, fix=START_ENGINE
+        ) from error
+
+
 def _check_address(address: str) -> None:
     """Say plainly what the SDK would wrap in five errors: no socket, or no right to use it."""
     if address.startswith(("tcp://", "http://")):
+        _check_url(address)
         return
     if not address.startswith("unix:///"):
-        raise UsageError(
-            "an engine is reached by a socket here",
-            where=address,
-            fix="write unix:///…/docker.sock; a board's is forwarded with HOST=user@board",
-        )
+        raise UsageError("an engine is reached by a socket here", where=address, fix=_GRAMMAR)
     path = address.removeprefix("unix://")
     # Docker refuses longer ones too: struct sockaddr_un holds 108 bytes, one of them the end.
     if len(os.fsencode(path)) > 107:
@@ -146,6 +154,16 @@ def _check_address(address: str) -> None:
             probe.connect(path)
         except OSError as error:
             raise explain(error, address) from error
+
+
+def _check_url(address: str) -> None:
+    """A port that is no number, or a bracket that is not closed, is the caller's mistake."""
+    try:
+        is_url = bool(urlsplit(address).hostname) and urlsplit(address).port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise UsageError("is no address", where=address, fix=_GRAMMAR)
 
 
 def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:

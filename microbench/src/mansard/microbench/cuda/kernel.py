@@ -77,7 +77,7 @@ class CudaKernel:
     pattern: Callable[[CudaCase, Launch], tuple[Array, ...]]
     reference: Callable[[CudaCase, Launch, tuple[Array, ...], int], tuple[Array, ...]]
     entry: Callable[[CudaCase], str]
-    source: str  # empty for cublas
+    source: str = field(repr=False)  # empty for cublas
     source_hash: str
     build: Callable[[CudaCase], Any] | None = None  # of numba-cuda: the function, not compiled
     scopes: tuple[Scope, ...] = ("gpu",)
