@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from mansard.containers.engine_errors import explain
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError, MansardError, StorageError
 from tests.containers.launching import launch
-from tests.containers.throwaway import Daemon
+from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon
 
 # Answers of engines that cannot be had here. From the sources of moby, the CDI library and
 # NVIDIA's container toolkit, and from people's reports.
@@ -102,6 +103,23 @@ def test_a_real_engine_without_a_gpu(
     error = why_not(engine, launch(bare_image, "-c", "pass", access=access))
     assert words in error.what
     assert fix in (error.fix or "")
+
+
+@pytest.mark.docker
+def test_a_real_engine_whose_disk_is_full(daemon: Daemon) -> None:
+    del daemon  # asked for, so that this skips where there can be none
+    with throwaway_daemon(disk_bytes=64 << 20) as own, connect(own.address) as engine:
+        image = import_bare_image(engine.client)
+        data = own.folder / "data"
+        with (data / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(1 << 12))
+        error = why_not(engine, launch(image, "-c", "pass"))
+        assert isinstance(error, StorageError)
+        assert "docker system df" in str(error)
+        free_bytes = engine.facts.free_bytes()
+        assert free_bytes is not None
+        assert free_bytes < 1 << 20
 
 
 @pytest.mark.docker

@@ -57,11 +57,18 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def throwaway_daemon() -> Iterator[Daemon]:
-    """Start a daemon, and clear all of it away; raises RuntimeError where it does not come up."""
+def throwaway_daemon(disk_bytes: int | None = None) -> Iterator[Daemon]:
+    """Start a daemon, and clear all of it away; raises RuntimeError where it does not come up.
+
+    With ``disk_bytes`` its data lie on a disk of that size.
+    """
     clear_leftovers()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     (folder / "owner").write_text(str(os.getpid()))
+    if disk_bytes is not None:
+        (folder / "data").mkdir()
+        disk = ["mount", "-t", "tmpfs", "-o", f"size={disk_bytes}", "none", f"{folder}/data"]
+        subprocess.run(disk, check=True, capture_output=True)
     process = _start(folder)
     try:
         yield Daemon(f"unix://{folder}/docker.sock", folder, process.pid)
