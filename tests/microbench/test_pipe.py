@@ -17,6 +17,7 @@ from mansard.core.records import Manifest, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
 from mansard.microbench.events import Done, Event, Failed, Hello, Job, Progress, Row, hello
+from mansard.microbench.manifest import Image
 from mansard.microbench.measurer import LocalMeasurer
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import Probe
@@ -49,6 +50,13 @@ def through_a_pipe(job: Job) -> Iterator[Event]:
         for line in process.stdout:
             yield msgspec.json.decode(line, type=Event)
         process.stdin.close()
+
+
+def breaks_off(job: Job) -> Iterator[Event]:
+    for event in LocalMeasurer()(job):
+        yield event
+        if isinstance(event, Row):
+            return
 
 
 def test_a_job_through_a_pipe_is_kept_like_one_measured_here(tmp_path: Path) -> None:
@@ -116,12 +124,6 @@ def test_a_probe_is_one_line() -> None:
 def test_a_measurement_that_breaks_off_says_how_much_is_missing(tmp_path: Path) -> None:
     plan = short_plan(3)
 
-    def breaks_off(job: Job) -> Iterator[Event]:
-        for event in LocalMeasurer()(job):
-            yield event
-            if isinstance(event, Row):
-                return
-
     with pytest.raises(MeasurementError, match="ended with 2 trials missing; the same command"):
         run_plan(plan, tmp_path, measurer=breaks_off)
     assert run_plan(plan, tmp_path).n_resumed == 1
@@ -150,6 +152,21 @@ def test_a_measurement_that_begins_in_the_middle_is_refused(tmp_path: Path) -> N
     with pytest.raises(MeasurementError, match="ended with 2 trials missing"):
         run_plan(short_plan(2), tmp_path, measurer=starts_late)
     assert list(tmp_path.iterdir()) == []  # nothing was said, so nothing is kept
+
+
+def test_a_run_that_went_on_in_another_image_says_so(tmp_path: Path) -> None:
+    plan = short_plan(2)
+    first, second = Image("mansard/cpu:1", "sha256:aa"), Image("mansard/cpu:2", "sha256:bb")
+
+    with pytest.raises(MeasurementError):
+        run_plan(plan, tmp_path, measurer=breaks_off, image=first)
+    path = tmp_path / plan.run_id / "manifest.json"
+    assert read_document(path, Manifest).image_digest == "sha256:aa"
+    run_plan(plan, tmp_path, image=second)
+    manifest = read_document(path, Manifest)
+    assert manifest.image_digest is None
+    reason = "begun in: sha256:aa; resumed in: sha256:bb"
+    assert manifest.unknown["image_digest"] == reason
 
 
 def test_a_hello_survives_the_pipe() -> None:

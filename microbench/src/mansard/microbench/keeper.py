@@ -25,7 +25,14 @@ from mansard.microbench.events import (
     Readings,
     Row,
 )
-from mansard.microbench.manifest import Image, finished, new_manifest, with_idle, without_idle
+from mansard.microbench.manifest import (
+    Image,
+    finished,
+    new_manifest,
+    resumed_in,
+    with_idle,
+    without_idle,
+)
 
 
 class SweepState(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +94,8 @@ class Keeper:
         elif isinstance(event, Hello):
             if self.manifest is None:
                 self._write(new_manifest(self._job, event, self._image))
+            else:
+                self._write(resumed_in(self.manifest, self._image))
         elif isinstance(event, Failed):
             raise carried(event.error)
 

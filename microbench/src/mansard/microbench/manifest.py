@@ -91,6 +91,20 @@ def finished(manifest: Manifest, *, resumed: bool) -> Manifest:
     )
 
 
+def resumed_in(manifest: Manifest, image: Image | None) -> Manifest:
+    """The same manifest, its digest unknown where the run goes on in another image.
+
+    Versions and kernels are the same all the same: else the run would have another id.
+    """
+    digest = None if image is None else image.digest
+    if manifest.image_digest == digest:
+        return manifest
+    before = manifest.image_digest or manifest.unknown["image_digest"]
+    reason = f"begun in: {before}; resumed in: {digest or 'no container'}"
+    unknown = {**manifest.unknown, "image_digest": reason}
+    return msgspec.structs.replace(manifest, image_digest=None, unknown=unknown)
+
+
 def with_idle(manifest: Manifest, window: EnergyWindow) -> Manifest:
     """The same manifest with one more idle window."""
     unknown = {name: reason for name, reason in manifest.unknown.items() if name != "idle"}
