@@ -1,4 +1,4 @@
-"""``mansard bench --host a,b``: two simulated boards at once through an engine, one of them failing."""
+"""``mansard bench --host a,b``: two simulated boards at once, one of them failing."""
 
 from __future__ import annotations
 

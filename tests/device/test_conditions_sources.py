@@ -144,6 +144,19 @@ def test_processes_that_we_started_are_ours(tmp_path: Path) -> None:
     assert find_sources(tmp_path, CPUS).processes.find().names == ("other (60)",)
 
 
+def test_in_a_container_we_know_ourselves_by_when_we_came(tmp_path: Path) -> None:
+    # The list has the host's numbers, and /proc is that of the container: it knows neither.
+    clients = "sys/kernel/debug/nvmap/iovmm/clients"
+    create_board(tmp_path)
+    put(tmp_path, clients, "user desktop 900 1K")
+    processes = find_sources(tmp_path, CPUS).processes
+    with processes.learn_own():
+        put(tmp_path, clients, "user desktop 900 1K\nuser python3 4242 1K")
+    assert processes.find().names == ("desktop (900)",)
+    put(tmp_path, clients, "user python3 4242 1K\nuser python3 5000 1K")
+    assert processes.find().names == ("python3 (5000)",)
+
+
 def test_parents_in_a_circle_end(tmp_path: Path) -> None:
     create_board(tmp_path)
     put(tmp_path, "sys/kernel/debug/nvmap/iovmm/clients", "user odd 50 1K")

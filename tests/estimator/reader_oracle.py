@@ -215,7 +215,8 @@ def _dimension(item: onnx.TensorShapeProto.Dimension, is_given: bool) -> Dimensi
 
 def plain(value: object) -> object:
     """A model, or a part of one, as values that compare with ``==``."""
-    if isinstance(value, Numbers):  # a float has one NaN, its bytes have many: protobuf quietens them
+    # A float has one NaN, its bytes have many: protobuf quietens them.
+    if isinstance(value, Numbers):
         return value.dtype, value.shape, list(map(repr, value.flat))
     if isinstance(value, msgspec.Struct) and not isinstance(value, ElementType):
         # A node that names an overload is one of a class of its own until functions are gone.

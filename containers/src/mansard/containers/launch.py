@@ -67,7 +67,7 @@ class Container:
                 ending = how_it_ended(self._engine.client, self.ident, self._since_s)
         except MansardError as error:
             raise ContainerError(
-                "the container engine went away in the middle of a run",
+                f"the container engine went away in the middle of a run: {error.what}",
                 where=self._engine.address,
                 fix="look at 'journalctl -u docker' and start it again; what was measured is "
                 "kept: the same command resumes",

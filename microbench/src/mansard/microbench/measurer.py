@@ -34,18 +34,20 @@ class LocalMeasurer:
         """
         plan = job.plan
         _check_cpus(plan)
-        gpu, why_no_gpu = _gpu_of(plan)
+        sources = find_sources(self.root, plan.cpus)
+        with sources.processes.learn_own():
+            gpu, why_no_gpu = _gpu_of(plan)
+            sampling = self.sampling or sampling_of(plan.processor)
         yield hello(plan.versions, self.meters, gpu, why_no_gpu)
         readings: list[PowerSample] = []
         instruments = Instruments(
             root=self.root,
             mode=job.read_back,
-            sources=find_sources(self.root, plan.cpus),
+            sources=sources,
             meters=self.meters,
             keep=readings.append,
             gpu=gpu,
         )
-        sampling = self.sampling or sampling_of(plan.processor)
         wanted = set(job.missing)
         missing = [spec for spec in plan.trials if spec.trial_id in wanted]
         run_id, start_s = plan.run_id, time.monotonic()

@@ -42,11 +42,12 @@ class Instruments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sampling_of(processor: Processor) -> Sampling:
-    """What samples the kernels of ``processor``."""
+    """What samples the kernels of ``processor``; the GPU is opened now, and stays open."""
     if processor == "cpu":
         return sample_on_cpu
-    from mansard.microbench.cuda.sampling import sample_on_gpu
+    from mansard.microbench.cuda.sampling import open_gpu, sample_on_gpu
 
+    open_gpu()
     return sample_on_gpu
 
 

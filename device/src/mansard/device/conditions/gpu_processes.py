@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,25 +43,41 @@ class GpuProcesses:
         self._root = root
         self._nvml: Any | None = None
         self._why_no_nvml: str | None = None  # not tried yet
+        self._own: set[int] = set()
+
+    @contextmanager
+    def learn_own(self) -> Iterator[None]:
+        """Take what comes onto the GPU meanwhile for this process, which opens it now.
+
+        The driver lists processes by the host's numbers; in a container a process does not know
+        its own.
+        """
+        before = self._listed()
+        yield
+        found = self._listed()
+        if not isinstance(found, str) and not isinstance(before, str):
+            self._own |= found.keys() - before.keys()
 
     def find(self) -> Found:
         """Every process on the GPU that is neither this one nor started by it."""
+        found = self._listed()
+        if isinstance(found, str):
+            return Found(None, found)
+        names = [f"{name} ({pid})" for pid, name in sorted(found.items()) if self._is_other(pid)]
+        return Found(tuple(names), "")
+
+    def _listed(self) -> dict[int, str] | str:
+        """Name of each process on the GPU by its id, or why they cannot be seen."""
         clients = below(self._root, CLIENTS)
         text = read_text(clients)
         if text is not None:
-            return self._others(parse_clients(text[:_MOST_CHARACTERS]))
+            return parse_clients(text[:_MOST_CHARACTERS])
         found = self._ask_nvml()
-        if isinstance(found, str):
-            return Found(None, f"{why_unreadable(clients)}; {found}")
-        return self._others(found)
-
-    def _others(self, processes: dict[int, str]) -> Found:
-        names = [
-            f"{name} ({pid})" for pid, name in sorted(processes.items()) if self._is_other(pid)
-        ]
-        return Found(tuple(names), "")
+        return f"{why_unreadable(clients)}; {found}" if isinstance(found, str) else found
 
     def _is_other(self, pid: int) -> bool:
+        if pid in self._own:
+            return False
         for _ in range(_MOST_ANCESTORS):
             if pid == os.getpid():
                 return False
