@@ -54,6 +54,12 @@ SAID = [
         "found no GPU that works",
         "nvidia-smi",
     ),
+    (
+        "failed to create shim task: OCI runtime create failed: runc create failed: unable to "
+        "start container process: error during container init: write init-p: broken pipe: unknown",
+        "cannot start the container",
+        "journalctl",
+    ),
     ("exec /opt/mansard/bin/python3: exec format error", "another kind of processor", "build"),
     ("client version 1.52 is too new. Maximum supported API version is 1.41", "apart", "update"),
     ("HTTPConnectionPool: Read timed out. (read timeout=60)", "in time", "journalctl"),

@@ -36,8 +36,7 @@ def test_daemon_dies_with_its_session_and_the_next_one_clears_up(daemon: Daemon)
     session.kill()
     session.communicate()
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the daemon ends")
-    assert Path(folder).exists()
-    clear_leftovers()
+    clear_leftovers()  # or that of another worker, which may have been faster
     assert not Path(folder).exists()
     assert daemon.folder.exists()  # of a session that lives: left alone
     assert folder not in Path("/proc/self/mountinfo").read_text()

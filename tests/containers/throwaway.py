@@ -161,25 +161,19 @@ def clear(folder: Path) -> None:
 def _pids_of(folder: Path) -> Iterator[int]:
     """The daemon that has ``folder``, its helpers, and processes in containers of it.
 
-    A daemon that is killed leaves its containers running. They are known by what they are
-    mounted from, in a mount namespace of their own.
+    A daemon that is killed leaves its containers running. They are known by what their root is
+    mounted from; other mounts tell nothing, a container that starts has all of the host's.
     """
-    ours, name = _mount_namespace("self"), f"{folder}/".encode()
+    name = f"{folder}/".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             is_helper = name in (process / "cmdline").read_bytes()
-            is_inside = (
-                _mount_namespace(process.name) != ours
-                and name in (process / "mountinfo").read_bytes()
-            )
+            mounts = (process / "mountinfo").read_bytes().splitlines()
         except OSError:
             continue  # it has just ended
+        is_inside = any(line.split()[4] == b"/" and name in line for line in mounts)
         if (is_helper or is_inside) and int(process.name) != os.getpid():
             yield int(process.name)
-
-
-def _mount_namespace(pid: str) -> str:
-    return str(Path(f"/proc/{pid}/ns/mnt").readlink())
 
 
 def import_bare_image(client: Any, name: str = "mansard-bare") -> str:

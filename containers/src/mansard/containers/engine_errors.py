@@ -96,6 +96,11 @@ REMEDIES = (
         BUILD_IMAGE,
     ),
     Remedy(
+        r"oci runtime|failed to create (shim )?task",
+        "the engine cannot start the container",
+        "look at its log ('journalctl -u docker'), or measure without it: LOCAL=1",
+    ),
+    Remedy(
         r"client version .{0,20} is too (new|old)|minimum supported API version",
         "the engine and the Docker SDK are too far apart in age",
         "update the engine: Docker 20.10 (December 2020) or newer",

@@ -31,20 +31,30 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
     results: Mapping[str, Result]
     errors: Mapping[str, MansardError]
 
-    def check(self) -> None:
-        """Raises DeviceError that names the boards which failed, and why."""
+    def check(self, done: str = "measured") -> None:
+        """Raises DeviceError that names the boards which failed, and why; of one board its own.
+
+        ``done`` is what the others are.
+        """
         if not self.errors:
             return
         n_boards = len(self.results) + len(self.errors)
-        # A steward's errors name their board already.
-        reasons = "; ".join(
-            str(error) if (error.where or "").startswith(name) else f"{name}: {error}"
-            for name, error in self.errors.items()
-        )
+        if n_boards == 1:
+            raise _told_by_name(*next(iter(self.errors.items())))
+        reasons = "; ".join(str(_told_by_name(*each)) for each in self.errors.items())
+        others = f"the others are {done}; " if self.results else ""
         raise DeviceError(
             f"{len(self.errors)} of {n_boards} boards failed: {reasons}",
-            fix="the others are measured; the same command resumes the rest",
+            fix=f"{others}the same command resumes the rest",
         )
+
+
+def _told_by_name(name: str, error: MansardError) -> MansardError:
+    """``error`` with its board's name, which a steward's errors have already."""
+    where = error.where or ""
+    if where.startswith(name):
+        return error
+    return type(error)(error.what, where=f"{name}: {where}" if where else name, fix=error.fix)
 
 
 def run_fleet(

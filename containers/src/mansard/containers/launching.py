@@ -57,9 +57,5 @@ def _user(engine: Engine, board: Path, gpu: GpuKind) -> User:
     if gpu == "jetson":
         needed.append(Path(DEBUG_FILES))
     return choose_user(
-        os.geteuid(),
-        os.getegid(),
-        is_rootless=engine.facts.is_rootless,
-        is_apart=gpu != "none",
-        needed=needed,
+        os.geteuid(), os.getegid(), is_rootless=engine.facts.is_rootless, needed=needed
     )

@@ -62,7 +62,6 @@ def create_arguments(launch: Launch, owner: str) -> dict[str, Any]:
     """
     from docker.types import LogConfig
 
-    has_gpu = launch.access.kind != "none"
     return {
         "image": launch.image,
         "command": list(launch.command),
@@ -81,13 +80,8 @@ def create_arguments(launch: Launch, owner: str) -> dict[str, Any]:
         "security_opt": ["no-new-privileges:true"],
         "privileged": False,
         "ipc_mode": "private",
-        # The driver lists who uses the GPU by the host's numbers: among others' of a namespace
-        # of its own, a measurement would not know itself. Without a capability it sees no more.
-        **({"pid_mode": "host"} if has_gpu else {}),
         "pids_limit": _MAX_PROCESSES,
-        # The first process of a namespace ignores signals: one that hands them on comes before
-        # it. Among the host's it is not the first (and podman refuses to have both).
-        "init": not has_gpu,
+        "init": True,  # hands signals on: a container without it is only stopped by force
         "auto_remove": True,
         "log_config": LogConfig(type=LogConfig.types.NONE),
         **access_arguments(launch.access),

@@ -42,31 +42,23 @@ def choose_user(
     gid: int,
     *,
     is_rootless: bool = False,
-    is_apart: bool = False,
     needed: Iterable[Path] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> User:
     """The user for a container started by ``uid``.
 
     ``needed`` are files and folders the measurement reads. A caller who is root hands on who
-    called sudo, or nobody at all. With ``is_apart`` it is nobody in any case: a container that
-    sees the host's processes must not be of one kind with the caller's. Only where such a user
-    could not read what is needed, the container runs as the caller, and still without a
-    capability.
+    called sudo, or nobody at all; only where that user could not read what is needed, the
+    container runs as root, and still without a capability.
     """
     if is_rootless:
         return User(uid=0, gid=0, why="a rootless engine's root is the caller, outside")
     caller = User(uid=uid, gid=gid, why="the caller")
-    if is_apart:
-        other = User(uid=NOBODY, gid=NOBODY, why="nobody: the container sees the host's processes")
-    else:
-        other = _who_called(environment) if uid == 0 else caller
-    # What the caller cannot read either is not to be had, whoever is taken.
-    wanted = [path for path in needed if uid == 0 or can_read(path, uid, gid)]
-    for path in wanted:
-        if not can_read(path, other.uid, other.gid):
-            return _who_can_read(path, caller)
-    return other
+    if uid != 0:
+        return caller
+    other = _who_called(environment)
+    hidden = next((path for path in needed if not can_read(path, other.uid, other.gid)), None)
+    return other if hidden is None else _who_can_read(hidden, caller)
 
 
 def _who_can_read(path: Path, caller: User) -> User:

@@ -11,7 +11,8 @@ from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.core.errors import ContainerError
 
 _AGAIN = "what was measured is kept: the same command resumes"
-_KILLED, _STOPPED, _CRASHED = 137, 143, 139  # 128 and the number of the signal
+_KILLED, _CRASHED = 137, 139  # 128 and the number of the signal
+_STOPPED = frozenset({130, 143})  # our own program's code, and that of one without a handler
 _NOT_RUN = frozenset({126, 127})  # the shell's and the init program's codes
 _WAIT_S = 10
 _DIED = frozenset({"die", "died"})  # as Docker and podman call it
@@ -65,8 +66,8 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     elif code == _KILLED:
         what = "the container was killed, from outside or because the memory ran out"
         fix = f"look into 'dmesg' for the latter; {_AGAIN}"
-    elif code == _STOPPED:
-        what, fix = "the container was stopped from outside", _AGAIN
+    elif code in _STOPPED:
+        what, fix, said = "the container was stopped from outside", _AGAIN, ""
     elif code == _CRASHED:
         what, fix = "the program in the container crashed (SIGSEGV)", f"report this; {_AGAIN}"
     elif code in _NOT_RUN or "No module named" in said:
