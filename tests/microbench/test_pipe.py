@@ -85,6 +85,20 @@ def test_the_process_ends_when_its_input_ends() -> None:
     assert b'"Done"' not in rest
 
 
+def test_it_ends_with_its_input_even_where_a_shell_has_interrupts_ignored() -> None:
+    plan = make_plan(identify(), short_plan().mode, "full")  # minutes of trials
+    ignored = ["env", "--ignore-signal=INT", *COMMAND, "--job"]
+    with subprocess.Popen(ignored, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(job_of(plan)) + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdin.close()
+        process.stdout.read()
+        assert process.wait(timeout=60) == 130
+
+
 def test_the_process_ends_when_its_input_falls_silent() -> None:
     plan = make_plan(identify(), short_plan().mode, "full")  # minutes of trials
     with start("--heartbeat", "0.5") as process:

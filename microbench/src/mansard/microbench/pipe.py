@@ -36,6 +36,8 @@ def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
     os.dup2(2, 1)
     try:
         job = _read_job()
+        # A shell starts what runs in its background with Ctrl-C ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_interrupt_at_end, args=(heartbeat_s,), daemon=True).start()
         measurer = LocalMeasurer(meters=find_meters(root, job.plan.machine), root=root)
         for event in measurer(job):
