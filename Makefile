@@ -12,9 +12,12 @@ MODELS ?=
 PICK ?=
 PROFILE ?= quick
 RUNS ?= runs
-# Handed on through the environment, so that the shell takes them as text, not as commands.
+# Handed on through the environment, so that the shell takes them as text, not as commands, and
+# by their value as it was written, so that make does not take a $ for one either.
 # MODELS stands in the recipe as it is: quote a path with spaces as you would in the shell.
-export MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE
+TEXTS := MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE
+$(foreach text,$(TEXTS),$(eval override $(text) := $$(value $(text))))
+export $(TEXTS)
 
 BIN := .venv/bin
 ROOMS := core device microbench estimator analytics containers cli

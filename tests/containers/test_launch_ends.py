@@ -49,6 +49,7 @@ def all_containers(client: Any) -> list[Any]:
         ("import os; os.kill(os.getpid(), 11)", "crashed"),
         ("import os; os.kill(os.getpid(), 9)", "was killed"),
         ("import os; os.kill(os.getpid(), 15)", "was stopped from outside"),
+        ("raise SystemExit(130)", "was stopped from outside"),  # as our own program ends then
     ],
 )
 def test_an_end_that_is_no_good_one_is_told(

@@ -80,6 +80,7 @@ def test_a_block_ends_soon_after_being_told_to_stop() -> None:
         assert len(source.take(2, 1)) == 2  # and the team can be used again
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_an_interrupt_ends_a_block_and_its_threads() -> None:
     program = f"""
 from mansard.microbench.cpu_source import CpuSource

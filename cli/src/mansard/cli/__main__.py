@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from mansard.cli.app import app
 from mansard.cli.console import discard_output, flush_output, prepare_streams, print_error
 from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
@@ -27,6 +26,8 @@ def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
     debug = "--debug" in arguments
     try:
+        from mansard.cli.app import app  # takes a moment, in which a Ctrl-C may come
+
         try:
             app(arguments)
         finally:

@@ -68,7 +68,10 @@ def bench(
         Path | None, typer.Option(help="TOML file that adds images.", readable=False)
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Neither pull nor build: the image must be there.")
+        bool,
+        typer.Option(
+            "--offline", help="Download nothing: the image is there, or all it is built from."
+        ),
     ] = False,
     engine: Annotated[
         str | None, typer.Option(help="Address of the container engine, unix:///….")

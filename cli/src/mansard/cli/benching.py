@@ -50,7 +50,8 @@ def run_bench(request: BenchRequest) -> None:
 
 
 def _bench_here(request: BenchRequest) -> None:
-    from mansard.cli.dry_run import print_dry_run
+    from mansard.cli.console import print_json
+    from mansard.cli.dry_run import describe_dry_run, print_dry_run
     from mansard.cli.opening import open_place
     from mansard.cli.voice import OwnVoice
 
@@ -58,7 +59,10 @@ def _bench_here(request: BenchRequest) -> None:
     with open_place(request, voice) as place:
         plans = plan_board(place, request, voice)
         if request.is_dry_run:
-            print_dry_run(plans, place, as_json=request.as_json)
+            if request.as_json:
+                print_json(describe_dry_run(plans, place))
+            else:
+                print_dry_run(plans, place)
             return
         _score(request)
         measured = measure_board(plans, place, request, voice)
@@ -68,14 +72,14 @@ def _bench_here(request: BenchRequest) -> None:
 
 
 def _bench_hosts(request: BenchRequest) -> None:
-    from mansard.cli.fleet_bench import bench_fleet, check_hosts, show_fleet
+    from mansard.cli.fleet_bench import bench_fleet, chosen_hosts, show_fleet
 
-    check_hosts(request)
+    hosts = chosen_hosts(request)
     if request.is_dry_run:
-        show_fleet(request)
+        show_fleet(request, hosts)
         return
     _score(request)
-    fleet = bench_fleet(request)
+    fleet = bench_fleet(request, hosts)
     if fleet.results:
         run_ids = [measured.run_ids for measured in fleet.results.values()]
         _report(request, frozenset().union(*run_ids))

@@ -49,6 +49,8 @@ def prepare_streams() -> None:
             os.fstat(number)
             continue
         os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - for good
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

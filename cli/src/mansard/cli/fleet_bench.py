@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mansard.cli.measuring import Measured
     from mansard.containers.fleet import Fleet
     from mansard.containers.fleet_worker import Said, Worker
+    from mansard.containers.hosts import Host
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -76,12 +77,10 @@ class Printer:
             progress.update(word.n_done, word.n_total, word.remaining_s, word.now)
 
 
-def bench_fleet(request: BenchRequest) -> Fleet[Measured]:
-    """Bench every host of ``request``; a board that fails does not stop the others."""
+def bench_fleet(request: BenchRequest, hosts: Sequence[Host]) -> Fleet[Measured]:
+    """Bench every one of ``hosts``; a board that fails does not stop the others."""
     from mansard.containers.fleet import run_fleet
-    from mansard.containers.hosts import read_hosts
 
-    hosts = read_hosts(request.hosts, request.hosts_file)
     return run_fleet(hosts, partial(_bench_one, request), Printer())
 
 
@@ -104,24 +103,30 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     return measured
 
 
-def show_fleet(request: BenchRequest) -> None:
+def show_fleet(request: BenchRequest, hosts: Sequence[Host]) -> None:
     """Print what a bench would do on every host, one after the other; nothing is touched."""
     from mansard.cli.benching import plan_board
-    from mansard.cli.dry_run import print_dry_run
+    from mansard.cli.console import print_json
+    from mansard.cli.dry_run import describe_dry_run, print_dry_run
     from mansard.cli.remote_place import remote
     from mansard.cli.voice import OwnVoice
-    from mansard.containers.hosts import read_hosts
 
-    voice = OwnVoice()
-    for host in read_hosts(request.hosts, request.hosts_file):
+    voice, described = OwnVoice(), {}
+    for host in hosts:
         voice.note(f"board {host.name}:")
         with remote(host, request.wanted_image, voice) as place:
             plans = plan_board(place, request, voice)
-            print_dry_run(plans, place, as_json=request.as_json)
+            if request.as_json:
+                described[host.name] = describe_dry_run(plans, place)
+            else:
+                print_dry_run(plans, place)
+    if request.as_json:
+        print_json({"boards": described})
 
 
-def check_hosts(request: BenchRequest) -> None:
-    """Raises UsageError for options that make no sense with boards elsewhere."""
+def chosen_hosts(request: BenchRequest) -> tuple[Host, ...]:
+    """The boards that ``request`` names; raises UsageError, also for options of this machine."""
+    from mansard.containers.hosts import read_hosts
     from mansard.core.errors import UsageError
     from mansard.device.system import SYSTEM_ROOT
 
@@ -130,3 +135,4 @@ def check_hosts(request: BenchRequest) -> None:
             "--local, --board and --engine are about this machine, --host about others",
             fix="leave one of them out; hosts.toml names a simulated board's root",
         )
+    return read_hosts(request.hosts, request.hosts_file)

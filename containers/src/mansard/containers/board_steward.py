@@ -19,7 +19,7 @@ import msgspec
 from mansard.containers.access import NO_GPU
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
-from mansard.containers.launch import remove
+from mansard.containers.launch import remove, shown_image
 from mansard.containers.owners import is_gone, this_process
 from mansard.containers.settings import BOARD, Launch, create_arguments
 from mansard.containers.steward_channel import END_S, ContainerChannel
@@ -51,11 +51,11 @@ def board_steward(
     """
     _end_leftovers(engine)
     arguments = steward_arguments(engine, launch, root, quiet_s)
-    with explained(launch.image):
+    with explained(shown_image(launch.image)):
         created: Any = engine.client.containers.create(**arguments)
     ident = str(created.id)
     try:
-        with explained(launch.image):
+        with explained(shown_image(launch.image)):
             channel = ContainerChannel(engine, ident, attach(engine.client, ident))
             created.start()
     except BaseException:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from mansard.core.errors import ContainerError, MansardError, StorageError
+from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 
 TOOLKIT = (
     "install nvidia-container-toolkit, run 'sudo nvidia-ctk runtime configure --runtime=docker' "
@@ -73,6 +73,12 @@ REMEDIES = (
         r"no such image|image not known|image .{0,200} not found",
         "the image is not on this machine",
         BUILD_IMAGE,
+    ),
+    Remedy(
+        r"bind source path does not exist",
+        "the folder to be mounted is not there",
+        "check the board's root in hosts.toml",
+        UsageError,
     ),
     Remedy(
         r"no space left on device",

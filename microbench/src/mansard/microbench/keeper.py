@@ -33,6 +33,7 @@ from mansard.microbench.manifest import (
     with_idle,
     without_idle,
 )
+from mansard.microbench.plan import TrialSpec
 
 
 class SweepState(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +62,8 @@ class Keeper:
         self._job, self._image, self._trials, self._stack = job, image, trials, stack
         self._on_progress = on_progress
         self._samples: RowWriter[PowerSample] | None = None
-        self._open = set(job.missing)
+        missing = set(job.missing)
+        self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
         self.manifest = read_document(self._path, Manifest) if self._path.exists() else None
 
     def keep_all(self, measurer: Measurer) -> None:
@@ -100,13 +102,15 @@ class Keeper:
             raise carried(event.error)
 
     def _keep_trial(self, trial: Trial) -> None:
-        if trial.trial_id not in self._open or trial.run_id != self._job.plan.run_id:
+        self._known_manifest()
+        spec = self._open.get(trial.trial_id)
+        if spec is None or trial.run_id != self._job.plan.run_id or not _is_of(trial, spec):
             raise MeasurementError(
                 f"trial {trial.trial_id} was not asked for",
                 fix="report this: the measuring process does another job than it was given",
             )
         self._trials.append(trial)
-        self._open.discard(trial.trial_id)
+        del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:
         manifest = self._known_manifest()
@@ -142,3 +146,9 @@ class Keeper:
     def _write(self, manifest: Manifest) -> None:
         write_document(self._path, manifest)
         self.manifest = manifest
+
+
+def _is_of(trial: Trial, spec: TrialSpec) -> bool:
+    """Whether a trial is what its id says: what both have is the same in both."""
+    shared = set(spec.__struct_fields__) & set(trial.__struct_fields__)
+    return all(getattr(trial, name) == getattr(spec, name) for name in shared - {"unknown"})

@@ -82,6 +82,7 @@ class Hold:
         traceback: TracebackType | None,
     ) -> None:
         try:
+            self._require_journal()
             # The journal on disk, not the one in memory: that is the one that counts.
             restore_pending(Actor(self._root, self._actor.announce))
         except DeviceError as left:
@@ -194,6 +195,15 @@ class Hold:
             self._journal = journal
             # Links of cores that are off now led somewhere when they were looked at first.
             self._kept |= {real_path(self._root, file.path) for file in journal.files}
+
+    def _require_journal(self) -> None:
+        """A board whose folder was moved or removed would else count as put back."""
+        if self._path is not None and not self._path.exists():
+            raise DeviceError(
+                "is gone, and with it what was to be put back",
+                where=str(self._path),
+                fix="if the board was moved, run 'mansard restore' where it is now",
+            )
 
     def _set_card(self, mode: PowerMode) -> PowerMode:
         if self._journal is None:
