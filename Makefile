@@ -44,7 +44,7 @@ doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
 test: check browser engine ## set up and run every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .

@@ -21,6 +21,7 @@ import pytest
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
 from mansard.device.simulator import create_board, running, snapshot
+from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
@@ -113,8 +114,13 @@ def test_four_modes_in_a_container_killed_restored_and_resumed(
     assert not containers_of(docker_client)
 
     manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]
-    names = {manifest.mode_read_back.name for manifest in manifests}
-    assert names == {"15W", "30W", "50W", "MAXN"}
+    read_back = {manifest.mode_read_back.name: manifest.mode_read_back for manifest in manifests}
+    assert read_back.keys() == MODES.keys()
+    for name, (n_cpus, cpu_mhz, gpu_mhz, emc_mhz, n_sms) in MODES.items():
+        mode = read_back[name]
+        clocks = (mode.cpu_hz, mode.gpu_hz, mode.memory_hz)
+        assert clocks == pytest.approx((cpu_mhz * 1e6, gpu_mhz * 1e6, emc_mhz * 1e6))
+        assert (mode.n_cpus, mode.n_sms) == (n_cpus, n_sms)
     for manifest in manifests:
         assert manifest.image_digest == built_image.built.digest
         assert manifest.total_rails == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")

@@ -19,7 +19,11 @@ from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("as_in_a_terminal"),
+]
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 120
 KEPT = "what was finished is kept, the same command resumes"
