@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mansard.core.errors import InputError
@@ -59,6 +59,7 @@ def test_any_text_is_a_sample_or_our_error(text: str) -> None:
 
 
 @given(real_looking)
+@example("RAM 1700/3956MB (lfb 100x4MB) CPU [7%@1224,off@1224] EMC_FREQ 0%")
 def test_every_number_of_a_damaged_line_comes_back(text: str) -> None:
     sample = Parser().read(text)
     if sample is not None:

@@ -57,5 +57,6 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     body, bracket, clock = token.partition("]@")
     if body[:1] != "[" or not bracket or "@" in body or len(clock) > 6 or not clock.isdecimal():
         raise UnfitError(token)
-    cores = body[1:].replace(",", f"@{clock},") + f"@{clock}"
-    return tuple(map(CPUS.__getitem__, cores.split(","))), int(clock) * _MHZ
+    # A core that is off, or left out of a copy, has no clock.
+    cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
+    return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ

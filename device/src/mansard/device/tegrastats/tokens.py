@@ -41,8 +41,7 @@ _USAGE = re.compile(rf"(\d{{1,9}})/(\d{{1,9}})({_UNIT})", re.ASCII)
 _FREE = re.compile(rf"(?:(\d{{1,9}})x)?(\d{{1,9}})({_UNIT})\)", re.ASCII)
 _AMOUNT = re.compile(rf"(\d{{1,9}})({_UNIT})\)", re.ASCII)
 _CPU = re.compile(rf"({_PERCENT})%(?:@({_CLOCK}))?", re.ASCII)
-_CPU_OFF = re.compile(rf"off(?:@{_CLOCK})?", re.ASCII)
-_CPU_ELIDED = re.compile(rf"(?:\.\.\.|…)(?:@{_CLOCK})?", re.ASCII)
+_CPU_ELIDED = ("...", "…")
 _ENGINE = re.compile(
     rf"(?:({_PERCENT})%)?(?:(@?)({_CLOCK})|(@\[)({_CLOCK}(?:,{_CLOCK}){{0,63}})\])?", re.ASCII
 )
@@ -100,9 +99,9 @@ def parse_amount(token: str) -> Amount:
 
 def parse_cpu(token: str) -> Cpu:
     """``35%@729``, ``0%``, ``off``, or ``...`` of a shortened copy."""
-    if _CPU_ELIDED.fullmatch(token):
+    if token in _CPU_ELIDED:
         return Cpu("elided", None, None)
-    if _CPU_OFF.fullmatch(token):
+    if token == "off":  # noqa: S105 (a token of a line, no secret)
         return Cpu("off", None, None)
     percent, clock = matched(_CPU, token)
     return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
