@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mansard.containers.engine import Engine, connect
 from tests.containers.image_here import Here, build_here
 from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon, why_not
 
@@ -32,6 +33,13 @@ def docker_client(daemon: Daemon) -> Iterator[Any]:
     client = daemon.connect()
     yield client
     client.close()
+
+
+@pytest.fixture
+def engine(daemon: Daemon) -> Iterator[Engine]:
+    """The throwaway daemon, connected as the product does it."""
+    with connect(daemon.address) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")

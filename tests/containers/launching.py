@@ -33,3 +33,9 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 20) ->
     while not condition():
         assert time.monotonic() < end_s, f"{what}: not within {timeout_s:g} s"
         time.sleep(0.05)
+
+
+def all_containers(client: Any) -> list[Any]:
+    """Every container of the engine, running or not."""
+    found: list[Any] = client.api.containers(all=True)
+    return found

@@ -17,6 +17,7 @@ import pytest
 from mansard.device.simulator import create_board, running, snapshot
 from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
+from tests.containers.launching import all_containers
 from tests.containers.throwaway import Daemon
 
 pytestmark = [
@@ -58,11 +59,6 @@ def begin(board: Path, tmp_path: Path, daemon: Daemon, built_image: Here) -> Ite
     for process in begun:
         process.kill()
         process.communicate()
-
-
-def all_containers(client: Any) -> list[Any]:
-    found: list[Any] = client.api.containers(all=True)
-    return found
 
 
 def last_line(process: subprocess.Popen[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -86,12 +85,6 @@ def test_a_long_or_hostile_answer_stays_one_readable_line() -> None:
     error = explain(RuntimeError("\x1b[2J\n" + "x" * 10_000), "here")
     assert str(error).isprintable()
     assert len(str(error)) < 1000
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
 
 
 @pytest.mark.docker

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -35,12 +34,6 @@ from tests.device.simulator_bench import awaited
 
 pytestmark = pytest.mark.docker
 REAL = PurePosixPath("/")
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mansard.containers.build import Order, build_image
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import Engine
 from mansard.containers.ensuring import ensure_image
 from mansard.containers.image_store import find, registry_digest
 from mansard.containers.image_table import Image, read_table
@@ -20,7 +20,6 @@ from mansard.containers.pull import Downloads, downloads, progress_lines, pull
 from mansard.containers.registry import Download, ask_registry
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 from tests.containers.image_registry import Registry, registry
-from tests.containers.throwaway import Daemon
 
 HERE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "amd64")
 CONTENT = random.Random(5).randbytes(40_000)  # does not compress
@@ -31,12 +30,6 @@ def served() -> Iterator[Registry]:
     with registry() as content:
         content.add("1", [CONTENT, CONTENT[:9000]], HERE)
         yield content
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
 
 
 def entry(base: str) -> Image:

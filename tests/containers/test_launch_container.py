@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mansard.containers.access import Access
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import Engine
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError
-from tests.containers.launching import SOMEBODY, launch, wait_for
+from tests.containers.launching import SOMEBODY, all_containers, launch, wait_for
 from tests.containers.programs import LOOK, SCRATCH
 from tests.containers.throwaway import (
     REPOSITORY,
-    Daemon,
 )
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
-
-
-def all_containers(client: Any) -> list[Any]:
-    found: list[Any] = client.api.containers(all=True)
-    return found
 
 
 def test_container_may_do_nothing_but_compute(engine: Engine, bare_image: str) -> None:

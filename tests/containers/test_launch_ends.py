@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,7 @@ from mansard.containers.launch import launched
 from mansard.containers.owners import remove_leftovers
 from mansard.containers.settings import OWNER_LABEL, create_arguments
 from mansard.core.errors import ContainerError, UsageError
-from tests.containers.launching import launch, wait_for
+from tests.containers.launching import all_containers, launch, wait_for
 from tests.containers.programs import CALLER, HANG, WAIT
 from tests.containers.throwaway import (
     REPOSITORY,
@@ -28,17 +26,6 @@ from tests.containers.throwaway import (
 )
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
-
-
-def all_containers(client: Any) -> list[Any]:
-    found: list[Any] = client.api.containers(all=True)
-    return found
 
 
 @pytest.mark.parametrize(

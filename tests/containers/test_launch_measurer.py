@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mansard.containers.access import Access
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import Engine
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.probing import probe_in_container
 from mansard.core.documents import read_document, write_document
@@ -30,12 +30,6 @@ from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
-    with connect(daemon.address) as connected:
-        yield connected
 
 
 @pytest.fixture

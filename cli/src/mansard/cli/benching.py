@@ -9,12 +9,13 @@ import msgspec
 
 from mansard.cli.container_place import WantedImage
 from mansard.core.errors import DeviceError
-from mansard.core.records import Processor
+from mansard.core.records import PowerMode, Processor
 
 if TYPE_CHECKING:
     from mansard.cli.measuring import Measured, ModePlan
     from mansard.cli.places import Place
     from mansard.cli.voice import Voice
+    from mansard.device.steward.steward import Steward
 
 
 class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,12 +53,17 @@ def run_bench(request: BenchRequest) -> None:
 def _bench_here(request: BenchRequest) -> None:
     from mansard.cli.console import print_json
     from mansard.cli.dry_run import describe_dry_run, print_dry_run
+    from mansard.cli.measuring import measure_modes
     from mansard.cli.opening import open_place
     from mansard.cli.voice import OwnVoice
+    from mansard.device.steward.local import LocalSteward
 
     voice = OwnVoice()
-    with open_place(request, voice) as place:
-        plans = plan_board(place, request, voice)
+    steward = LocalSteward(request.root)
+    # A mode that does not exist is said before an engine is asked, or an image built.
+    modes = choose_board_modes(steward, request, voice)
+    with open_place(steward, request, voice) as place:
+        plans = plan_board(place, modes, request, voice)
         if request.is_dry_run:
             if request.as_json:
                 print_json(describe_dry_run(plans, place))
@@ -65,7 +71,7 @@ def _bench_here(request: BenchRequest) -> None:
                 print_dry_run(plans, place)
             return
         _score(request)
-        measured = measure_board(plans, place, request, voice)
+        measured = measure_modes(plans, place, request.runs, voice)
     if measured.run_ids or not measured.failed:
         _report(request, measured.run_ids)
     check_all_measured(measured, len(plans))
@@ -103,31 +109,30 @@ def _report(request: BenchRequest, run_ids: frozenset[str]) -> None:
     report_runs(request.runs, path, as_json=request.as_json, run_ids=run_ids)
 
 
-def plan_board(place: Place, request: BenchRequest, voice: Voice) -> list[ModePlan]:
-    """What is to be measured on one board; a run that was cut off on it is put back first."""
+def choose_board_modes(
+    steward: Steward, request: BenchRequest, voice: Voice
+) -> tuple[PowerMode, ...]:
+    """The modes to measure; a run that was cut off on the board is put back first."""
+    if not request.is_dry_run:
+        # What it left behind would be taken for the present state.
+        for line in steward.put_back():
+            voice.note(line)
+    return steward.choose_modes(request.mode, request.pick)
+
+
+def plan_board(
+    place: Place, modes: tuple[PowerMode, ...], request: BenchRequest, voice: Voice
+) -> list[ModePlan]:
+    """What is to be measured on one board."""
     from mansard.cli.measuring import plan_modes
     from mansard.cli.places import find_processor
 
-    if not request.is_dry_run:
-        # What it left behind would be taken for the present state.
-        for line in place.steward.put_back():
-            voice.note(line)
     machine = place.steward.identify()
-    modes = place.steward.choose_modes(request.mode, request.pick)
     # Core counts are modes of the CPU alone.
     of_cpu = all(mode.kind == "cores" for mode in modes)
     processor = request.processor or ("cpu" if of_cpu else None)
     found = find_processor(place, machine, processor, voice)
     return plan_modes(machine, modes, request.profile, request.runs, found)
-
-
-def measure_board(
-    plans: list[ModePlan], place: Place, request: BenchRequest, voice: Voice
-) -> Measured:
-    """Measure the plans of one board."""
-    from mansard.cli.measuring import measure_modes
-
-    return measure_modes(plans, place, request.runs, voice)
 
 
 def check_all_measured(measured: Measured, n_modes: int) -> None:

@@ -26,9 +26,10 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     A machine without an NVIDIA GPU is measured without a container: there a missing engine
     is no fault.
     """
+    from mansard.containers.access import gpu_kind
     from mansard.containers.engine import connect
 
-    gpu = _gpu_kind(machine)
+    gpu = gpu_kind(machine)
     try:
         with connect() as engine:
             yield _check_engine(engine, gpu)
@@ -43,14 +44,6 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
             yield missing("containers", told, error.fix or _LOCAL)
         else:
             yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
-
-
-def _gpu_kind(machine: MachineIdentity) -> GpuKind:
-    if machine.is_simulated:
-        return "none"  # the CPUs of this machine do the work
-    if machine.kind == "jetson":
-        return "jetson"
-    return "card" if machine.accelerators else "none"
 
 
 def _check_engine(engine: Engine, gpu: GpuKind) -> Check:

@@ -86,7 +86,8 @@ def bench_fleet(request: BenchRequest, hosts: Sequence[Host]) -> Fleet[Measured]
 
 def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
-    from mansard.cli.benching import check_all_measured, measure_board, plan_board
+    from mansard.cli.benching import check_all_measured, choose_board_modes, plan_board
+    from mansard.cli.measuring import measure_modes
     from mansard.cli.remote_place import remote
     from mansard.containers.fleet_stops import stop_containers
 
@@ -97,15 +98,16 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
         worker.on_stop(place.stop)
         worker.claim(place.steward.identify())
         worker.on_stop(partial(stop_containers, place.address))
-        plans = plan_board(place, request, voice)
-        measured = measure_board(plans, place, request, voice)
+        modes = choose_board_modes(place.steward, request, voice)
+        plans = plan_board(place, modes, request, voice)
+        measured = measure_modes(plans, place, request.runs, voice)
     check_all_measured(measured, len(plans))
     return measured
 
 
 def show_fleet(request: BenchRequest, hosts: Sequence[Host]) -> None:
     """Print what a bench would do on every host, one after the other; nothing is touched."""
-    from mansard.cli.benching import plan_board
+    from mansard.cli.benching import choose_board_modes, plan_board
     from mansard.cli.console import print_json
     from mansard.cli.dry_run import describe_dry_run, print_dry_run
     from mansard.cli.remote_place import remote
@@ -115,7 +117,8 @@ def show_fleet(request: BenchRequest, hosts: Sequence[Host]) -> None:
     for host in hosts:
         voice.note(f"board {host.name}:")
         with remote(host, request.wanted_image, voice) as place:
-            plans = plan_board(place, request, voice)
+            modes = choose_board_modes(place.steward, request, voice)
+            plans = plan_board(place, modes, request, voice)
             if request.as_json:
                 described[host.name] = describe_dry_run(plans, place)
             else:

@@ -7,33 +7,30 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mansard.cli.container_place import contained
-from mansard.cli.places import Place, here
+from mansard.cli.places import HerePlace, Place
 from mansard.cli.voice import Voice
 from mansard.core.errors import ContainerError
 
 if TYPE_CHECKING:
     from mansard.cli.benching import BenchRequest
     from mansard.core.records import MachineIdentity
+    from mansard.device.steward.steward import Steward
 
 
 @contextmanager
-def open_place(request: BenchRequest, voice: Voice) -> Iterator[Place]:
-    """The place of ``request``'s own board; raises what keeps it from being measured.
+def open_place(steward: Steward, request: BenchRequest, voice: Voice) -> Iterator[Place]:
+    """The place of ``steward``'s board; raises what keeps it from being measured.
 
     A Jetson is measured in a container unless the request says not to. A graphics card is
     measured in this process where CUDA's libraries are installed, in a container where they
     are not, and everything else in this process.
     """
-    with here(request.root) as place:
-        machine = place.steward.identify()
-        if not _wants_container(request, machine, place):
-            yield place
-            return
-        # A mode that does not exist is said before an engine is asked, or an image built.
-        place.steward.choose_modes(request.mode, request.pick)
-        wanted = request.wanted_image
-        with contained(place.steward, request.root, wanted, voice) as inside:
-            yield inside
+    place = HerePlace(request.root, steward)
+    if not _wants_container(request, steward.identify(), place):
+        yield place
+        return
+    with contained(steward, request.root, request.wanted_image, voice) as inside:
+        yield inside
 
 
 def _wants_container(request: BenchRequest, machine: MachineIdentity, place: Place) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,14 +60,6 @@ class HerePlace:
 
         meters = find_meters(self._root, self.steward.identify())
         return LocalMeasurer(meters=meters, root=self._root)
-
-
-@contextmanager
-def here(root: Path) -> Iterator[HerePlace]:
-    """The machine under ``root``, in this process; raises UsageError for a folder that is none."""
-    from mansard.device.steward.local import LocalSteward
-
-    yield HerePlace(root, LocalSteward(root))
 
 
 def find_processor(

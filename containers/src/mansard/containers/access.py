@@ -15,6 +15,7 @@ import msgspec
 from mansard.containers.engine import NVIDIA_RUNTIME, EngineFacts
 from mansard.containers.engine_errors import SPECIFICATION, TOOLKIT
 from mansard.core.errors import ContainerError
+from mansard.core.records import MachineIdentity
 
 CDI_VENDOR = "nvidia.com/gpu"
 AccessKind = Literal["none", "runtime", "requests", "cdi"]
@@ -31,6 +32,15 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_GPU = Access(kind="none", gpu="none", why="the kernels run on the CPU")
+
+
+def gpu_kind(machine: MachineIdentity) -> GpuKind:
+    """Which GPU kernels would run on: a simulated board's run on the CPU of the machine here."""
+    if machine.is_simulated:
+        return "none"
+    if machine.kind == "jetson":
+        return "jetson"
+    return "card" if machine.accelerators or machine.kind == "gpu" else "none"
 
 
 def choose_access(facts: EngineFacts, gpu: GpuKind, device: str = "all") -> Access:

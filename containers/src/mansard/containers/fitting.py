@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mansard.containers.access import gpu_kind
 from mansard.containers.image_table import Image, ImageTable, version_key
 from mansard.core.errors import ContainerError
 from mansard.core.records import MachineIdentity
@@ -70,12 +71,9 @@ def why_not(
 
 
 def _kind(machine: MachineIdentity) -> str:
-    """Whose kernels would run: a simulated board's run on the CPU of the machine that we are on."""
-    if machine.is_simulated:
-        return "cpu"
-    if machine.kind == "jetson":
-        return "jetson"
-    return "card" if machine.accelerators or machine.kind == "gpu" else "cpu"
+    """Which of the table's images serve it."""
+    gpu = gpu_kind(machine)
+    return "cpu" if gpu == "none" else gpu
 
 
 def _kind_told(machine: MachineIdentity, kind: str) -> str:

@@ -17,18 +17,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import msgspec
 
+from mansard.containers.toml_file import read_toml
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable
 
 HOSTS_FILE = "hosts.toml"  # where the command is run
 DOCKER_SOCKET = "/var/run/docker.sock"
-_MOST_BYTES = 1 << 20
 _MOST_HOSTS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # No name begins with a dash, which ssh would take for an option, and none has characters that
@@ -116,13 +114,7 @@ def _read_file(file: Path | None) -> dict[str, Host]:
     path = Path(HOSTS_FILE) if file is None else file
     if file is None and not path.exists():
         return {}
-    data = read_whole(path)
-    if len(data) > _MOST_BYTES:
-        raise InputError("is too long for a list of boards", where=str(path))
-    try:
-        content: dict[str, Any] = msgspec.toml.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"is no TOML: {error}", where=str(path)) from error
+    content = read_toml(path, "a list of boards")
     boards = content.pop("boards", {})
     if content or not isinstance(boards, dict):
         wrong = printable(next(iter(content), "boards"), 60)

@@ -15,12 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from mansard.containers.references import check_reference
+from mansard.containers.toml_file import read_toml
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
 from mansard.core.text import printable
 
 TABLE = Path(__file__).parent / "images.toml"
-_MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")  # a part of an image's name, too
 _VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}")
 _VERSIONS = ("l4t_from", "l4t_before", "cuda", "python", "tensorrt")
@@ -80,10 +79,10 @@ def read_table(own: Sequence[Path] = ()) -> ImageTable:
 
     Raises InputError, naming file and image, or StorageError.
     """
-    content = _parse(TABLE)
+    content = read_toml(TABLE, "a table of images")
     images = _images(content, TABLE, {})
     for path in own:
-        added = _images(_parse(path), path, images)
+        added = _images(read_toml(path, "a table of images"), path, images)
         images = {**added, **{name: images[name] for name in images if name not in added}}
     return ImageTable(
         images=tuple(images.values()),
@@ -110,17 +109,6 @@ def version_key(version: str) -> tuple[int, ...]:
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    content = read_whole(path)
-    if len(content) > _MOST_BYTES:
-        raise InputError("is too long for a table of images", where=str(path))
-    try:
-        found: dict[str, Any] = msgspec.toml.decode(content)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"is no TOML: {error}", where=str(path)) from error
-    return found
 
 
 def _images(content: dict[str, Any], path: Path, known: dict[str, Image]) -> dict[str, Image]:

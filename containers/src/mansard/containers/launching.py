@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mansard.containers.access import GpuKind, choose_access
+from mansard.containers.access import GpuKind, choose_access, gpu_kind
 from mansard.containers.engine import Engine
 from mansard.containers.settings import DEBUG_FILES, Launch
 from mansard.containers.users import NOBODY, User, choose_user, device_groups
@@ -28,7 +28,7 @@ def launch_for(
     ``board`` is the root folder on the engine's host; any other than ``/`` is a simulated
     board's. Raises ContainerError where no container of the engine gets at the GPU.
     """
-    gpu = _gpu_kind(machine, processor)
+    gpu = "none" if machine is None or processor == "cpu" else gpu_kind(machine)
     user = _user(engine, board, gpu)
     return Launch(
         image=image,
@@ -39,12 +39,6 @@ def launch_for(
         board=None if board == SYSTEM_ROOT else board,
         with_debug_files=gpu == "jetson" and user.uid == 0,
     )
-
-
-def _gpu_kind(machine: MachineIdentity | None, processor: Processor) -> GpuKind:
-    if machine is None or processor == "cpu":
-        return "none"
-    return "jetson" if machine.kind == "jetson" else "card"
 
 
 def _user(engine: Engine, board: Path, gpu: GpuKind) -> User:
