@@ -6,10 +6,11 @@ import re
 
 import pytest
 
+from mansard.containers.build import UNKNOWN_COMMIT
 from mansard.containers.build_errors import explain_build
 from mansard.containers.ensuring import quietly
-from mansard.containers.revision import revision
 from mansard.core.errors import ContainerError, StorageError
+from mansard.core.revision import read_commit
 
 PIP_FAILED = "The command 'python3 /build/install.py' returned a non-zero code: 1"
 APT_FAILED = "The command '/bin/sh -c apt-get update' returned a non-zero code: 100"
@@ -110,4 +111,4 @@ def test_lines_that_say_nothing_are_kept_back() -> None:
 
 
 def test_the_revision_is_a_commit_or_unknown() -> None:
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", revision())
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", read_commit() or UNKNOWN_COMMIT)

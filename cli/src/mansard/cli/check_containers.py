@@ -94,10 +94,10 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
 def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
     from mansard.containers.build import ready_image
     from mansard.containers.fitting import choose_image
-    from mansard.containers.image_table import own_tables, read_table
+    from mansard.containers.image_table import user_table
 
     try:
-        fit = choose_image(machine, read_table(own_tables()))
+        fit = choose_image(machine, user_table())
         ready = ready_image(engine, fit.image)
     except MansardError as error:
         return failed("container image", error, "name one in images.toml: docs/containers.md")

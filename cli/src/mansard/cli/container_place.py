@@ -14,7 +14,6 @@ from mansard.cli.voice import Voice
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
     from mansard.containers.image_table import Image as Entry
-    from mansard.containers.image_table import ImageTable
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.steward.steward import Steward
@@ -90,17 +89,11 @@ def find_image(
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
     from mansard.containers.fitting import choose_image
+    from mansard.containers.image_table import user_table
 
-    fit = choose_image(machine, read_images(wanted), name=wanted.name)
+    fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     voice.note(f"image {fit.image.name}: {fit.why}")
     return ensure(engine, fit.image, wanted, voice)
-
-
-def read_images(wanted: WantedImage) -> ImageTable:
-    """The table of images, with the user's own over it; raises InputError or StorageError."""
-    from mansard.containers.image_table import own_tables, read_table
-
-    return read_table(own_tables(wanted.table))
 
 
 def ensure(engine: Engine, entry: Entry, wanted: WantedImage, voice: Voice) -> Image:

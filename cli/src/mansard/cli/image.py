@@ -198,9 +198,9 @@ def _machine(board: Path | None) -> MachineIdentity:
 
 
 def _table(images: Path | None) -> ImageTable:
-    from mansard.containers.image_table import own_tables, read_table
+    from mansard.containers.image_table import user_table
 
-    return read_table(own_tables(images))
+    return user_table(images)
 
 
 def _fit(name: str | None, board: Path | None, images: Path | None) -> Fit:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.cli.container_place import ContainerPlace, WantedImage, ensure, find_image, read_images
+from mansard.cli.container_place import ContainerPlace, WantedImage, ensure, find_image
 from mansard.cli.voice import Voice
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
     from mansard.containers.board_steward import board_steward
     from mansard.containers.build import ready_image
     from mansard.containers.engine import connect
+    from mansard.containers.image_table import user_table
     from mansard.containers.launching import launch_for
     from mansard.containers.tunnel import open_tunnel
 
@@ -57,7 +58,7 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
         engine = stack.enter_context(connect(address))
         entry = steward_image(
             engine.facts,
-            read_images(wanted),
+            user_table(wanted.table),
             host,
             lambda entry: ready_image(engine, entry) is not None,
             wanted.name,

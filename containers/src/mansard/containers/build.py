@@ -15,11 +15,12 @@ from mansard.containers.engine import Engine
 from mansard.containers.image_store import BASE_DIGEST_LABEL, find, identity_of, registry_digest
 from mansard.containers.image_table import Image
 from mansard.containers.pull import Confirm, ensure_base
-from mansard.containers.revision import revision
 from mansard.containers.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError
+from mansard.core.revision import read_commit
 
 Tell = Callable[[str], None]
+UNKNOWN_COMMIT = "unknown"  # of an installed Mansard, for the label
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +53,7 @@ def build_image(engine: Engine, image: Image, order: Order | None = None) -> Bui
         return ready
     order = order or Order()
     check_architecture(engine, image)
-    libraries = libraries_step(image)
-    rooms = rooms_step(image, libraries, revision())
+    libraries, rooms = _steps(image)
     started_s = time.monotonic()
     if find(engine.client, libraries.tag) is None:
         _build_libraries(engine, image, libraries, order)
@@ -66,9 +66,15 @@ def build_image(engine: Engine, image: Image, order: Order | None = None) -> Bui
 
 def ready_image(engine: Engine, image: Image) -> Built | None:
     """The image of this very Mansard where it is there; None where it must be built."""
-    tag = rooms_step(image, libraries_step(image), revision()).tag
+    tag = _steps(image)[1].tag
     there = find(engine.client, tag)
     return None if there is None else _built(there, tag, build_s=0.0, was_there=True)
+
+
+def _steps(image: Image) -> tuple[Step, Step]:
+    """The two images that make ``image``: its libraries, and this very Mansard on them."""
+    libraries = libraries_step(image)
+    return libraries, rooms_step(image, libraries, read_commit() or UNKNOWN_COMMIT)
 
 
 def check_architecture(engine: Engine, image: Image) -> None:

@@ -91,6 +91,11 @@ def read_table(own: Sequence[Path] = ()) -> ImageTable:
     )
 
 
+def user_table(named: Path | None = None) -> ImageTable:
+    """Our table with all of the user's own over it; raises as ``read_table`` does."""
+    return read_table(own_tables(named))
+
+
 def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Path, ...]:
     """The user's own tables that are there, the strongest last.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 
 import msgspec
 
 from mansard.core.records import EnergyWindow, Manifest
+from mansard.core.revision import read_commit
 from mansard.microbench.events import Hello, Job
 
 _RUNNING = "the run has not finished yet, or was interrupted"
@@ -29,7 +28,7 @@ def utc_now() -> str:
 
 def new_manifest(job: Job, hello: Hello, image: Image | None) -> Manifest:
     """The manifest of a run that starts now, by what its measuring process said of itself."""
-    plan, commit, total = job.plan, _commit(), hello.total
+    plan, commit, total = job.plan, read_commit(), hello.total
     unknown = {"finished_utc": _RUNNING, "finished_monotonic_s": _RUNNING}
     unknown["idle"] = _RUNNING if hello.meters else "no meter"
     if image is None:
@@ -116,13 +115,3 @@ def without_idle(manifest: Manifest, reason: str) -> Manifest:
     if manifest.idle is not None:
         return manifest
     return msgspec.structs.replace(manifest, unknown={**manifest.unknown, "idle": reason})
-
-
-def _commit() -> str | None:
-    folder = Path(__file__).resolve().parent
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        described = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return described.stdout.strip() or None
