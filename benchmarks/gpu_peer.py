@@ -145,8 +145,8 @@ def _write(options: argparse.Namespace, card: str, content: dict[str, object]) -
 
 
 def _report(runs: Path, path: Path) -> Path:
-    from mansard.analytics.ingest import ingest
-    from mansard.analytics.report import write_report
+    from mansard.analytics.data.ingest import ingest
+    from mansard.analytics.report.write import write_report
 
     return write_report(ingest(runs), path)
 

@@ -22,8 +22,8 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from mansard.analytics.ingest import ingest
-from mansard.analytics.summary import NetworkSummary, summary
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.summary import NetworkSummary, summary
 from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import with_random_weights
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.ingest import ingest
-from mansard.analytics.meters import power_table
-from mansard.analytics.report import render
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.meter_tables import power_table
+from mansard.analytics.report.summary import summary
+from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
-from mansard.analytics.summary import summary
 from mansard.core.records import Spread, Trial
 from tests.analytics.factory import (
     MIB,

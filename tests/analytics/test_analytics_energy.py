@@ -8,13 +8,13 @@ import msgspec
 import polars as pl
 import pytest
 
-from mansard.analytics.energy_points import energy_points
-from mansard.analytics.energy_tables import energy_facts, energy_table
-from mansard.analytics.ingest import ingest
-from mansard.analytics.meters import meter_facts, power_table
-from mansard.analytics.report import render
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.energy.points import energy_points
+from mansard.analytics.report.energy_tables import energy_facts, energy_table
+from mansard.analytics.report.meter_tables import meter_facts, power_table
+from mansard.analytics.report.summary import summary
+from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
-from mansard.analytics.summary import summary
 from mansard.core.errors import InputError
 from mansard.core.records import Board, EnergyWindow, Trial
 from tests.analytics.factory import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.analytics.ingest import ingest
+from mansard.analytics.data.ingest import ingest
 from mansard.core.errors import InputError, StorageError
 from tests.analytics.factory import manifest, trial, write_run
 from tests.analytics.score_factory import layer, score, write_scores

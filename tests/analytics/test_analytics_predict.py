@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.frames import layer_frame
-from mansard.analytics.ingest import ingest
-from mansard.analytics.predict import predict_layers, predict_networks
-from mansard.analytics.roofline import Roofline, rooflines
+from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.predict.layers import predict_layers, predict_networks
+from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
     Ceilings,

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.quantities import capacity, digits, percent, quantity, relative, seconds
+from mansard.analytics.data.quantities import (
+    capacity,
+    digits,
+    percent,
+    quantity,
+    relative,
+    seconds,
+)
 
 
 def plain(text: str) -> str:

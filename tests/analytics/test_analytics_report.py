@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.analytics.figures import safe_json
-from mansard.analytics.ingest import ingest
-from mansard.analytics.report import write_report
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.figures import safe_json
+from mansard.analytics.report.write import write_report
 from mansard.core.errors import StorageError
 from tests.analytics.factory import (
     HOSTILE,

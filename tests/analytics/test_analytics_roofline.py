@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.analytics.ingest import ingest
-from mansard.analytics.roofline import Roofline, rooflines
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.core.records import MachineIdentity, Trial
 from tests.analytics.factory import (
     MIB,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mansard.analytics.ingest import ingest
-from mansard.analytics.summary import Summary, summary
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.summary import Summary, summary
 from tests.analytics.factory import write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy_fit import EnergyFit, EnergyPoint, fit_energy
-from mansard.analytics.least_squares import MOST_COLUMNS
+from mansard.analytics.energy.fit import EnergyFit, EnergyPoint, fit_energy
+from mansard.analytics.energy.least_squares import MOST_COLUMNS
 from tests.analytics.energy_board import (
     ORIN,
     WINDOW_S,

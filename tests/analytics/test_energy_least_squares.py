@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.least_squares import solve_non_negative, student_quantile
+from mansard.analytics.energy.least_squares import solve_non_negative, student_quantile
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))

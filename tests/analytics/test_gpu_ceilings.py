@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.analytics.ingest import ingest
+from mansard.analytics.data.ingest import ingest
 from mansard.analytics.results import Results, compute
-from mansard.analytics.roofline import Roofline
-from mansard.analytics.standings import Standing
+from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.roofs.standings import Standing
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest, Trial
 from tests.analytics.factory import KIB, MIB, TWO_CORES, fma_trials, manifest, write_run

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.frames import layer_frame
-from mansard.analytics.ingest import ingest
-from mansard.analytics.predict import predict_layers, predict_networks
-from mansard.analytics.report import render
+from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.predict.layers import predict_layers, predict_networks
+from mansard.analytics.report.summary import Summary, summary
+from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
-from mansard.analytics.summary import Summary, summary
 from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows
 from mansard.core.records import LayerScore
 from tests.analytics.factory import HOSTILE, KIB, MIB, write_run, write_two_modes

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.ingest import ingest
-from mansard.analytics.report import write_report
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.write import write_report
 from tests.analytics.factory import HOSTILE, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.browser import pages

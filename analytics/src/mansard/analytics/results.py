@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.dataset import Dataset
-from mansard.analytics.energy_fit import EnergyFit
-from mansard.analytics.energy_points import fit_runs
-from mansard.analytics.names import network_names
-from mansard.analytics.predict import predict_layers, predict_networks
-from mansard.analytics.rates import TrialRate, trial_rates
-from mansard.analytics.roofline import Roofline, rooflines
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import network_names
+from mansard.analytics.energy.fit import EnergyFit
+from mansard.analytics.energy.points import fit_runs
+from mansard.analytics.predict.layers import predict_layers, predict_networks
+from mansard.analytics.roofs.rates import TrialRate, trial_rates
+from mansard.analytics.roofs.roofline import Roofline, rooflines
 
 
 @dataclass(frozen=True, eq=False)

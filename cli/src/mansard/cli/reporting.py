@@ -20,10 +20,10 @@ def report_runs(
 
     The report and ``--json`` show every run; the tables only ``run_ids``, if given.
     """
-    from mansard.analytics.ingest import ingest
-    from mansard.analytics.report import write_report
+    from mansard.analytics.data.ingest import ingest
+    from mansard.analytics.report.summary import summary
+    from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
-    from mansard.analytics.summary import summary
 
     dataset = ingest(runs)
     for line in dataset.notes:

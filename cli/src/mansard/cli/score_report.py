@@ -39,6 +39,6 @@ def _tell_notes(scores: Sequence[ModelScore]) -> None:
 
 def write_page(scores: Sequence[ModelScore], path: Path, machine: Path | None) -> None:
     """Write the page about the layers of ``scores``; raises StorageError."""
-    from mansard.analytics.score_page import write_score_page
+    from mansard.analytics.report.score_page import write_score_page
 
     write_score_page(scores, path, machine)

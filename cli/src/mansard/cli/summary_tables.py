@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mansard.analytics.ceilings import Ceiling
-    from mansard.analytics.summary import Summary
+    from mansard.analytics.report.summary import Summary
+    from mansard.analytics.roofs.ceilings import Ceiling
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
@@ -63,7 +63,7 @@ def _standings(summary: Summary, run_ids: Collection[str] | None) -> Table:
 
 
 def _ceiling(ceiling: Ceiling) -> str:
-    from mansard.analytics.quantities import quantity
+    from mansard.analytics.data.quantities import quantity
 
     return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
 
@@ -78,7 +78,7 @@ def _remark(ceiling: Ceiling) -> str:
 
 
 def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
-    from mansard.analytics.quantities import digits, seconds
+    from mansard.analytics.data.quantities import digits, seconds
 
     rows: list[tuple[str, ...]] = [
         (

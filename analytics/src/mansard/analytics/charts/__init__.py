@@ -1,0 +1,1 @@
+"""Charts, and the frames that they draw."""

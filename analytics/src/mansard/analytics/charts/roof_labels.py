@@ -1,0 +1,63 @@
+"""Where the roofs of the chart are named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from mansard.analytics.charts.data import GIGA, value_text
+from mansard.analytics.charts.roof_geometry import Window
+from mansard.analytics.roofs.roofline import Roofline
+
+LABEL_GAP_PX = 22  # the height of a line of text, on the slope
+PEAK_GAP_PX = 17.0  # the height of a line of text
+PEAK_CHARACTER_PX = 7.0  # of the labels' bold 12 px type, on average
+PEAK_SPACE_PX = 18.0
+
+_LABEL_SCHEMA = {
+    "mode": pl.String,
+    "kind": pl.String,
+    "text": pl.String,
+    "x": pl.Float64,
+    "y": pl.Float64,
+}
+
+
+def roof_labels(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
+    """Where each roof is named: memory roofs along their lower end, peaks at the right."""
+    rows: list[dict[str, object]] = []
+    for roof in roofs:
+        slopes = [c for c in (roof.bandwidth(level.name) for level in roof.levels) if c.value]
+        previous_px, shift_px = math.inf, 0.0
+        for slope in sorted(slopes, key=lambda slope: slope.value or 0.0, reverse=True):
+            assert slope.value  # noqa: S101 - filtered above
+            height_px = math.log10(slope.value) * seen.y_per_decade_px
+            crowded = previous_px - height_px < LABEL_GAP_PX
+            shift_px = shift_px + 110.0 if crowded else 0.0
+            previous_px = height_px
+            start = max(seen.x_low, seen.y_low * GIGA / slope.value)
+            x = start * 10 ** ((14 + shift_px) / seen.x_per_decade_px)
+            text = f"{slope.subject}  {value_text(slope)}"
+            rows.append(_label(roof.label, "memory", text, x, slope.value * x / GIGA))
+        rows += _peak_labels(roof, seen)
+    return pl.DataFrame(rows, schema=_LABEL_SCHEMA)
+
+
+def _peak_labels(roof: Roofline, seen: Window) -> Iterator[dict[str, object]]:
+    """Names of the peaks at the right end; one that another is too near stands left of it."""
+    below_px, shift_px = -math.inf, 0.0
+    for peak in sorted((p for p in roof.peaks if p.value), key=lambda peak: peak.value or 0.0):
+        assert peak.value  # noqa: S101 - filtered above
+        text = f"{peak.name} peak  {value_text(peak)}"
+        height_px = math.log10(peak.value) * seen.y_per_decade_px
+        if height_px - below_px >= PEAK_GAP_PX:
+            below_px, shift_px = height_px, 0.0
+        x = seen.x_high * 10 ** (-shift_px / seen.x_per_decade_px)
+        shift_px += PEAK_CHARACTER_PX * len(text) + PEAK_SPACE_PX
+        yield _label(roof.label, "compute", text, x, peak.value / GIGA)
+
+
+def _label(mode: str, kind: str, text: str, x: float, y: float) -> dict[str, object]:
+    return {"mode": mode, "kind": kind, "text": text, "x": x, "y": y}

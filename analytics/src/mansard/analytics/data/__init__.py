@@ -1,0 +1,1 @@
+"""A folder of runs as typed frames, read and checked."""

@@ -1,0 +1,76 @@
+"""Layers of scores as a typed Polars frame: one column per field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+import polars as pl
+from polars.datatypes import DataType, DataTypeClass
+
+from mansard.analytics.data.dataset import score_id
+from mansard.core.records import LAYER_COUNTS, ModelScore
+
+FrameSchema: TypeAlias = "dict[str, DataTypeClass | DataType]"
+
+LAYER_SCHEMA: FrameSchema = {
+    "score_id": pl.String,
+    "model": pl.String,
+    "model_hash": pl.String,
+    "phase": pl.String,
+    "batch": pl.Int64,
+    "precision": pl.String,
+    "dimensions_json": pl.String,
+    "optimizer": pl.String,
+    "recompute": pl.Boolean,
+    "cache_bytes": pl.Int64,
+    "index": pl.Int64,
+    "layer": pl.String,
+    "op_type": pl.String,
+    "domain": pl.String,
+    "scope": pl.String,
+    "runs": pl.Int64,
+    "layer_precision": pl.String,
+    "unit": pl.String,
+    **dict.fromkeys((*LAYER_COUNTS, "fused_group"), pl.Int64),
+    "unknown_json": pl.String,
+}
+
+
+def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
+    """One row per layer of each score, in the order of the network."""
+    rows = [
+        {
+            "score_id": identity,
+            "model": score.model,
+            "model_hash": score.model_hash,
+            "phase": score.phase,
+            "batch": score.batch,
+            "precision": score.precision,
+            "dimensions_json": dimensions,
+            "optimizer": score.optimizer,
+            "recompute": score.recompute,
+            "cache_bytes": score.cache_bytes,
+            "index": layer.index,
+            "layer": layer.name,
+            "op_type": layer.op_type,
+            "domain": layer.domain,
+            "scope": layer.scope,
+            "runs": layer.runs,
+            "layer_precision": layer.precision,
+            "unit": layer.unit,
+            **{name: getattr(layer, name) for name in (*LAYER_COUNTS, "fused_group")},
+            "unknown_json": to_json(layer.unknown),
+        }
+        for score in scores
+        # Both look at the whole score: once, not for each of its rows.
+        for identity, dimensions in ((score_id(score), to_json(score.dimensions)),)
+        for layer in score.layers
+    ]
+    return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)
+
+
+def to_json(value: object) -> str:
+    """``value`` as JSON, for a column of text."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,86 @@
+"""Names from outside, told apart and kept readable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.core.records import Manifest
+from mansard.core.text import printable
+
+LONGEST_NAME = 80
+
+
+def shown(name: str) -> str:
+    """A name from outside, on one line and of readable length. Not escaped for HTML."""
+    return printable(name, LONGEST_NAME).strip() or "(no name)"
+
+
+def network_names(dataset: Dataset) -> dict[str, str]:
+    """How each network is called on the page, by ``network_key``.
+
+    Two files of one name get the start of their hash beside it.
+    """
+    files = {(score.model, score.model_hash) for score in dataset.scores}
+    files |= {(row.model, row.model_hash) for row in dataset.measurements}
+    plain = [shown(model) for model, _ in files]
+    return {
+        network_key(model, model_hash): (
+            shown(model)
+            if plain.count(shown(model)) == 1
+            else f"{shown(model)} ({shown(model_hash[:8])})"
+        )
+        for model, model_hash in sorted(files)
+    }
+
+
+def network_key(model: str, model_hash: str) -> str:
+    """What identifies a network: its file's hash and its name."""
+    return f"{model_hash}|{model}"
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Each name once, sorted without regard to case."""
+    return sorted(set(names), key=lambda name: (name.casefold(), name))
+
+
+def shown_long(text: str) -> str:
+    """A sentence from outside: longer than a name may be."""
+    return " ".join(shown(part) for part in text.split(" "))[:600]
+
+
+def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
+    """A short name for each run, as long as it must be to tell the runs apart."""
+    several = len({device_id(manifest) for manifest in manifests}) > 1
+    for parts in _NAME_PARTS:
+        labels = {
+            manifest.run_id: ", ".join(
+                ([_device(manifest)] if several else []) + [part(manifest) for part in parts]
+            )
+            for manifest in manifests
+        }
+        if len(set(labels.values())) == len(labels):
+            return labels
+    return {manifest.run_id: f"run {manifest.run_id}" for manifest in manifests}
+
+
+def _device(manifest: Manifest) -> str:
+    """What tells processors apart: a card's name says more than its host's, a Jetson's less."""
+    if manifest.gpu is None:
+        return manifest.machine.name
+    return f"{manifest.machine.name} GPU" if manifest.gpu.is_integrated else manifest.gpu.name
+
+
+_NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
+    (lambda manifest: manifest.mode_read_back.name,),
+    (lambda manifest: manifest.mode_read_back.name, lambda manifest: manifest.profile),
+    (
+        lambda manifest: manifest.mode_read_back.name,
+        lambda manifest: manifest.profile,
+        lambda manifest: manifest.started_utc[:16].replace("T", " "),
+    ),
+    (
+        lambda manifest: manifest.mode_read_back.name,
+        lambda manifest: f"run {manifest.run_id[:8]}",
+    ),
+)

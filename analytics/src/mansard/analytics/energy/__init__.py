@@ -1,0 +1,1 @@
+"""What a FLOP, a byte and a second cost."""

@@ -1,0 +1,1 @@
+"""What networks take under the roofs."""

@@ -1,0 +1,1 @@
+"""Pages, tables and summaries for people."""

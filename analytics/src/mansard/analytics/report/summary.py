@@ -1,0 +1,174 @@
+"""The figures of a report as one record, for a terminal table or ``--json``."""
+
+from __future__ import annotations
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.energy.fit import EnergyFit
+from mansard.analytics.predict.layers import NO_ENERGY
+from mansard.analytics.results import Results, compute
+from mansard.analytics.roofs.ceilings import Ceiling
+from mansard.analytics.roofs.latency import Latency
+from mansard.analytics.roofs.ridge import Ridge
+from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.roofs.standings import Standing
+from mansard.core.records import Manifest, Phase, Processor, Record, Source
+
+
+class ModeSummary(Record, frozen=True, kw_only=True):
+    """The ceilings of one run; ``bandwidths`` has the roof of each memory level."""
+
+    run_id: str
+    machine_id: str
+    machine: str  # the processor that computed: a GPU's own name
+    host: str
+    processor: Processor
+    n_sms: int | None
+    clock_hz: float | None  # of the SMs, median over the trials
+    mode: str
+    label: str
+    source: Source
+    peaks: tuple[Ceiling, ...]
+    bandwidths: tuple[Ceiling, ...]
+    ridges: tuple[Ridge, ...]
+    standings: tuple[Standing, ...]  # of a GPU's kernels beside their limits
+    latencies: tuple[Latency, ...]
+    energy: EnergyFit | None
+    idle_power_w: float | None  # median of the idle windows' totals
+    n_trials: int
+    n_trials_disturbed: int  # kept, and in no ceiling
+    n_trials_unstable: int  # used, and marked
+
+
+class NetworkSummary(Record, frozen=True, kw_only=True):
+    """One network in one mode: modelled seconds with the interval of the ceilings."""
+
+    model: str
+    model_hash: str
+    run_id: str
+    label: str
+    phase: Phase
+    batch: int | None
+    precision: str
+    n_layers: int
+    work_flop: int | None
+    traffic_bytes: int | None
+    intensity_flop_per_byte: float | None
+    time_s: float | None
+    low_s: float | None
+    high_s: float | None
+    least_s: float  # the modelled time of what is known, also where time_s is None
+    bound: str | None
+    memory_share: float | None
+    energy_j: float | None
+    source: Source
+
+
+class Summary(Record, frozen=True, kw_only=True):
+    """What ``mansard bench`` prints at its end."""
+
+    modes: tuple[ModeSummary, ...]
+    networks: tuple[NetworkSummary, ...]
+    notes: tuple[str, ...]
+
+
+def summary(dataset: Dataset, results: Results | None = None) -> Summary:
+    """Ceilings per mode and predicted times per network; unknown is None with a reason."""
+    found = results or compute(dataset)
+    return Summary(
+        modes=tuple(_mode(roof, found) for roof in found.roofs),
+        networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        notes=dataset.notes,
+    )
+
+
+def _mode(roof: Roofline, results: Results) -> ModeSummary:
+    rates = [rate for rate in results.rates if rate.run_id == roof.run_id]
+    manifest = results.dataset.manifest(roof.run_id)
+    energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
+    unmetered = _why_unmetered(manifest)
+    unknown = {} if energy else {"energy": unmetered}
+    unknown |= {name: roof.unknown[name] for name in ("n_sms", "clock_hz") if name in roof.unknown}
+    return ModeSummary(
+        run_id=roof.run_id,
+        machine_id=roof.machine_id,
+        machine=roof.machine,
+        host=roof.host,
+        processor=roof.processor,
+        n_sms=roof.n_sms,
+        clock_hz=roof.clock_hz,
+        mode=roof.mode,
+        label=roof.label,
+        source=roof.source,
+        peaks=roof.peaks,
+        bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
+        ridges=roof.ridges(),
+        standings=roof.standings,
+        latencies=roof.latencies,
+        energy=energy,
+        idle_power_w=idle_w,
+        unknown=unknown if idle_w is not None else {**unknown, "idle_power_w": unmetered},
+        n_trials=len(rates),
+        n_trials_disturbed=sum(bool(rate.disturbances) for rate in rates),
+        n_trials_unstable=sum(rate.unstable for rate in rates),
+    )
+
+
+def _why_unmetered(manifest: Manifest) -> str:
+    if manifest.total_rails is None:
+        return f"no total power: {manifest.unknown['total_rails']}"
+    return "no window has a total energy"
+
+
+def _network(row: dict[str, object]) -> NetworkSummary:
+    values = {
+        "work_flop": row["work_flop"],
+        "traffic_bytes": row["traffic_bytes"],
+        "batch": row["batch"],
+        "intensity_flop_per_byte": row["intensity"],
+        "time_s": row["time_s"],
+        "low_s": row["low_s"],
+        "high_s": row["high_s"],
+        "bound": row["bound"],
+        "memory_share": row["memory_share"],
+        "energy_j": None,
+    }
+    reasons = _reasons(row)
+    return NetworkSummary(
+        **{name: row[name] for name in _DIRECT},  # type: ignore[arg-type]
+        **values,  # type: ignore[arg-type]
+        source="modelled",
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+_DIRECT = (
+    "model",
+    "model_hash",
+    "run_id",
+    "label",
+    "phase",
+    "precision",
+    "n_layers",
+    "least_s",
+)
+
+
+def _reasons(row: dict[str, object]) -> dict[str, str]:
+    counted = "the work or traffic of a layer is unknown"
+    time = str(row["reason"] or "the network has no work and no traffic")
+    no_interval = time if row["time_s"] is None else "a ceiling it needs has no interval"
+    return {
+        "work_flop": counted,
+        "traffic_bytes": counted,
+        "batch": "the model does not say which dimension is the batch",
+        "intensity_flop_per_byte": counted
+        if row["traffic_bytes"] is None or row["work_flop"] is None
+        else "the network moves no bytes",
+        "time_s": time,
+        "low_s": no_interval,
+        "high_s": no_interval,
+        "bound": time,
+        "memory_share": time,
+        "energy_j": NO_ENERGY,
+    }

@@ -1,0 +1,1 @@
+"""From raw repetitions to ceilings: what a machine can do at most."""

@@ -1,0 +1,174 @@
+"""The limits of a machine from the rates of its trials: peaks and bandwidths.
+
+A trial that something disturbed is in no ceiling; where all that belong to one were
+disturbed, the ceiling is unknown, and the reason says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from mansard.analytics.data.names import shown_long
+from mansard.analytics.roofs.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, in_level
+from mansard.analytics.roofs.plateau import estimate, members
+from mansard.analytics.roofs.rates import TrialRate
+from mansard.core.records import Record, Source
+
+STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
+STREAM_KERNELS = ("read", "copy", "scale", "triad")
+
+RateUnit = Literal["FLOP/s", "B/s"]
+CeilingFamily = Literal["fma", "tensor", "stream"]
+
+
+class Ceiling(Record, frozen=True, kw_only=True):
+    """One limit of the machine: FLOP/s of a precision, or bytes/s of a memory level."""
+
+    subject: str  # a precision, or a level
+    family: CeilingFamily  # fma: on CUDA cores or the CPU; tensor: on tensor cores
+    kernel: str | None
+    backend: str | None
+    unit: RateUnit
+    value: float | None
+    low: float | None  # 95 % interval
+    high: float | None
+    n_blocks: int
+    trial_ids: tuple[str, ...]
+    n_disturbed: int  # trials that belong here and were left out
+    stable: bool | None
+    source: Source | None
+
+    @property
+    def name(self) -> str:
+        """What it limits, in a word or two: fp16, fp16 tensor, DRAM."""
+        return f"{self.subject} tensor" if self.family == "tensor" else self.subject
+
+
+def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
+    """The highest of some ceilings of one kind, or the one that tells best why there is none.
+
+    Highest by the lower end of the interval: of several noisy rates the greatest is mostly
+    the luckiest, and a wide interval must not make a roof.
+    """
+    measured = [c for c in ceilings if c.value is not None]
+    if measured:
+        return max(measured, key=lambda c: (c.low is not None, c.low or c.value or 0.0))
+    return max(ceilings, key=lambda c: c.n_disturbed)
+
+
+def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
+    """The bandwidth of one kernel from one memory level, from its sweep over working sets.
+
+    Only trials of the level's scope count; of several backends the best one does.
+    """
+    of_level = [rate for rate in sweep if rate.scope == level.scope]
+    backends = sorted({rate.backend for rate in of_level})
+    if not backends:
+        return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, of_level))
+    return best_of(
+        [
+            _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
+            for backend in backends
+        ]
+    )
+
+
+def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
+    starts = [level.low_bytes]
+    if level.name == DRAM:
+        # The level's lower end is put at DRAM_MARGIN times the last capacity, or in step.
+        starts.append(level.low_bytes * DRAM_LEAST_MARGIN / DRAM_MARGIN)
+    inside: list[TrialRate] = []
+    for start in starts:
+        inside = [rate for rate in sweep if in_level(level, rate.working_set_bytes, start)]
+        if any(not rate.disturbances for rate in inside):
+            break
+    if not inside:
+        return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, sweep))
+    return ceiling_of(level.name, "stream", "B/s", inside, STREAM_TOLERANCE)
+
+
+def _why_empty(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> str:
+    if not sweep:
+        return f"the kernel {kernel} was not measured"
+    if level.high_bytes is None:
+        return f"no {kernel} working set above {level.low_bytes:.0f} bytes gave a rate"
+    if level.high_bytes <= level.low_bytes:
+        return f"{level.name} is too small beside the caches below it for a set of its own"
+    return (
+        f"no {kernel} working set between {level.low_bytes:.0f} and "
+        f"{level.high_bytes:.0f} bytes gave a rate"
+    )
+
+
+def ceiling_of(
+    subject: str,
+    family: CeilingFamily,
+    unit: RateUnit,
+    trials: Sequence[TrialRate],
+    tolerance: float,
+) -> Ceiling:
+    """The plateau of ``trials``, which are of one kernel and one backend; at least one."""
+    kernel, backend = trials[0].kernel, trials[0].backend
+    calm = [rate for rate in trials if not rate.disturbances]
+    n_disturbed = len(trials) - len(calm)
+    if not calm:
+        reason = _all_disturbed(trials)
+        return missing(subject, family, kernel, unit, reason, n_disturbed)
+    chosen = [calm[at] for at in members([rate.blocks for rate in calm], tolerance)]
+    found = estimate([rate.blocks for rate in chosen])
+    reason = f"too few blocks ({found.n_blocks}) to show their own spread"
+    return Ceiling(
+        subject=subject,
+        family=family,
+        kernel=kernel,
+        backend=backend,
+        unit=unit,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n_blocks=found.n_blocks,
+        trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
+        n_disturbed=n_disturbed,
+        stable=not any(rate.unstable for rate in chosen),
+        source="simulated" if any(rate.source == "simulated" for rate in chosen) else "measured",
+        unknown={} if found.low is not None else {"low": reason, "high": reason},
+    )
+
+
+def _all_disturbed(trials: Sequence[TrialRate]) -> str:
+    reasons = Counter(reason for rate in trials for reason in rate.disturbances)
+    # The commonest; of equally common ones the first by name, so that rows' order is no matter.
+    commonest = min(reasons, key=lambda reason: (-reasons[reason], reason))
+    which = "its only trial was" if len(trials) == 1 else f"all {len(trials)} trials were"
+    return f"{which} disturbed: {shown_long(commonest)}"
+
+
+def missing(
+    subject: str,
+    family: CeilingFamily,
+    kernel: str | None,
+    unit: RateUnit,
+    reason: str,
+    n_disturbed: int = 0,
+) -> Ceiling:
+    """A ceiling without a value, and the reason."""
+    names = ["value", "low", "high", "stable", "source", "backend"]
+    return Ceiling(
+        subject=subject,
+        family=family,
+        kernel=kernel,
+        backend=None,
+        unit=unit,
+        value=None,
+        low=None,
+        high=None,
+        n_blocks=0,
+        trial_ids=(),
+        n_disturbed=n_disturbed,
+        stable=None,
+        source=None,
+        unknown=dict.fromkeys([*names, *([] if kernel else ["kernel"])], reason),
+    )

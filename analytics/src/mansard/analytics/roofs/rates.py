@@ -1,0 +1,139 @@
+"""From raw repetitions to one rate per trial, with its interval and its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import shown
+from mansard.analytics.data.quantities import capacity
+from mansard.analytics.roofs.plateau import Estimate, Rates, estimate
+from mansard.core.precision import PRECISIONS
+from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
+
+USUAL_BACKENDS = ("numba-cpu", "cupy")
+_AMOUNTS = {"fma": "work_flop", "tensor": "work_flop", "stream": "traffic_bytes"}
+TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "working_set_bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRate:
+    """What one trial reached.
+
+    FLOP/s of the families fma and tensor, bytes/s of streams, loads/s of latencies.
+    """
+
+    run_id: str
+    trial_id: str
+    kernel: str
+    family: str
+    processor: Processor
+    backend: str
+    precision: str
+    fma_per_element: int | None
+    operands: Operands
+    scope: Scope
+    memory: MemoryKind
+    working_set_bytes: int
+    cpus: tuple[int, ...]
+    n_sms: int | None
+    clock_hz: float | None  # of the SMs, median of the accepted samples
+    n_accepted: int
+    n_rejected: int
+    source: Source
+    unstable: bool  # it did not meet its stopping rule
+    disturbances: tuple[str, ...]  # what else the machine did; not empty: in no ceiling
+    blocks: Rates  # one rate per block, from the median time of the block
+    estimate: Estimate
+
+
+def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
+    """One rate per trial that has accepted repetitions, sorted by run and trial id.
+
+    Rate of a block = work (FLOP), traffic (bytes) or loads of one repetition / median
+    seconds of the block's accepted repetitions. A stalled kernel has no rate.
+    """
+    medians = (
+        dataset.repetitions.filter("accepted")
+        .group_by("run_id", "trial_id", "block")
+        .agg(pl.col("seconds_s").median())
+        .sort("run_id", "trial_id", "block")
+        .group_by("run_id", "trial_id", maintain_order=True)
+        .agg(pl.col("seconds_s").alias("block_seconds_s"))
+    )
+    rows = dataset.trials.join(medians, on=["run_id", "trial_id"], how="inner").sort(
+        "run_id", "trial_id"
+    )
+    return tuple(_rate(row) for row in rows.iter_rows(named=True) if _amount(row) > 0)
+
+
+def unused_trials(dataset: Dataset) -> tuple[str, ...]:
+    """One line for each trial that gives no rate, with the reason."""
+    return tuple(
+        f"{shown(row['mode'])}: {describe(row)}: {_why_unused(row)}"
+        for row in dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
+        if row["family"] != "stalled" and (row["n_accepted"] == 0 or _amount(row) <= 0)
+    )
+
+
+def describe(row: Mapping[str, object]) -> str:
+    """What a trial ran, in a few words; names from outside are made printable."""
+    ran = f"{shown(str(row['kernel']))} {shown(str(row['precision']))}"
+    if row["family"] == "fma" and row["fma_per_element"] is not None:
+        ran = f"{ran}, {row['fma_per_element']} per element"
+    elif row["family"] == "stalled":
+        ran = shown(str(row["kernel"]))
+    elif _size(row):
+        ran = f"{ran}, {capacity(_size(row))}"
+    return ", ".join([ran, *_variant(row)])
+
+
+def _variant(row: Mapping[str, object]) -> list[str]:
+    """What tells a trial apart from the plain one of its kind."""
+    words = [] if row["backend"] in USUAL_BACKENDS else [shown(str(row["backend"]))]
+    if row["operands"] == "constant":
+        words.append("constant operands")
+    if row["scope"] == "sm" and row["family"] == "stream":
+        words.append("a slice for each SM")
+    return [*words, *(["zero-copy"] if row["memory"] == "zero-copy" else [])]
+
+
+def _size(row: Mapping[str, object]) -> float:
+    return _number(row, "working_set_bytes")
+
+
+def _why_unused(row: Mapping[str, object]) -> str:
+    if row["n_accepted"] == 0:
+        return f"no repetition was accepted, {row['n_rejected']} were rejected"
+    return "the trial states no work or traffic"
+
+
+def _amount(row: Mapping[str, object]) -> float:
+    """Work, traffic or loads of one repetition; 0 where the trial states none."""
+    if row["family"] == "latency":
+        # One load moves one element: docs/records.md, Trial.
+        precision = PRECISIONS.get(str(row["precision"]))
+        return 0.0 if precision is None else _number(row, "traffic_bytes") * 8 / precision.n_bits
+    amount = _AMOUNTS.get(str(row["family"]))
+    return 0.0 if amount is None else _number(row, amount)
+
+
+def _number(row: Mapping[str, object], name: str) -> float:
+    return float(str(row[name]))
+
+
+def _rate(row: Mapping[str, object]) -> TrialRate:
+    blocks: Rates = _amount(row) / np.asarray(row["block_seconds_s"], dtype=np.float64)
+    fields = {name: row[name] for name in TrialRate.__dataclass_fields__ if name in row}
+    for name in ("cpus", "disturbances"):
+        fields[name] = tuple(fields[name])  # type: ignore[arg-type]
+    return TrialRate(
+        **fields,  # type: ignore[arg-type]
+        unstable=row["stability"] == "unstable",
+        blocks=blocks,
+        estimate=estimate([blocks]),
+    )

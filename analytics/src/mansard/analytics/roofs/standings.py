@@ -1,0 +1,167 @@
+"""How each kernel and backend of a GPU stands beside the best one and the hardware's limit.
+
+The limit is taken at the SM count and the median SM clock of the trials themselves:
+arithmetic SMs × FLOP per cycle and SM × f (core/hardware/sm_peaks.py); main memory
+2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/model.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from msgspec.structs import replace
+
+from mansard.analytics.roofs.ceilings import Ceiling, best_of, find_bandwidth
+from mansard.analytics.roofs.levels import DRAM, Level
+from mansard.analytics.roofs.rates import TrialRate
+from mansard.core.hardware import MODULES, Module, Unit, sm_flop_per_cycle
+from mansard.core.records import Gpu, Manifest, Record
+
+# Of a limit; above it something was miscounted. What a Jetson's port moves is known to 2 %.
+MOST_SHARE = 1.02
+MOST_MEMORY_SHARE = 1.05
+
+
+class Standing(Record, frozen=True, kw_only=True):
+    """One kernel of one backend: its rate, beside the best of its kind and its limit."""
+
+    ceiling: Ceiling
+    ratio: float | None  # to the best of its kind
+    limit: float | None  # of the hardware at the clock and SM count measured, as the ceiling
+    share: float | None  # of that limit
+    clock_hz: float | None  # of the SMs, median over its trials
+
+    @property
+    def most_share(self) -> float:
+        """The share above which something was miscounted."""
+        return MOST_MEMORY_SHARE if self.ceiling.family == "stream" else MOST_SHARE
+
+
+def find_standings(
+    manifest: Manifest,
+    rates: Sequence[TrialRate],
+    contenders: Sequence[Ceiling],
+    levels: Sequence[Level],
+) -> tuple[Standing, ...]:
+    """A standing for each contender and each kernel from main memory; none without a GPU."""
+    if manifest.gpu is None:
+        return ()
+    by_id = {rate.trial_id: rate for rate in rates}
+    groups = [*_groups(contenders)]
+    for level in levels:
+        if level.name == DRAM:
+            groups += _groups(_memory_contenders(level, rates))
+    return tuple(
+        _standing(ceiling, best_of(group), manifest, by_id) for group in groups for ceiling in group
+    )
+
+
+def _groups(ceilings: Sequence[Ceiling]) -> list[list[Ceiling]]:
+    """Those that do the same in another way, together."""
+    found: dict[tuple[str, ...], list[Ceiling]] = {}
+    for each in ceilings:
+        kernel = (each.kernel or "") if each.family == "stream" else ""
+        found.setdefault((each.family, each.subject, kernel), []).append(each)
+    return list(found.values())
+
+
+def _memory_contenders(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling]:
+    streams = [
+        rate
+        for rate in rates
+        if rate.family == "stream" and rate.scope == level.scope and rate.operands == "chaotic"
+    ]
+    kinds = sorted({(rate.memory == "zero-copy", rate.kernel, rate.backend) for rate in streams})
+    found = []
+    for zero_copy, kernel, backend in kinds:
+        sweep = [
+            rate
+            for rate in streams
+            if (rate.memory == "zero-copy", rate.kernel, rate.backend)
+            == (zero_copy, kernel, backend)
+        ]
+        # Host memory that the GPU reads in place is no other way to the same: a kind of its own.
+        name = f"{kernel}, zero-copy" if zero_copy else kernel
+        ceiling = find_bandwidth(level, kernel, sweep)
+        if ceiling.value is not None or ceiling.n_disturbed:
+            found.append(_renamed(ceiling, name, backend))
+    return found
+
+
+def _renamed(ceiling: Ceiling, kernel: str, backend: str) -> Ceiling:
+    unknown = {name: why for name, why in ceiling.unknown.items() if name != "backend"}
+    return replace(ceiling, kernel=kernel, backend=backend, unknown=unknown)
+
+
+def _standing(
+    ceiling: Ceiling, best: Ceiling, manifest: Manifest, by_id: Mapping[str, TrialRate]
+) -> Standing:
+    trials = [by_id[trial_id] for trial_id in ceiling.trial_ids]
+    clock_hz = measured_clock_hz(trials)
+    gpu = manifest.gpu
+    assert gpu is not None  # noqa: S101 - find_standings has looked
+    if ceiling.family == "stream":
+        limit, why_not = memory_limit(manifest, gpu, clock_hz)
+    else:
+        limit, why_not = _compute_limit(ceiling, gpu, trials, clock_hz)
+    value, reasons = ceiling.value, {}
+    if limit is None:
+        reasons["limit"] = why_not
+    if value is None:
+        reasons |= dict.fromkeys(("ratio", "share"), ceiling.unknown["value"])
+    elif limit is None:
+        reasons["share"] = why_not
+    if clock_hz is None:
+        reasons["clock_hz"] = "no kernel measured the clock"
+    return Standing(
+        ceiling=ceiling,
+        ratio=None if value is None or best.value is None else value / best.value,
+        limit=limit,
+        share=None if value is None or limit is None else value / limit,
+        clock_hz=clock_hz,
+        unknown=reasons,
+    )
+
+
+def measured_clock_hz(rates: Sequence[TrialRate]) -> float | None:
+    """The median over trials of the SM clock that their kernels measured, Hz."""
+    clocks = [rate.clock_hz for rate in rates if rate.clock_hz is not None]
+    return median(clocks) if clocks else None
+
+
+def _compute_limit(
+    ceiling: Ceiling, gpu: Gpu, trials: Sequence[TrialRate], clock_hz: float | None
+) -> tuple[float | None, str]:
+    unit: Unit = "tensor" if ceiling.family == "tensor" else "fma"
+    per_cycle = sm_flop_per_cycle(gpu.sm, ceiling.subject, unit)
+    n_sms = next((rate.n_sms for rate in trials if rate.n_sms is not None), gpu.n_sms)
+    if per_cycle is None:
+        return None, f"what an sm_{gpu.sm} does of {ceiling.name} in a cycle is not known"
+    if clock_hz is None:
+        return None, "no kernel measured the clock"
+    return n_sms * per_cycle * clock_hz, ""
+
+
+def memory_limit(manifest: Manifest, gpu: Gpu, clock_hz: float | None) -> tuple[float | None, str]:
+    """The most that main memory can move, bytes/s; where it is not known, why."""
+    module = _module(manifest)
+    if gpu.mig is not None:
+        return None, "how much of the memory's bandwidth a MIG slice gets is not known"
+    if gpu.is_integrated and module is None:
+        return None, "CUDA does not tell the memory clock of an integrated GPU"
+    bus_bits = module.memory_bus_bits if module else gpu.memory_bus_bits
+    own_hz = module.highest_memory_hz if module else gpu.memory_hz
+    memory_hz = manifest.mode_read_back.memory_hz or own_hz
+    if bus_bits is None or memory_hz is None:
+        return None, "the width or the clock of the memory bus is not known"
+    peak = memory_hz * 2 * bus_bits / 8
+    port_bytes = module.memory_port_bytes if module else None
+    if port_bytes is None or clock_hz is None:
+        return peak, ""
+    return min(peak, port_bytes * clock_hz), ""
+
+
+def _module(manifest: Manifest) -> Module | None:
+    board = manifest.machine.board
+    return None if board is None or board.part_number is None else MODULES.get(board.part_number)
