@@ -40,15 +40,20 @@ def fit_runs(dataset: Dataset, roofs: tuple[Roofline, ...]) -> dict[str, EnergyF
     }
 
 
-def energy_points(dataset: Dataset, roof: Roofline) -> tuple[EnergyPoint, ...]:
+def energy_points(
+    dataset: Dataset, roof: Roofline, rail: str | None = None
+) -> tuple[EnergyPoint, ...]:
     """One point for each undisturbed trial, all its windows together, and each idle window.
 
+    Energies are those of ``rail``, or of the total where none is named.
     Idle windows are those of a stalled kernel where there is one, else those with nothing
     running. A trial's traffic is that of the memory level that holds its working set; one
-    between two levels is left out, and so is a window without a total.
+    between two levels is left out, and so is a window whose energy is unknown or not above 0.
     """
     totals = dataset.energy.filter(
-        (pl.col("run_id") == roof.run_id) & pl.col("rail").is_null() & (pl.col("energy_j") > 0)
+        (pl.col("run_id") == roof.run_id)
+        & pl.col("rail").eq_missing(pl.lit(rail, pl.String))
+        & (pl.col("energy_j") > 0)
     )
     calm = dataset.trials.filter(UNDISTURBED)
     stalled = totals.join(

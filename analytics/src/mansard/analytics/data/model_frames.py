@@ -1,0 +1,111 @@
+"""The frames that models and decisions exchange, one column per field, units in the names.
+
+``modes`` says which power modes there are, ``coefficients`` what each of them can do and costs,
+``groups`` what a network needs, ``predictions`` what a network takes in a mode, ``observations``
+what was measured or published of networks in modes. A null always has its reason in ``reason``.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+
+# One row for each power mode of a device. A device is one processor of one machine.
+MODE_SCHEMA: FrameSchema = {
+    "device": pl.String,  # its label: "Jetson AGX Orin 64GB GPU"
+    "mode": pl.String,  # its name, unique within the device
+    "gpu_hz": pl.Float64,
+    "memory_hz": pl.Float64,
+    "cpu_hz": pl.Float64,
+    "n_sms": pl.Int64,
+    "n_cpus": pl.Int64,
+    "power_limit_w": pl.Float64,
+}
+
+# What a mode can do and what it costs: one row for each mode and coefficient. ``low`` and
+# ``high`` span 95 %. Where the value is modelled they hold the error of leaving a mode out.
+COEFFICIENT_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "quantity": pl.String,  # a key of QUANTITIES
+    "subject": pl.String,  # a precision, a memory level, or "" where there is but one
+    "unit": pl.String,  # "tensor core" or "CUDA core" (a CPU's work too) of work, else ""
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "source": pl.String,  # a core.records.Source
+    "error": pl.Float64,  # median relative error when one mode is left out; null if measured
+    "n_fitted": pl.Int64,  # modes that the value was fitted on; null if measured
+    "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it was fitted on
+    "reason": pl.String,  # why there is no value
+}
+QUANTITIES = MappingProxyType(
+    {
+        "peak": "FLOP/s",
+        "bandwidth": "B/s",
+        "launch": "s",  # to start one fused group
+        "flop_energy": "J/FLOP",
+        "byte_energy": "J/B",
+        "constant_power": "W",
+    }
+)
+
+# What a network needs: one row for each fused group of a score, in the order of the network.
+GROUP_SCHEMA: FrameSchema = {
+    "score_id": pl.String,
+    "group": pl.Int64,  # index of the node that heads it
+    "name": pl.String,
+    "op_class": pl.String,  # a class of predict.op_classes: "conv", "matmul", "elementwise", ...
+    "tensor_precision": pl.String,  # null where nothing of it could run on tensor cores
+    "tensor_flop": pl.Float64,
+    "cuda_precision": pl.String,  # null where nothing of it runs on CUDA cores
+    "cuda_flop": pl.Float64,
+    "traffic_bytes": pl.Float64,
+    "n_launches": pl.Int64,  # 0 where it only renames a tensor
+    "reason": pl.String,  # why work or traffic is null
+}
+
+# What a network takes in a mode: one row for each device, mode and score.
+PREDICTION_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "score_id": pl.String,
+    "network": pl.String,  # as it is shown
+    "batch": pl.Int64,
+    "precision": pl.String,
+    "phase": pl.String,
+    "latency_s": pl.Float64,  # of one batch; low and high span 95 %
+    "latency_low_s": pl.Float64,
+    "latency_high_s": pl.Float64,
+    "energy_j": pl.Float64,  # of one batch
+    "energy_low_j": pl.Float64,
+    "energy_high_j": pl.Float64,
+    "power_w": pl.Float64,  # energy over latency
+    "power_low_w": pl.Float64,
+    "power_high_w": pl.Float64,
+    "time_bound": pl.String,  # "compute", "memory", "launch", or "power" where a cap decides
+    "energy_bound": pl.String,  # "work", "traffic" or "constant"
+    "source": pl.String,
+    "is_extrapolated": pl.Boolean,
+    "is_calibrated": pl.Boolean,
+    "reason": pl.String,  # why latency or energy is null
+    "notes": pl.String,  # what the numbers are without; null where there is nothing to say
+}
+
+# What was measured, or published by others, of networks in modes.
+OBSERVATION_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "network": pl.String,
+    "batch": pl.Int64,
+    "precision": pl.String,
+    "phase": pl.String,
+    "latency_s": pl.Float64,
+    "power_w": pl.Float64,
+    "source": pl.String,
+    "citation": pl.String,  # of published ones: where from; else null
+    "reason": pl.String,  # why latency or power is null
+}
