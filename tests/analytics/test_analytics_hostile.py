@@ -20,8 +20,8 @@ BEYOND = 2**63
 def test_times_that_no_clock_gives(tmp_path: Path, seconds: float) -> None:
     row = msgspec.structs.replace(trial("r", "read", 1e9), seconds_s=(seconds,), block=(0,))
     write_run(tmp_path / "r", manifest("r"), [row])
-    with pytest.raises(InputError, match="takes less than 1e-12 s or more than 1e"):
-        ingest(tmp_path)
+    (note,) = ingest(tmp_path).notes
+    assert note.endswith("a repetition takes less than 1e-12 s or more than 1e+09 s")
 
 
 @pytest.mark.parametrize("count", [-1, BEYOND])
@@ -30,8 +30,8 @@ def test_counts_of_a_trial(tmp_path: Path, name: str, count: int) -> None:
     row = trial("r", "read", 1e9)
     value = (count,) * len(row.block) if name in ("block", "cpus") else count
     write_run(tmp_path / "r", manifest("r"), [msgspec.structs.replace(row, **{name: value})])
-    with pytest.raises(InputError, match=f"{name} is negative or beyond 63 bits"):
-        ingest(tmp_path)
+    (note,) = ingest(tmp_path).notes
+    assert note.endswith(f"{name} is negative or beyond 63 bits")
 
 
 def test_counts_of_a_manifest(tmp_path: Path) -> None:

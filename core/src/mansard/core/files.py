@@ -47,13 +47,14 @@ def read_whole(path: Path) -> bytes:
     A pipe would wait for ever and a device never end, so neither is opened.
     """
     try:
-        _check_regular(path)
+        check_regular(path)
         return path.read_bytes()
     except OSError as error:
         raise storage_error(error, path) from error
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path) -> None:
+    """Raises StorageError for a device or a pipe, which nobody should read to its end."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder has its own message
         raise StorageError(
@@ -70,7 +71,7 @@ def _replaceable(path: Path) -> Path:
     if path.is_dir():  # renaming over "." would say that it is busy
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if path.exists():
-        _check_regular(path)
+        check_regular(path)
     return target
 
 

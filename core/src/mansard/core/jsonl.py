@@ -45,10 +45,10 @@ def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
     lines = complete.split(b"\n")[:-1]
     if not lines:
         return Rows((), torn)
-    _check_header(lines[0], path, row_type)
+    check_header(lines[0], path, row_type)
     decoder = msgspec.json.Decoder(row_type)
     rows = tuple(
-        _decode(decoder, line, f"{path}, line {number}")
+        decode_row(decoder, line, f"{path}, line {number}")
         for number, line in enumerate(lines[1:], start=2)
     )
     return Rows(rows, torn)
@@ -125,7 +125,7 @@ class RowWriter(Generic[Row]):
             self._set_aside(torn)
             os.ftruncate(self._handle, len(complete))
         if complete:
-            _check_header(complete.split(b"\n", 1)[0], self.path, row_type)
+            check_header(complete.split(b"\n", 1)[0], self.path, row_type)
         else:
             schema = row_type.schema
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
@@ -159,9 +159,10 @@ def _split_torn(data: bytes) -> tuple[bytes, bytes | None]:
     return data[:end], data[end:] or None
 
 
-def _check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
+def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
+    """Raises SchemaError where the first line of ``path`` names other rows or versions."""
     expected = row_type.schema
-    header = _decode(msgspec.json.Decoder(Header), line, f"{path}, line 1")
+    header = decode_row(msgspec.json.Decoder(Header), line, f"{path}, line 1")
     if header.schema != expected.name:
         raise SchemaError(
             f"holds {header.schema!r} rows, not {expected.name!r}",
@@ -180,7 +181,8 @@ def _check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
 Decoded = TypeVar("Decoded")
 
 
-def _decode(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
+def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
+    """One row; raises SchemaError that says ``where`` it stands."""
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

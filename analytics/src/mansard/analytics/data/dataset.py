@@ -1,10 +1,9 @@
-"""Everything a folder of runs holds, read once and never changed."""
+"""Everything that folders of runs hold, read once and never changed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
@@ -12,23 +11,25 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore, Processor
 
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
-FRAME_NAMES = ("runs", "trials", "repetitions", "energy", "layers")
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """All runs of one folder. Frames are described in ``frames``; seconds, bytes, FLOP.
+    """All runs of some folders. Frames are described in ``layout``; seconds, bytes, FLOP.
 
-    ``runs`` has one row per run, ``trials`` one per trial, ``repetitions`` one per
-    repetition (accepted or not), ``energy`` one per rail of each window, ``layers`` one
-    per layer of each score. ``notes`` says in one line each what was put aside or looks odd.
+    ``runs`` has one row per run, ``trials`` one per trial, ``energy`` one per rail of each
+    window, ``layers`` one per layer of each score. There can be tens of millions of
+    ``repetitions`` (accepted or not) and power ``samples``, so those two are scans of files:
+    collect what is needed of them. ``notes`` says in one line each what was put aside or
+    looks odd.
     """
 
-    path: Path
+    places: tuple[str, ...]  # folders of runs or datasets, and URLs
     runs: pl.DataFrame
     trials: pl.DataFrame
-    repetitions: pl.DataFrame
+    repetitions: pl.LazyFrame
     energy: pl.DataFrame
+    samples: pl.LazyFrame
     layers: pl.DataFrame
     manifests: tuple[Manifest, ...]
     scores: tuple[ModelScore, ...]

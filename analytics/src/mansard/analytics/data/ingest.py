@@ -1,73 +1,84 @@
-"""Reads a folder of runs, checks it, and writes it as typed Parquet."""
+"""Reads a folder of runs, checks it, and keeps it as typed Parquet beside them.
+
+What did not change since the last time is not read again. Every file is written whole, and a run
+is in the dataset only when its entry is, which comes last: killed in the middle, or on a full
+disk, the next ingest goes on from there.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-from mansard.analytics.data.dataset import FRAME_NAMES, Dataset, processor_of, score_id
-from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.limits import check_manifest, check_score, check_trial
-from mansard.analytics.data.run_frames import energy_frame, run_frame
-from mansard.analytics.data.trial_frames import repetition_frame, trial_frame
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.layout import RUN_ENTRY_SCHEMA, RUN_TABLES, run_entry
+from mansard.analytics.data.limits import check_manifest, check_measurement, check_score
+from mansard.analytics.data.networks_store import (
+    measurement_entries,
+    score_entries,
+    write_measurements,
+    write_scores,
+)
+from mansard.analytics.data.read import Part, dataset_of, read_part, run_files
+from mansard.analytics.data.run_import import import_run
+from mansard.analytics.data.run_rows import exists
+from mansard.analytics.data.sources import MANIFEST, content_of, shown_folder, stamps_json
+from mansard.analytics.data.store import Store
 from mansard.core.documents import read_document
-from mansard.core.errors import InputError
-from mansard.core.files import make_folder, storage_error, write_atomic
-from mansard.core.jsonl import read_rows
-from mansard.core.records import Manifest, Measurement, ModelScore, PowerSample, Record, Trial
+from mansard.core.errors import InputError, StorageError
+from mansard.core.files import storage_error
+from mansard.core.jsonl import Row, read_rows
+from mansard.core.records import Manifest, Measurement, ModelScore
 
 DATASET_FOLDER = "dataset"
-Row = TypeVar("Row", bound=Record)
-
-
-@dataclass
-class _Gathered:
-    manifests: list[Manifest] = field(default_factory=list)
-    trials: list[Trial] = field(default_factory=list)
-    n_power_samples: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+PUBLISHED_FOLDER = "published"  # tables of others, see published.store
+_TABLES = ("runs", *RUN_TABLES, "scores", "layers", "measurements")
 
 
 def ingest(runs: Path) -> Dataset:
-    """Read every run folder in ``runs`` and write ``runs/dataset/*.parquet``.
+    """The dataset of a folder of runs, after ``update_dataset``; raises what that raises."""
+    return dataset_of(update_dataset(runs))
 
-    Raises SchemaError for a file of another version or with an unknown field,
-    InputError when there is no run or rows and manifest disagree, StorageError
-    when a file cannot be read or written. Folders that are no runs are left
-    alone, and a torn last line is put aside; both are said in ``Dataset.notes``.
+
+def update_dataset(runs: Path) -> Part:
+    """Read every run folder in ``runs`` and bring ``runs/dataset`` up to it.
+
+    Raises SchemaError for a file of another version or with an unknown field, InputError when
+    there is no run or rows and manifest disagree, StorageError when a file cannot be read or
+    written. Folders that are no runs are left alone, a torn last line and rows that cannot be
+    are put aside; all are said in ``Dataset.notes``.
     """
-    gathered = _Gathered()
-    for folder in _folders(runs):
-        _read_run(folder, gathered)
-    if not gathered.manifests:
+    store = Store(runs / DATASET_FOLDER)
+    notes: list[str] = []
+    folders = _run_folders(runs, notes)
+    there = _part_there(store)
+    entries = _run_entries(folders, store, there.runs)
+    if entries.is_empty() and not any((runs / PUBLISHED_FOLDER).glob("*.jsonl")):
         raise InputError(
             "no run was found here", where=str(runs), fix="measure first, with 'mansard bench'"
         )
-    scores = _last_of_each(_read(runs / "scores.jsonl", ModelScore, gathered.notes))
+    scores = _read(runs / "scores.jsonl", ModelScore, notes)
+    measurements = _read(runs / "measurements.jsonl", Measurement, notes)
     for score in scores:
         check_score(score, runs / "scores.jsonl")
-    measurements = _read(runs / "measurements.jsonl", Measurement, gathered.notes)
-    run_rows = run_frame(gathered.manifests, gathered.n_power_samples)
-    dataset = Dataset(
-        path=runs,
-        runs=run_rows,
-        trials=trial_frame(gathered.trials, run_rows),
-        repetitions=repetition_frame(gathered.trials),
-        energy=energy_frame(gathered.manifests, gathered.trials),
-        layers=layer_frame(scores),
-        manifests=tuple(sorted(gathered.manifests, key=lambda manifest: manifest.run_id)),
-        scores=scores,
-        measurements=measurements,
-        notes=tuple(gathered.notes),
+    for measurement in measurements:
+        check_measurement(measurement, runs / "measurements.jsonl")
+    found = Part(
+        place=str(runs),
+        store=store,
+        runs=entries,
+        scores=score_entries(scores),
+        measurements=measurement_entries(measurements),
+        notes=tuple(notes),
     )
-    _write_parquet(dataset, runs / DATASET_FOLDER)
-    return dataset
+    kept = write_scores(store, found.scores, there.scores)
+    kept |= write_measurements(store, found.measurements, there.measurements)
+    store.remove_others(_TABLES, kept | _files_of_runs(entries, store))
+    return found
 
 
-def _folders(runs: Path) -> list[Path]:
+def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
     try:
         entries = sorted(runs.iterdir())
     except FileNotFoundError:
@@ -76,11 +87,16 @@ def _folders(runs: Path) -> list[Path]:
         ) from None
     except OSError as error:
         raise storage_error(error, runs) from error
-    return [
-        entry
-        for entry in entries
-        if entry.name != DATASET_FOLDER and not entry.name.startswith(".") and _is_dir(entry)
-    ]
+    found = []
+    for entry in entries:
+        others = {DATASET_FOLDER, PUBLISHED_FOLDER}
+        if entry.name in others or entry.name.startswith(".") or not _is_dir(entry):
+            continue
+        if exists(entry / MANIFEST):
+            found.append(entry)
+        else:
+            notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
+    return found
 
 
 def _is_dir(path: Path) -> bool:
@@ -90,83 +106,71 @@ def _is_dir(path: Path) -> bool:
         raise storage_error(error, path) from error
 
 
-def _exists(path: Path) -> bool:
+def _part_there(store: Store) -> Part:
+    """What an earlier ingest left; nothing where it is damaged, for it is made again."""
     try:
-        return path.exists()
-    except OSError as error:
-        raise storage_error(error, path) from error
+        return read_part(store.root)
+    except StorageError:
+        store.remove_others(_TABLES, ())
+        return read_part(store.root)
 
 
-def _read_run(folder: Path, gathered: _Gathered) -> None:
-    if not _exists(folder / "manifest.json"):
-        gathered.notes.append(f"{folder.name}: ignored, it has no manifest.json and is no run")
-        return
-    manifest = read_document(folder / "manifest.json", Manifest)
-    check_manifest(manifest, folder / "manifest.json")
-    if any(manifest.run_id == other.run_id for other in gathered.manifests):
-        raise InputError(
-            f"run {manifest.run_id} is here twice",
-            where=str(folder),
-            fix="remove one of the two folders",
-        )
-    trials = _trials_of(folder, manifest, gathered.notes)
-    if len(trials) < manifest.n_trials:
-        gathered.notes.append(
-            f"{folder.name}: {len(trials)} of {manifest.n_trials} trials were measured; "
-            "run 'mansard bench' again to finish it"
-        )
-    gathered.manifests.append(manifest)
-    gathered.trials.extend(trials)
-    samples = _read(folder / "samples.jsonl", PowerSample, gathered.notes)
-    gathered.n_power_samples[manifest.run_id] = len(samples)
-
-
-def _trials_of(folder: Path, manifest: Manifest, notes: list[str]) -> tuple[Trial, ...]:
-    path = folder / "trials.jsonl"
-    trials = _read(path, Trial, notes)
-    seen: set[str] = set()
-    for trial in trials:
-        if trial.run_id != manifest.run_id:
+def _run_entries(folders: list[Path], store: Store, there: pl.DataFrame) -> pl.DataFrame:
+    known = {str(key): row for (key,), row in there.partition_by("folder", as_dict=True).items()}
+    found: dict[str, pl.DataFrame] = {}
+    for folder in folders:
+        entry = _run_entry(folder, store, known.get(shown_folder(folder)))
+        run_id = str(entry["run_id"].item())
+        if run_id in found:
             raise InputError(
-                f"a row belongs to run {trial.run_id}, the manifest to {manifest.run_id}",
-                where=str(path),
-                fix="files of two runs were mixed; measure again into another folder",
+                f"run {run_id} is here twice",
+                where=str(folder),
+                fix="remove one of the two folders",
             )
-        if trial.processor != processor_of(manifest):
-            raise InputError(
-                f"trial {trial.trial_id} ran on the {trial.processor.upper()}, by its manifest "
-                f"the run is one of the {processor_of(manifest).upper()}",
-                where=str(path),
-                fix="files of two runs were mixed; measure again into another folder",
-            )
-        if trial.trial_id in seen:
-            raise InputError(
-                f"trial {trial.trial_id} is here twice", where=str(path), fix="remove one row"
-            )
-        seen.add(trial.trial_id)
-        check_trial(trial, path)
-    return trials
+        found[run_id] = entry
+    return pl.concat([pl.DataFrame(schema=RUN_ENTRY_SCHEMA), *found.values()])
+
+
+def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.DataFrame:
+    stamps = stamps_json(folder)
+    is_whole = known is not None and _is_whole(known, store)
+    if known is not None and is_whole and known["stamps_json"].item() == stamps:
+        return known
+    manifest = read_document(folder / MANIFEST, Manifest)
+    check_manifest(manifest, folder / MANIFEST)
+    content = content_of(folder)
+    if known is not None and is_whole and known["content"].item() == content:
+        entry = known.with_columns(stamps_json=pl.lit(stamps))
+    else:
+        entry = import_run(folder, manifest, content, store)
+    store.write(run_entry(manifest.run_id), entry)
+    return entry
+
+
+def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
+    files = run_files(entry["files_json"].item(), store.root)
+    return all(
+        store.has(name, n_bytes)
+        for table in RUN_TABLES
+        for name, n_bytes in files.of(table).items()
+    )
+
+
+def _files_of_runs(entries: pl.DataFrame, store: Store) -> set[str]:
+    found = {run_entry(run_id) for run_id in entries["run_id"]}
+    for text in entries["files_json"]:
+        files = run_files(text, store.root)
+        found.update(name for table in RUN_TABLES for name in files.of(table))
+    return found
 
 
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:
-    if not _exists(path):
+    if not exists(path):
         return ()
     found = read_rows(path, row_type)
     if found.torn is not None:
         notes.append(
-            f"{path.parent.name}/{path.name}: the last line was being written when the run was "
-            f"killed; {len(found.torn)} bytes were put aside"
+            f"{path.name}: the last line was being written when it was killed; "
+            f"{len(found.torn)} bytes were put aside"
         )
     return found.rows
-
-
-def _last_of_each(scores: Sequence[ModelScore]) -> tuple[ModelScore, ...]:
-    return tuple({score_id(score): score for score in scores}.values())
-
-
-def _write_parquet(dataset: Dataset, folder: Path) -> None:
-    make_folder(folder)
-    for name in FRAME_NAMES:
-        buffer = io.BytesIO()
-        getattr(dataset, name).write_parquet(buffer)
-        write_atomic(folder / f"{name}.parquet", buffer.getvalue())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from mansard.core.errors import InputError
-from mansard.core.records import EnergyWindow, Manifest, ModelScore, Record, Trial
+from mansard.core.records import EnergyWindow, Manifest, Measurement, ModelScore, Record, Trial
 
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
@@ -15,12 +16,19 @@ SHORTEST_S, LONGEST_S = 1e-12, 1e9
 MOST_HZ = 1e12  # of a clock
 MOST_J = 1e15  # of one window: what a large power station makes in a week
 LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
+_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")  # folders of the dataset bear it
 _MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
 
 
-def check_manifest(manifest: Manifest, path: Path) -> None:
-    """Raises InputError for counts that cannot be, or two caches of one level."""
+def check_manifest(manifest: Manifest, path: Path | str) -> None:
+    """Raises InputError for counts that cannot be, two caches of one level, or an odd run id."""
     machine = manifest.machine
+    if not _RUN_ID.fullmatch(manifest.run_id):
+        raise InputError(
+            f"the run id {manifest.run_id!r} cannot name a folder",
+            where=str(path),
+            fix=_MEASURE_AGAIN,
+        )
     modes = (manifest.mode_requested, manifest.mode_read_back)
     own = () if manifest.gpu is None else (manifest.gpu,)
     for record in (manifest, *modes, machine, *machine.caches, *own):
@@ -31,7 +39,7 @@ def check_manifest(manifest: Manifest, path: Path) -> None:
         raise InputError("two caches have the same level", where=str(path), fix=_MEASURE_AGAIN)
 
 
-def check_trial(trial: Trial, path: Path) -> None:
+def check_trial(trial: Trial, path: Path | str) -> None:
     """Raises InputError for times or counts that cannot be, or lists that do not match."""
     where = f"{path}, trial {trial.trial_id}"
     for record in (trial, trial.conditions):
@@ -56,7 +64,7 @@ def check_trial(trial: Trial, path: Path) -> None:
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
 
 
-def check_score(score: ModelScore, path: Path) -> None:
+def check_score(score: ModelScore, path: Path | str) -> None:
     """Raises InputError for a negative count, or one whose sum is beyond 63 bits."""
     fix = "score the model again"
     if len(score.model) > LONGEST_NAME:
@@ -71,6 +79,21 @@ def check_score(score: ModelScore, path: Path) -> None:
             raise InputError(
                 f"{name} of model {score.model!r} is beyond 63 bits", where=str(path), fix=fix
             )
+
+
+def check_measurement(measurement: Measurement, path: Path | str) -> None:
+    """Raises InputError for a negative count, a time that cannot be, or an odd run id."""
+    where, fix = f"{path}, model {measurement.model!r}", "measure the model again"
+    _check_counts(measurement, where, fix)
+    _check_windows(measurement.energy or (), where)
+    if not _RUN_ID.fullmatch(measurement.run_id):
+        raise InputError(f"the run id {measurement.run_id!r} is none", where=where, fix=fix)
+    if any(not SHORTEST_S <= s <= LONGEST_S for s in measurement.seconds_s):
+        raise InputError(
+            f"a repetition takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s",
+            where=where,
+            fix=fix,
+        )
 
 
 def _check_windows(windows: Sequence[EnergyWindow], where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mansard.analytics.data.dataset import Dataset, device_id
@@ -64,11 +65,28 @@ def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
     return {manifest.run_id: f"run {manifest.run_id}" for manifest in manifests}
 
 
+def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
+    """The device of each run, by run id: a processor of a machine, in a few words.
+
+    Devices of one name, such as two equal boards, are told apart by the start of their id.
+    """
+    names = {device_id(manifest): shown(_device(manifest)) for manifest in manifests}
+    n_of_name = Counter(names.values())
+    labels = {
+        identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"
+        for identity, name in names.items()
+    }
+    return {manifest.run_id: labels[device_id(manifest)] for manifest in manifests}
+
+
 def _device(manifest: Manifest) -> str:
     """What tells processors apart: a card's name says more than its host's, a Jetson's less."""
-    if manifest.gpu is None:
-        return manifest.machine.name
-    return f"{manifest.machine.name} GPU" if manifest.gpu.is_integrated else manifest.gpu.name
+    machine, gpu = manifest.machine.name, manifest.gpu
+    if gpu is None:
+        return machine
+    if gpu.is_integrated:
+        return f"{machine} GPU"
+    return gpu.name if gpu.mig is None else f"{gpu.name} {gpu.mig}"
 
 
 _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (

@@ -60,6 +60,15 @@ def fixed(
 
 def seconds(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """A time with its interval; milliseconds and microseconds where they read better."""
+    return _small(value, "s", low, high)
+
+
+def joules(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """An energy with its interval; millijoules and microjoules where they read better."""
+    return _small(value, "J", low, high)
+
+
+def _small(value: float | None, unit: str, low: float | None, high: float | None) -> str:
     if value is None:
         return UNKNOWN
     factor, prefix = next(
@@ -67,9 +76,9 @@ def seconds(value: float | None, low: float | None = None, high: float | None = 
     )
     spread = _spread(value, low, high)
     if spread is None:
-        return f"{digits(value / factor, 3)}{NBSP}{prefix}s"
+        return f"{digits(value / factor, 3)}{NBSP}{prefix}{unit}"
     shown, half = _to_same_place(value / factor, spread / factor)
-    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{prefix}s"
+    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{prefix}{unit}"
 
 
 def capacity(n_bytes: float) -> str:

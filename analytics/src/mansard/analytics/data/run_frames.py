@@ -96,11 +96,11 @@ def energy_frame(manifests: Sequence[Manifest], trials: Sequence[Trial]) -> pl.D
 
 
 def idle_power_w(manifest: Manifest) -> float | None:
-    """Median total power of the idle windows, watts; None where no total is known."""
+    """Median total power of the idle windows, watts; None where no total is above 0."""
     powers = [
         window.total_j / window.window_s
         for window in manifest.idle or ()
-        if window.total_j is not None and window.window_s > 0
+        if window.total_j is not None and window.total_j > 0 and window.window_s > 0
     ]
     return float(np.median(powers)) if powers else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from mansard.analytics.data.clocks import clock_disturbances, median_clock_hz
@@ -81,23 +80,20 @@ def trial_frame(trials: Sequence[Trial], runs: pl.DataFrame) -> pl.DataFrame:
 
 def repetition_frame(trials: Sequence[Trial]) -> pl.DataFrame:
     """One row per repetition, seconds; blocks are null where a repetition was rejected."""
-    n_each = [(len(trial.seconds_s), len(trial.rejected_s)) for trial in trials]
-    n_rows = np.asarray([accepted + rejected for accepted, rejected in n_each], dtype=np.int64)
-    repeat = np.repeat(np.arange(len(trials)), n_rows)
     columns = {
-        "run_id": [trials[at].run_id for at in repeat.tolist()],
-        "trial_id": [trials[at].trial_id for at in repeat.tolist()],
-        "accepted": [flag for n, m in n_each for flag in [True] * n + [False] * m],
-        "block": [b for t in trials for b in (*t.block, *[None] * len(t.rejected_s))],
-        "seconds_s": [s for t in trials for s in (*t.seconds_s, *t.rejected_s)],
-        "clock_hz": [hz for t in trials for hz in (*_clocks_hz(t), *[None] * len(t.rejected_s))],
-        "rejected_reason": [
-            r for t in trials for r in (*[None] * len(t.seconds_s), *t.rejected_reason)
-        ],
+        "run_id": [trial.run_id for trial in trials],
+        "trial_id": [trial.trial_id for trial in trials],
+        "accepted": [[True] * len(t.seconds_s) + [False] * len(t.rejected_s) for t in trials],
+        "block": [[*t.block, *[None] * len(t.rejected_s)] for t in trials],
+        "seconds_s": [[*t.seconds_s, *t.rejected_s] for t in trials],
+        "clock_hz": [[*_clocks_hz(t), *[None] * len(t.rejected_s)] for t in trials],
+        "rejected_reason": [[*[None] * len(t.seconds_s), *t.rejected_reason] for t in trials],
     }
-    return pl.DataFrame(columns, schema=REPETITION_SCHEMA).sort(
-        "run_id", "trial_id", maintain_order=True
-    )
+    each = ("run_id", "trial_id")
+    lists = {n: k if n in each else pl.List(k) for n, k in REPETITION_SCHEMA.items()}
+    frame = pl.DataFrame(columns, schema=lists).filter(pl.col("seconds_s").list.len() > 0)
+    frame = frame.sort(each, maintain_order=True)
+    return frame.explode([name for name in REPETITION_SCHEMA if name not in each])
 
 
 def _trial_row(trial: Trial, run: Mapping[str, object]) -> dict[str, object]:

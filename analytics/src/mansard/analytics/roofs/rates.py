@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,8 @@ from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
 
 USUAL_BACKENDS = ("numba-cpu", "cupy")
 _AMOUNTS = {"fma": "work_flop", "tensor": "work_flop", "stream": "traffic_bytes"}
+REPETITIONS_AT_ONCE = 1_000_000  # 100 MB while their medians are taken
+_TRIAL = ("run_id", "trial_id")
 TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "working_set_bytes")
 
 
@@ -48,7 +51,11 @@ class TrialRate:
     unstable: bool  # it did not meet its stopping rule
     disturbances: tuple[str, ...]  # what else the machine did; not empty: in no ceiling
     blocks: Rates  # one rate per block, from the median time of the block
-    estimate: Estimate
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The median of its blocks with the 95 % interval; computed where it is shown."""
+        return estimate([self.blocks])
 
 
 def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
@@ -57,18 +64,42 @@ def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
     Rate of a block = work (FLOP), traffic (bytes) or loads of one repetition / median
     seconds of the block's accepted repetitions. A stalled kernel has no rate.
     """
-    medians = (
-        dataset.repetitions.filter("accepted")
-        .group_by("run_id", "trial_id", "block")
+    return tuple(
+        _rate(row)
+        for some in _some_trials(dataset.trials)
+        for row in some.join(_block_seconds(dataset.repetitions, some), on=_TRIAL, how="inner")
+        .sort(_TRIAL)
+        .iter_rows(named=True)
+        if _amount(row) > 0
+    )
+
+
+def _some_trials(trials: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The trials by run and trial id, so many at a time that their repetitions fit in memory."""
+    ordered = trials.sort(_TRIAL)
+    before = (ordered["n_accepted"] + ordered["n_rejected"]).cum_sum()
+    starts = before // REPETITIONS_AT_ONCE
+    for at in starts.unique(maintain_order=True):
+        yield ordered.filter(starts == at)
+
+
+def _block_seconds(repetitions: pl.LazyFrame, trials: pl.DataFrame) -> pl.DataFrame:
+    """The median time of each block of ``trials``, seconds, as one list for each trial."""
+    first, last = trials["trial_id"].min(), trials["trial_id"].max()
+    # These two skip most of the files and of their parts; the join is what decides.
+    near = pl.col("run_id").is_in(trials["run_id"].unique().to_list())
+    near &= pl.col("trial_id").is_between(pl.lit(first), pl.lit(last))
+    return (
+        repetitions.filter(pl.col("accepted") & near)
+        .select(*_TRIAL, "block", "seconds_s")
+        .join(trials.lazy().select(_TRIAL), on=_TRIAL, how="semi")
+        .group_by(*_TRIAL, "block")
         .agg(pl.col("seconds_s").median())
-        .sort("run_id", "trial_id", "block")
-        .group_by("run_id", "trial_id", maintain_order=True)
+        .sort(*_TRIAL, "block")
+        .group_by(_TRIAL, maintain_order=True)
         .agg(pl.col("seconds_s").alias("block_seconds_s"))
+        .collect()
     )
-    rows = dataset.trials.join(medians, on=["run_id", "trial_id"], how="inner").sort(
-        "run_id", "trial_id"
-    )
-    return tuple(_rate(row) for row in rows.iter_rows(named=True) if _amount(row) > 0)
 
 
 def unused_trials(dataset: Dataset) -> tuple[str, ...]:
@@ -135,5 +166,4 @@ def _rate(row: Mapping[str, object]) -> TrialRate:
         **fields,  # type: ignore[arg-type]
         unstable=row["stability"] == "unstable",
         blocks=blocks,
-        estimate=estimate([blocks]),
     )

@@ -46,7 +46,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     mode: str
     label: str
     source: Source  # "measured", or "simulated" where the machine is
-    n_cpus: int
+    n_cpus: int | None  # None: published without it
     n_sms: int | None  # that were on
     clock_hz: float | None  # of the SMs, median over the trials
     levels: tuple[Level, ...]
@@ -116,7 +116,7 @@ def rooflines(dataset: Dataset, rates: Sequence[TrialRate] | None = None) -> tup
         for manifest in dataset.manifests
     ]
     clocks = {m.run_id: _clocks(m.mode_read_back) for m in dataset.manifests}
-    return tuple(sorted(found, key=lambda r: (r.machine, r.n_cpus, clocks[r.run_id], r.label)))
+    return tuple(sorted(found, key=lambda r: (r.machine, r.n_cpus or 0, clocks[r.run_id], r.label)))
 
 
 def _clocks(mode: PowerMode) -> tuple[float, float, float]:

@@ -9,6 +9,13 @@ from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.energy import EnergyWindow, PowerSample, RailEnergy
 from mansard.core.records.gpu import Gpu
 from mansard.core.records.machine import Board, Cache, CpuCluster, MachineIdentity, PowerMode
+from mansard.core.records.published import (
+    PublishedMode,
+    PublishedRate,
+    PublishedRun,
+    RateQuantity,
+    RateWorkUnit,
+)
 from mansard.core.records.run import Manifest, Measurement
 from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.trial import (
@@ -43,7 +50,12 @@ __all__ = [
     "PowerMode",
     "PowerSample",
     "Processor",
+    "PublishedMode",
+    "PublishedRate",
+    "PublishedRun",
     "RailEnergy",
+    "RateQuantity",
+    "RateWorkUnit",
     "Record",
     "Schema",
     "Scope",

@@ -1,0 +1,45 @@
+"""What the user names with ``--runs``, as one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.ingest import update_dataset
+from mansard.analytics.data.joining import join
+from mansard.analytics.data.mixing import mixed, unmixed
+from mansard.analytics.data.read import Part, read_part
+from mansard.analytics.data.store import is_url
+from mansard.core.errors import InputError
+
+
+def open_runs(places: Sequence[str | Path], *, mix: bool = False) -> Dataset:
+    """All runs of ``places``: folders of runs, datasets that were merged, URLs of such.
+
+    A folder of runs is ingested first. Runs of one device by different versions of Mansard, or
+    from different sources of a kernel, raise InputError unless ``mix``, which also takes boards
+    that are alike for one. Raises what ``ingest`` and ``join`` raise.
+    """
+    parts = [open_part(str(place)) for place in dict.fromkeys(str(place) for place in places)]
+    dataset = join(parts)
+    return mixed(dataset) if mix else unmixed(dataset)
+
+
+def open_part(place: str) -> Part:
+    """One place; a folder of runs is ingested, anything else has to hold a dataset."""
+    if not is_url(place) and not holds_dataset(Path(place)):
+        return update_dataset(Path(place))
+    part = read_part(place)
+    if part.runs.is_empty():
+        raise InputError(
+            "no dataset of this version of Mansard is here",
+            where=place,
+            fix="make one with 'mansard merge RUNS --into' this place",
+        )
+    return part
+
+
+def holds_dataset(folder: Path) -> bool:
+    """Whether a folder is a dataset itself, as ``mansard merge`` writes one."""
+    return any((folder / "runs").glob("run_id=*/*.parquet"))

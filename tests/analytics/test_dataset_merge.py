@@ -1,0 +1,236 @@
+"""Several folders, boards and object stores as one dataset, and what refuses to be mixed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from mansard.analytics.data.dataset import Dataset, device_id
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.merging import Merged, merge
+from mansard.analytics.data.opening import open_runs
+from mansard.core.errors import InputError, StorageError, UsageError
+from mansard.core.jsonl import RowWriter
+from mansard.core.records import Trial
+from tests.analytics.dataset_checks import assert_same, write_samples
+from tests.analytics.factory import fma_trials, machine, manifest, write_run, write_two_modes
+from tests.analytics.object_store import Bucket, serving
+from tests.analytics.score_factory import layer, score, write_scores
+
+
+def board(runs: Path, run_id: str, serial: str = "a", **changes: object) -> Path:
+    """A folder with one run of a board; ``changes`` are of its manifest."""
+    run = manifest(run_id, on=machine("Board", serial * 16))
+    run = msgspec.structs.replace(run, **changes)
+    write_run(runs / run_id, run, fma_trials(run_id))
+    return runs
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    """Two boards of one name, a meter in the first, a network of their own in each."""
+    one, other = board(tmp_path / "one", "r1", "a"), board(tmp_path / "other", "r2", "b")
+    write_samples(one / "r1", [4.0, 5.0])
+    write_scores(one, [score("net", [layer(0, 1, 2)])])
+    write_scores(other, [score("other net", [layer(0, 3, 4)])])
+    return one, other
+
+
+def test_two_folders_are_one_dataset(two: tuple[Path, Path]) -> None:
+    found = open_runs(two)
+    one, other = (ingest(runs) for runs in two)
+    assert found.places == tuple(str(runs) for runs in two)
+    assert found.runs["run_id"].to_list() == ["r1", "r2"]
+    assert [each.run_id for each in found.manifests] == ["r1", "r2"]
+    assert_frame_equal(found.trials, pl.concat([one.trials, other.trials]))
+    assert len(found.repetitions.collect()) == 2 * 22 * 28  # chains, repetitions of each
+    assert len(found.samples.collect()) == 2
+    assert [each.model for each in found.scores] == ["net", "other net"]
+    assert sorted(found.layers["work_flop"]) == [1, 3]
+
+
+def test_merged_into_a_folder_it_is_the_same(two: tuple[Path, Path], tmp_path: Path) -> None:
+    into = str(tmp_path / "fleet")
+    assert merge(two, into) == Merged(into, n_new=2, n_grown=0, n_same=0)
+    assert_same(open_runs([into]), open_runs(two))
+    before = {path: path.stat().st_mtime_ns for path in Path(into).rglob("*.parquet")}
+    assert merge(two, into) == Merged(into, n_new=0, n_grown=0, n_same=2)
+    assert merge([into], into) == Merged(into, n_new=0, n_grown=0, n_same=2)
+    assert {path: path.stat().st_mtime_ns for path in Path(into).rglob("*.parquet")} == before
+
+
+def test_boards_that_merge_one_after_the_other_end_in_the_same(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for runs in reversed(two):
+        merge([runs], str(tmp_path / "fleet"))
+    found = open_runs([tmp_path / "fleet"])
+    assert {each.model for each in found.scores} == {"net", "other net"}
+    assert_frame_equal(found.trials, open_runs(two).trials)
+
+
+def test_the_same_run_in_two_folders_is_one_and_the_fuller_counts(tmp_path: Path) -> None:
+    rows = fma_trials("r")
+    part, whole, copy = (tmp_path / name for name in ("part", "whole", "copy"))
+    write_run(part / "r", manifest("r", n_trials=len(rows)), rows[:7])
+    write_run(whole / "r", manifest("r", n_trials=len(rows)), rows)
+    shutil.copytree(whole, copy)
+    for places in ((part, whole, copy), (whole, part), (copy, whole)):
+        found = open_runs(places)
+        assert (len(found.runs), len(found.trials)) == (1, len(rows))
+        assert found.notes == ()
+    into = str(tmp_path / "fleet")
+    assert merge([part], into) == Merged(into, n_new=1, n_grown=0, n_same=0)
+    assert merge([whole], into) == Merged(into, n_new=0, n_grown=1, n_same=0)
+    assert merge([part], into) == Merged(into, n_new=0, n_grown=0, n_same=1)
+    assert_same(open_runs([into]), ingest(whole))
+    assert len(list(Path(into).glob("trials/*/*"))) == 1  # the old file is gone
+
+
+def test_one_run_id_with_two_measurements_is_refused(tmp_path: Path) -> None:
+    rows = fma_trials("r")
+    again = [msgspec.structs.replace(row, started_utc="2026-02-02T00:00:00Z") for row in rows]
+    write_run(tmp_path / "a/r", manifest("r"), rows)
+    write_run(tmp_path / "b/r", manifest("r"), again)
+    with pytest.raises(InputError, match=r"run r is also in .*a, with other trials; it was meas"):
+        open_runs([tmp_path / "a", tmp_path / "b"])
+    merge([tmp_path / "a"], str(tmp_path / "fleet"))
+    with pytest.raises(InputError, match=r"run r is also in .*fleet, with other trials"):
+        merge([tmp_path / "b"], str(tmp_path / "fleet"))
+
+
+def test_of_a_network_scored_twice_the_last_place_counts(tmp_path: Path) -> None:
+    for name, work in (("a", 1), ("b", 7)):
+        write_scores(board(tmp_path / name, name), [score("net", [layer(0, work, 2)])])
+    assert open_runs([tmp_path / "a", tmp_path / "b"]).layers["work_flop"].to_list() == [7]
+    assert open_runs([tmp_path / "b", tmp_path / "a"]).layers["work_flop"].to_list() == [1]
+
+
+def test_a_folder_of_runs_is_no_place_for_a_dataset(two: tuple[Path, Path]) -> None:
+    with pytest.raises(UsageError, match="is a folder of runs, no dataset"):
+        merge([two[0]], str(two[1]))
+
+
+@pytest.mark.parametrize("place", ["ftp://host/x", "https://host/dataset", "file:///x"])
+def test_a_url_that_is_no_object_store_is_refused(place: str, two: tuple[Path, Path]) -> None:
+    for use in (lambda: open_runs([place]), lambda: merge(two, place)):
+        with pytest.raises(InputError, match="is no object store that can hold a dataset"):
+            use()
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    """An object store, named as its own tools are told: in the environment.
+
+    One for all tests: Polars keeps its connections to a bucket as long as the process lives.
+    """
+    with serving() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "eu-central-1",
+        }.items():
+            environment.setenv(name, value)
+        yield server
+
+
+def test_merged_into_an_object_store_it_is_the_same(two: tuple[Path, Path], bucket: Bucket) -> None:
+    into = "s3://bucket/boards"
+    with pytest.raises(InputError, match="no dataset of this version"):
+        open_runs([into])
+    for runs in two:
+        assert merge([runs], into) == Merged(into, n_new=1, n_grown=0, n_same=0)
+    assert merge(two, into) == Merged(into, n_new=0, n_grown=0, n_same=2)
+    assert_same(open_runs([into]), open_runs(two))
+    assert_same(open_runs([into, *two]), open_runs(two))
+    for path in [path for path in bucket.objects if "/trials/" in path]:
+        del bucket.objects[path]
+    with pytest.raises(StorageError, match=r"s3://bucket/boards.*cannot be read"):
+        open_runs([into])
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_run_that_grew_grows_in_the_object_store(tmp_path: Path) -> None:
+    rows, into = fma_trials("r"), "s3://bucket/growing"
+    folder = write_run(tmp_path / "r", manifest("r", n_trials=len(rows)), rows[:7])
+    merge([tmp_path], into)
+    with RowWriter(folder / "trials.jsonl", Trial) as writer:
+        writer.extend(rows[7:])
+    assert merge([tmp_path], into).n_grown == 1
+    assert_same(open_runs([into]), ingest(tmp_path))
+
+
+def test_versions_of_one_device_refuse_to_mix(tmp_path: Path) -> None:
+    places = [board(tmp_path / "a", "r1"), board(tmp_path / "b", "r2", tool_version="0.2.0")]
+    line = (
+        r"a, .*b: Board was measured by versions of Mansard 0\.1\.0 \(run r1\) and 0\.2\.0 "
+        r"\(run r2\); report them from folders of their own, or mix them with --mix$"
+    )
+    with pytest.raises(InputError, match=line):
+        open_runs(places)
+    assert open_runs(places, mix=True).notes == (
+        "mixed, as --mix says: Board was measured by versions of Mansard 0.1.0 (run r1) and "
+        "0.2.0 (run r2)",
+    )
+
+
+def test_versions_on_different_devices_stand_side_by_side(tmp_path: Path) -> None:
+    one = board(tmp_path / "a", "r1", "a")
+    other = board(tmp_path / "b", "r2", "b", tool_version="0.2.0")
+    assert len(open_runs([one, other]).runs) == 2
+
+
+def test_sources_of_one_kernel_refuse_to_mix(tmp_path: Path) -> None:
+    board(tmp_path, "r1")
+    changed = [msgspec.structs.replace(row, source_hash="d" * 16) for row in fma_trials("r2")]
+    write_run(tmp_path / "r2", manifest("r2", on=machine("Board")), changed)
+    line = r"the kernel fma numba-cpu fp32 ran on Board from sources c{16} \(run r1\) and d{16} "
+    with pytest.raises(InputError, match=line):
+        open_runs([tmp_path])
+    assert len(open_runs([tmp_path], mix=True).notes) == 1
+
+
+def devices(dataset: Dataset) -> set[str]:
+    return {device_id(each) for each in dataset.manifests}
+
+
+def test_boards_of_one_name_are_one_only_if_told(two: tuple[Path, Path]) -> None:
+    apart, together = open_runs(two), open_runs(two, mix=True)
+    assert (len(devices(apart)), len(devices(together))) == (2, 1)
+    assert apart.notes == (
+        "2 boards are called Board; each has its own roofs, and --mix takes them for one",
+    )
+    assert together.notes == ("mixed, as --mix says: 2 boards called Board count as one",)
+    assert together.trials["machine_id"].n_unique() == 1
+    assert_frame_equal(apart.trials.drop("machine_id"), together.trials.drop("machine_id"))
+
+
+def test_boards_that_differ_in_more_than_their_serial_stay_apart(tmp_path: Path) -> None:
+    small = msgspec.structs.replace(machine("Board", "b" * 16), cpus=(0,))
+    places = [board(tmp_path / "a", "r1"), board(tmp_path / "b", "r2", machine=small)]
+    found = open_runs(places, mix=True)
+    assert len(devices(found)) == 2
+    assert found.notes == ()
+
+
+def test_many_runs_are_not_all_named(tmp_path: Path) -> None:
+    for at in range(6):
+        board(tmp_path, f"r{at}")
+    board(tmp_path, "new", tool_version="0.2.0")
+    with pytest.raises(InputError, match=r"0\.1\.0 \(runs r0, r1, r2, r3 and 2 more\) and 0\.2"):
+        open_runs([tmp_path])
+
+
+def test_mixing_nothing_changes_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    assert_same(open_runs([tmp_path], mix=True), open_runs([tmp_path]))
+    write_two_modes(tmp_path / "both")
+    assert_same(open_runs([tmp_path / "both"], mix=True), open_runs([tmp_path / "both"]))

@@ -1,0 +1,233 @@
+"""The dataset that an ingest keeps beside the runs: incremental, whole, and the same again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.layout import ENTRY_FILE
+from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
+from mansard.analytics.data.run_import import import_run
+from mansard.analytics.data.store import Store
+from mansard.core.errors import InputError, SchemaError, StorageError
+from mansard.core.jsonl import RowWriter
+from mansard.core.records import Trial
+from tests.analytics.dataset_checks import assert_same, write_samples
+from tests.analytics.factory import fma_trials, manifest, trial, write_run, write_two_modes
+from tests.analytics.score_factory import layer, score, write_scores
+
+
+def files(runs: Path) -> dict[str, int]:
+    """The files of the dataset by name, with the times they were written."""
+    folder = runs / "dataset"
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two modes, a meter's samples in one of them, and two networks."""
+    write_two_modes(tmp_path)
+    write_samples(tmp_path / "run-1c", [4.0, 5.0, 6.0])
+    write_scores(tmp_path, [score("one", [layer(0, 1, 2)]), score("two", [layer(0, 3, 4)])])
+    return tmp_path
+
+
+def test_the_parquet_files_hold_the_same_as_the_ingest(runs: Path) -> None:
+    found = ingest(runs)
+    assert_same(read_dataset(str(runs / "dataset")), found)
+    assert [each.model for each in found.scores] == ["one", "two"]
+    assert found.samples.collect()["power_w"].to_list() == [4.0, 5.0, 6.0]
+    assert found.runs["n_power_samples"].to_list() == [3, 0]
+
+
+def test_other_programs_can_read_the_tables_by_their_partitions(runs: Path) -> None:
+    found = ingest(runs)
+    for name in ("trials", "layers"):
+        frame = pl.read_parquet(runs / f"dataset/{name}/*/*.parquet", hive_partitioning=False)
+        assert sorted(frame.rows()) == sorted(getattr(found, name).rows())
+    one = pl.read_parquet(runs / "dataset/trials/run_id=run-1c/*.parquet")
+    assert set(one["run_id"]) == {"run-1c"}
+
+
+def test_unchanged_runs_are_not_written_again(runs: Path) -> None:
+    first = ingest(runs)
+    before = files(runs)
+    assert_same(ingest(runs), first)
+    assert files(runs) == before
+
+
+def test_unchanged_runs_are_not_parsed_again(runs: Path) -> None:
+    first = ingest(runs)
+    path = runs / "run-1c/trials.jsonl"
+    content, status = path.read_bytes(), path.stat()
+    # Of the same length and time: an ingest that read it would refuse it.
+    path.write_bytes(content.replace(b'"kernel"', b'"colour"'))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert_same(ingest(runs), first)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(SchemaError):
+        ingest(runs)
+
+
+def test_a_touched_run_with_the_same_content_keeps_its_files(runs: Path) -> None:
+    first = ingest(runs)
+    before = files(runs)
+    os.utime(runs / "run-1c/trials.jsonl", (1, 1))
+    assert_same(ingest(runs), first)
+    after = files(runs)
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {f"runs/run_id=run-1c/{ENTRY_FILE}"}
+
+
+def test_a_run_that_grew_is_read_again_and_its_old_files_go(tmp_path: Path) -> None:
+    rows = fma_trials("r")
+    folder = write_run(tmp_path / "r", manifest("r", n_trials=len(rows)), rows[:5])
+    assert len(ingest(tmp_path).trials) == 5
+    before = set(files(tmp_path))
+    with RowWriter(folder / "trials.jsonl", Trial) as writer:
+        writer.extend(rows[5:])
+    found = ingest(tmp_path)
+    assert len(found.trials) == len(rows)
+    assert found.notes == ()
+    after = set(files(tmp_path))
+    assert len(after) == len(before)
+    assert before & after == {f"runs/run_id=r/{ENTRY_FILE}"}
+
+
+def test_what_is_gone_from_the_runs_is_gone_from_the_dataset(runs: Path) -> None:
+    ingest(runs)
+    shutil.rmtree(runs / "run-1c")
+    (runs / "scores.jsonl").unlink()
+    write_scores(runs, [score("two", [layer(0, 3, 4)])])
+    found = ingest(runs)
+    assert found.runs["run_id"].to_list() == ["run-2c"]
+    assert found.samples.collect().is_empty()
+    assert [each.model for each in found.scores] == ["two"]
+    assert not any("run-1c" in name for name in files(runs))
+    assert sum(name.startswith("layers/") for name in files(runs)) == 1
+
+
+def test_an_ingest_that_was_killed_is_finished_by_the_next(runs: Path) -> None:
+    wanted = ingest(runs)
+    dataset = runs / "dataset"
+    # Killed after the trials of one run and half a file of the other, before any entry.
+    shutil.rmtree(dataset / "runs")
+    shutil.rmtree(dataset / "repetitions/run_id=run-1c")
+    (dataset / "trials/run_id=run-2c/.half.parquet.abc").write_bytes(b"PAR1")
+    assert_same(ingest(runs), wanted)
+    assert not (dataset / "trials/run_id=run-2c/.half.parquet.abc").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing"])
+def test_files_of_the_wrong_length_are_made_again(runs: Path, content: bytes) -> None:
+    wanted = ingest(runs)
+    for table in ("trials", "repetitions", "samples"):
+        (path,) = (runs / f"dataset/{table}/run_id=run-1c").iterdir()
+        path.write_bytes(content)
+    assert_same(ingest(runs), wanted)
+
+
+def test_a_damaged_entry_is_made_again(runs: Path) -> None:
+    wanted = ingest(runs)
+    (runs / "dataset/runs/run_id=run-1c" / ENTRY_FILE).write_bytes(b"nonsense")
+    assert_same(ingest(runs), wanted)
+
+
+def test_a_damaged_dataset_is_one_line(runs: Path) -> None:
+    ingest(runs)
+    (path,) = (runs / "dataset/trials/run_id=run-1c").iterdir()
+    path.write_bytes(b"nonsense")
+    with pytest.raises(StorageError, match=r"cannot be read or written: .*; remove the dataset"):
+        read_dataset(str(runs / "dataset"))
+
+
+def test_an_entry_that_names_files_elsewhere_is_refused(runs: Path) -> None:
+    ingest(runs)
+    path = runs / "dataset/runs/run_id=run-1c" / ENTRY_FILE
+    entry = pl.read_parquet(path)
+    entry.with_columns(
+        files_json=pl.col("files_json").str.replace("trials/run_id=run-1c", "trials/run_id=a/../..")
+    ).write_parquet(path)
+    with pytest.raises(SchemaError, match="which is not its own"):
+        read_dataset(str(runs / "dataset"))
+
+
+def test_a_folder_without_a_dataset_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no dataset of this version.*mansard merge"):
+        read_dataset(str(tmp_path))
+
+
+def test_folders_with_odd_names(tmp_path: Path) -> None:
+    for name in ("a[b]*?", "x=y", os.fsdecode(b"\xff\xfe")):
+        runs = tmp_path / name
+        write_run(runs / name, manifest("r", n_trials=2), [trial("r", "read", 1e9)])
+        found = ingest(runs)
+        assert len(found.repetitions.collect()) == 28  # 27 accepted and 1 rejected
+        assert len(found.notes) == 1
+        assert_same(ingest(runs), found)
+
+
+@pytest.mark.parametrize("run_id", ["", "..", "a/b", "a b", "x" * 200, ".hidden"])
+def test_a_run_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, run_id: str) -> None:
+    write_run(tmp_path / "r", manifest(run_id), [])
+    with pytest.raises(InputError, match="cannot name a folder"):
+        ingest(tmp_path)
+
+
+def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) -> None:
+    whole = ingest(runs)
+    store, folder = Store(tmp_path / "in-pieces"), runs / "run-1c"
+    # A hundred bytes are less than a row: each is a batch, and a file, of its own.
+    entry = import_run(folder, whole.manifest("run-1c"), "c" * 32, store, batch_bytes=100)
+    files = run_files(entry["files_json"].item(), "here")
+    assert (len(files.trials), len(files.samples)) == (138, 3)
+    part = read_part(str(runs / "dataset"))
+    pieces = dataset_of(replace(part, store=store, runs=entry, place=str(runs / "dataset")))
+    own = pl.col("run_id") == "run-1c"
+    assert_frame_equal(pieces.trials, whole.trials.filter(own))
+    for name in ("repetitions", "samples"):
+        wanted = getattr(whole, name).filter(own).collect()
+        order = [each for each in ("run_id", "trial_id") if each in wanted.columns]
+        found = getattr(pieces, name).collect().sort(order, maintain_order=True)
+        assert_frame_equal(found, wanted)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.root
+def test_a_full_disk_is_one_line_and_the_next_ingest_goes_on(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    wanted = ingest(write_two_modes(tmp_path / "elsewhere"))
+    write_two_modes(small_disk)
+    ballast = small_disk / "ballast"
+    # Room for some of the dataset's files, of 10 to 40 kB each.
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_bsize - 45_000))
+    with pytest.raises(StorageError, match="No space left on device; free some space"):
+        ingest(small_disk)
+    assert not list((small_disk / "dataset").rglob(".*"))
+    ballast.unlink()
+    assert_same(ingest(small_disk), wanted)
