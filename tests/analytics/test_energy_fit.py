@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.energy.fit import EnergyFit, EnergyPoint, fit_energy
-from mansard.analytics.energy.least_squares import MOST_COLUMNS
 from tests.analytics.energy_board import (
     ORIN,
     WINDOW_S,
@@ -203,18 +202,23 @@ def test_several_precisions_and_levels() -> None:
     assert found.constant_w.value == pytest.approx(10.0)
 
 
-def test_more_kinds_than_can_be_told_apart() -> None:
+def test_twenty_kinds_of_work_are_told_apart() -> None:
+    # kind k costs k pJ/FLOP: 1 TFLOP of it takes k J beside the 10 J of a second
     many = [
         EnergyPoint(
             name="made up",
-            work_flop={f"precision {at % (MOST_COLUMNS + 1)}": 1e12},
+            work_flop={f"kind {kind}": 1e12} if kind else {},
             traffic_bytes={},
             window_s=1.0,
-            energy_j=10.0,
+            energy_j=10.0 + kind,
         )
-        for at in range(40)
+        for kind in range(21)
+        for _ in range(2)
     ]
-    assert "more than the fit can tell apart" in fit_energy(many).constant_w.unknown["value"]
+    found = fit_energy(many)
+    costs = {name: cost.value for name, cost in found.flop_j.items()}
+    assert costs == pytest.approx({f"kind {kind}": kind * 1e-12 for kind in range(1, 21)})
+    assert found.constant_w.value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("window_s", "energy_j"), [(0.0, 1.0), (1.0, 0.0), (1.0, -2.0)])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.least_squares import solve_non_negative, student_quantile
+from mansard.analytics.energy.least_squares import (
+    solve_active_set,
+    solve_non_negative,
+    student_quantile,
+)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))
@@ -21,6 +27,46 @@ def test_no_small_step_makes_it_better(seed: int, n_columns: int) -> None:
     slope = rows.T @ (rows @ found.values - wanted)
     assert slope[found.values > 0] == pytest.approx(0, abs=1e-8)
     assert (slope[found.values == 0] >= -1e-8).all()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 12))
+def test_nor_where_there_are_more_columns_than_rows(seed: int, n_columns: int, n_rows: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, wanted = random.normal(size=(n_rows, n_columns)), random.normal(size=n_rows)
+    found = solve_active_set(rows, wanted)
+    assert (found >= 0).all()
+    slope = rows.T @ (rows @ found - wanted)
+    assert slope[found > 0] == pytest.approx(0, abs=1e-7)
+    assert (slope[found == 0] >= -1e-7).all()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5))
+def test_no_subset_of_the_columns_is_better(seed: int, n_columns: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n_columns + 4, n_columns))
+    wanted = random.normal(size=n_columns + 4)
+    least = float(wanted @ wanted)
+    for n_used in range(1, n_columns + 1):
+        for used in combinations(range(n_columns), n_used):
+            tried = np.linalg.lstsq(rows[:, used], wanted, rcond=None)[0]
+            if (tried >= 0).all():
+                least = min(least, float(((rows[:, used] @ tried - wanted) ** 2).sum()))
+    found = rows @ solve_active_set(rows, wanted) - wanted
+    assert float(found @ found) == pytest.approx(least, rel=1e-9)
+
+
+def test_columns_of_nothing_and_columns_alike() -> None:
+    rows = np.array([[0.0, 1.0, 1.0], [0.0, 2.0, 2.0]])
+    found = solve_active_set(rows, np.array([3.0, 6.0]))
+    assert found[0] == 0.0
+    assert rows @ found == pytest.approx([3.0, 6.0])
+
+
+def test_columns_of_very_different_sizes() -> None:
+    # 1e-12 · 2e12 + 1e6 · 3e-6 = 2 + 3, as joules of FLOPs and of seconds are
+    rows = np.array([[1e-12, 1e6], [2e-12, 1e6], [1e-12, 3e6]])
+    found = solve_active_set(rows, rows @ np.array([2e12, 3e-6]))
+    assert found == pytest.approx([2e12, 3e-6], rel=1e-6)
 
 
 def test_a_positive_solution_is_the_plain_one() -> None:

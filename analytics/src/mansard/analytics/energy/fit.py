@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mansard.analytics.energy.gaps import missing_points
-from mansard.analytics.energy.least_squares import MOST_COLUMNS, Array, Solution, solve_non_negative
+from mansard.analytics.energy.least_squares import Array, Solution, solve_non_negative
 from mansard.core.records import Record
 
 CONSTANT = "constant"
@@ -78,9 +78,6 @@ def fit_energy(points: Sequence[EnergyPoint]) -> EnergyFit:
     if len(ordered) < n_needed:
         reason = f"too few points: {len(ordered)}, it takes {n_needed}"
         return _unknown(columns, points, reason, (reason, *missing))
-    if len(columns) > MOST_COLUMNS:
-        reason = f"{len(columns)} kinds of work and traffic are more than the fit can tell apart"
-        return _unknown(columns, points, reason, missing)
     # Dividing by the energy weights by relative error: meters err by a share of what they read.
     energies_j = np.array([point.energy_j for point in ordered])
     rows = np.array([_row(point, columns) for point in ordered]) / energies_j[:, None]

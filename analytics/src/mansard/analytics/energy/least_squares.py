@@ -1,17 +1,15 @@
 """Non-negative least squares with the uncertainty of each coefficient; NumPy alone.
 
-With few columns the exact solution is found by trying: where the unconstrained solution is
-non-negative it is the answer, else the answer is the best non-negative one among the
-unconstrained solutions of every subset of the columns (C. L. Lawson and R. J. Hanson, Solving
-Least Squares Problems, 1974, chapter 23: at the optimum the positive coefficients solve the
-unconstrained problem of their columns).
+The solver is the active-set method NNLS of C. L. Lawson and R. J. Hanson, Solving Least Squares
+Problems, 1974, chapter 23: columns enter one at a time, the one downhill most steeply first, and
+leave where they turn negative. At the end the positive coefficients solve the unconstrained
+problem of their columns, and no other column would lower the error.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
@@ -19,8 +17,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MOST_COLUMNS = 14  # 16,383 subsets, a second
 CONFIDENCE = 0.95
+# Gradients and coefficients below it, of columns of length 1, are rounding.
+_ROUNDING = 1e-10
 # Singular values below this share of the largest are rounding: no measurement is that exact.
 _RANK_SHARE = 1e-9
 _HIDDEN = 1e-6  # a column with so much of itself in the null space has no value of its own
@@ -46,15 +45,15 @@ def solve_non_negative(rows: Array, wanted: Array) -> Solution:
     """The x ≥ 0 with the least squared error of ``rows @ x - wanted``.
 
     Intervals are those of linear regression, from the scatter of the residuals and Student's
-    t: equal errors in all rows are assumed, so weight them beforehand. ``rows`` has at most
-    MOST_COLUMNS columns, none of zeros alone.
+    t: equal errors in all rows are assumed, so weight them beforehand. No column of ``rows``
+    is of zeros alone.
     """
     scale = np.linalg.norm(rows, axis=0)
     unit = rows / scale  # columns of flops and of seconds differ by twelve orders of magnitude
     free = _free(unit, wanted)
-    values = free if (free >= 0).all() else _best_subset(unit, wanted)
+    values = free if (free >= 0).all() else solve_active_set(unit, wanted)
     residuals = unit @ values - wanted
-    _, singular, right = np.linalg.svd(unit, full_matrices=True)
+    _, singular, right = np.linalg.svd(unit, full_matrices=len(unit) < unit.shape[1])
     rank = int((singular > _RANK_SHARE * singular[0]).sum())
     is_hidden = (np.abs(right[rank:]) > _HIDDEN).any(axis=0)
     n_free = len(wanted) - rank
@@ -64,6 +63,50 @@ def solve_non_negative(rows: Array, wanted: Array) -> Solution:
         scatter = float(residuals @ residuals) / n_free
         half = student_quantile(n_free) * np.sqrt(variance * scatter) / scale
     return Solution(values / scale, free / scale, half, is_hidden, residuals)
+
+
+def solve_active_set(rows: Array, wanted: Array) -> Array:
+    """The x ≥ 0 with the least squared error of ``rows @ x - wanted``.
+
+    ``rows``: equations × columns, finite, as many of each as there are. Columns may be each
+    other's multiples: one of the best solutions is returned, always the same one. A column of
+    zeros gets 0.
+    """
+    length, size = np.linalg.norm(rows, axis=0), float(np.linalg.norm(wanted))
+    scale = np.where(length > 0, length, 1.0)
+    if size == 0 or not rows.shape[1]:
+        return np.zeros(rows.shape[1])
+    unit, goal = rows / scale, wanted / size
+    found = np.zeros(rows.shape[1])
+    is_in, is_refused = np.zeros_like(found, dtype=bool), np.zeros_like(found, dtype=bool)
+    for _ in range(3 * len(found)):  # Lawson and Hanson's own limit
+        gradient = np.where(is_in | is_refused, -np.inf, unit.T @ (goal - unit @ found))
+        best = int(gradient.argmax())
+        if gradient[best] <= _ROUNDING:
+            break
+        is_in[best] = True
+        found = _step_back(unit, goal, found, is_in)
+        # One that goes out at once came in by rounding: another's turn, until the error falls.
+        if is_in[best]:
+            is_refused[:] = False
+        else:
+            is_refused[best] = True
+    return np.asarray(found * size / scale, dtype=np.float64)
+
+
+def _step_back(unit: Array, wanted: Array, found: Array, is_in: NDArray[np.bool_]) -> Array:
+    """The best solution of the columns that are in; those that turn negative go out again."""
+    while True:
+        trial = np.zeros_like(found)
+        trial[is_in] = _free(unit[:, is_in], wanted)
+        is_low = is_in & (trial <= 0)
+        if not is_low.any():
+            return trial
+        # As far from the last solution towards the new one as all stay at or above 0.
+        shares = found[is_low] / np.maximum(found[is_low] - trial[is_low], np.finfo(float).tiny)
+        found = found + float(shares.min()) * (trial - found)
+        is_in &= found > _ROUNDING
+        found = np.where(is_in, found, 0.0)
 
 
 def student_quantile(n_free: int, confidence: float = CONFIDENCE) -> float:
@@ -88,20 +131,3 @@ def student_quantile(n_free: int, confidence: float = CONFIDENCE) -> float:
 
 def _free(rows: Array, wanted: Array) -> Array:
     return np.asarray(np.linalg.lstsq(rows, wanted, rcond=_RANK_SHARE)[0], dtype=np.float64)
-
-
-def _best_subset(rows: Array, wanted: Array) -> Array:
-    n_columns = rows.shape[1]
-    best, least = np.zeros(n_columns), float(wanted @ wanted)
-    for n_active in range(1, n_columns + 1):
-        for active in combinations(range(n_columns), n_active):
-            columns = list(active)
-            found = _free(rows[:, columns], wanted)
-            if (found < 0).any():
-                continue
-            errors = rows[:, columns] @ found - wanted
-            if float(errors @ errors) < least:
-                least = float(errors @ errors)
-                best = np.zeros(n_columns)
-                best[columns] = found
-    return best

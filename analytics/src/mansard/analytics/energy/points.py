@@ -55,7 +55,7 @@ def energy_points(
         & pl.col("rail").eq_missing(pl.lit(rail, pl.String))
         & (pl.col("energy_j") > 0)
     )
-    calm = dataset.trials.filter(UNDISTURBED)
+    calm = dataset.trials.filter((pl.col("run_id") == roof.run_id) & UNDISTURBED)
     stalled = totals.join(
         calm.filter(pl.col("family") == STALLED).select("run_id", "trial_id"),
         on=["run_id", "trial_id"],

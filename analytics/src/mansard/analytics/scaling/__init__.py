@@ -1,0 +1,1 @@
+"""From the modes that were measured to all modes of a board."""

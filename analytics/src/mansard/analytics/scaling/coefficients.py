@@ -1,0 +1,146 @@
+"""What the measured modes can do and what it costs: runs as the frames that models exchange.
+
+One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
+those that came to their end, of them those of the most trials, of them the one begun last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from mansard.analytics.data.dataset import device_id, processor_of
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
+from mansard.analytics.data.names import device_labels, shown
+from mansard.analytics.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.roofs.ceilings import Ceiling
+from mansard.analytics.roofs.roofline import Roofline
+from mansard.core.records import Manifest, Source
+
+TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the latter too
+_TENSOR_ENDING = " tensor"  # of an energy fit's names
+
+
+def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
+    """One run for each mode of each device, in the order of their first."""
+    best: dict[tuple[str, str], Manifest] = {}
+    for manifest in manifests:
+        mode = (device_id(manifest), manifest.mode_read_back.name)
+        if mode not in best or _rank(manifest) > _rank(best[mode]):
+            best[mode] = manifest
+    return tuple(best.values())
+
+
+def run_notes(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    """One line for each mode of a device that several runs measured: which of them counts."""
+    labels, counted = device_labels(manifests), newest_runs(manifests)
+    n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
+    return tuple(
+        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {shown(mode[1])}; what is modelled "
+        f"rests on that of {run.started_utc[:16].replace('T', ' ')}"
+        for run in counted
+        for mode in ((device_id(run), run.mode_read_back.name),)
+        if n_runs[mode] > 1
+    )
+
+
+def _rank(manifest: Manifest) -> tuple[bool, int, str, str]:
+    is_finished = manifest.finished_utc is not None
+    return (is_finished, manifest.n_trials, manifest.started_utc, manifest.run_id)
+
+
+def measured_modes(manifests: Sequence[Manifest], roofs: Sequence[Roofline]) -> pl.DataFrame:
+    """MODE_SCHEMA: one row for each mode of each device that was measured.
+
+    The GPU's clock is no setting of a CPU's device and null there; SMs are those that were on
+    while the kernels ran. Runs without a roof are left out.
+    """
+    labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
+    rows = []
+    for manifest in newest_runs(manifests):
+        if manifest.run_id not in by_run:
+            continue
+        mode, is_gpu = manifest.mode_read_back, processor_of(manifest) == "gpu"
+        rows.append(
+            {
+                "device": labels[manifest.run_id],
+                "mode": mode.name,
+                "gpu_hz": mode.gpu_hz if is_gpu else None,
+                "memory_hz": mode.memory_hz,
+                "cpu_hz": mode.cpu_hz,
+                "n_sms": by_run[manifest.run_id].n_sms if is_gpu else None,
+                "n_cpus": mode.n_cpus,
+                "power_limit_w": mode.power_limit_w,
+            }
+        )
+    return pl.DataFrame(rows, schema=MODE_SCHEMA)
+
+
+def measured_coefficients(
+    manifests: Sequence[Manifest],
+    roofs: Sequence[Roofline],
+    energies: Mapping[str, EnergyFit],
+) -> pl.DataFrame:
+    """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
+
+    Peaks, bandwidths of every level, and where the run was metered the costs of its fit; what
+    has no value is there with the reason. What it takes to launch a kernel is not measured.
+    """
+    labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
+    frames = [
+        roof_coefficients(
+            by_run[manifest.run_id],
+            energies.get(manifest.run_id),
+            device=labels[manifest.run_id],
+            mode=manifest.mode_read_back.name,
+        )
+        for manifest in newest_runs(manifests)
+        if manifest.run_id in by_run
+    ]
+    return pl.concat([pl.DataFrame(schema=COEFFICIENT_SCHEMA), *frames])
+
+
+def roof_coefficients(
+    roof: Roofline, energy: EnergyFit | None, *, device: str, mode: str
+) -> pl.DataFrame:
+    """COEFFICIENT_SCHEMA of one roof, under any names; ``energy``: None where not metered."""
+    names = {"device": device, "mode": mode}
+    rows = [{**names, **row} for row in _roof_rows(roof, energy)]
+    return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
+
+
+def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, object]]:
+    for peak in roof.peaks:
+        unit = TENSOR if peak.family == "tensor" else CUDA
+        yield _row("peak", peak.subject, unit, peak, roof.source)
+    for level in roof.levels:
+        yield _row("bandwidth", level.name, "", roof.bandwidth(level.name), roof.source)
+    if energy is None:
+        return
+    for name, cost in energy.flop_j.items():
+        is_tensor = name.endswith(_TENSOR_ENDING)
+        precision = name.removesuffix(_TENSOR_ENDING)
+        yield _row("flop_energy", precision, TENSOR if is_tensor else CUDA, cost, roof.source)
+    for name, cost in energy.byte_j.items():
+        yield _row("byte_energy", name, "", cost, roof.source)
+    yield _row("constant_power", "", "", energy.constant_w, roof.source)
+
+
+def _row(
+    quantity: str, subject: str, unit: str, found: Ceiling | Coefficient, source: Source
+) -> dict[str, object]:
+    return {
+        "quantity": quantity,
+        "subject": subject,
+        "unit": unit,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "source": source,
+        "error": None,
+        "n_fitted": None,
+        "is_extrapolated": False,
+        "reason": found.unknown.get("value") or found.unknown.get("low"),
+    }

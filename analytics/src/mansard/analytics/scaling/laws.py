@@ -1,0 +1,169 @@
+"""How a coefficient follows the clocks: sums of powers of clocks, and the lesser of two limits.
+
+A law is fitted on the few modes measured, by relative errors as everywhere in this project,
+and predicts any number of modes at once. Which law may fit which coefficient: ``candidates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mansard.analytics.energy.least_squares import solve_non_negative
+
+Array = NDArray[np.float64]
+Columns = Mapping[str, Array]  # by column of MODE_SCHEMA: one number for each mode, NaN: unknown
+_TIE = 1e-9  # of relative errors: rounding
+_NOTICED = 0.05  # a second limit must spare as much in relative errors, all modes together
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """A product of powers of columns of MODE_SCHEMA; of none it is 1."""
+
+    powers: tuple[tuple[str, int], ...] = ()
+
+    def of(self, columns: Columns) -> Array:
+        """Its value in each mode; one number for all where it has no column."""
+        found = np.ones(1)
+        for name, power in self.powers:
+            found = found * columns[name] ** float(power)
+        return found
+
+
+class Fitted(Protocol):
+    """A law with its parameters."""
+
+    def predict(self, parts: Array) -> tuple[Array, Array]:
+        """The value in each mode, and the most that it might be: NaN where that has no end.
+
+        ``parts``: the law's monomials in each mode, as ``parts_of`` gives them.
+        """
+
+
+class Law(Protocol):
+    """One form that a coefficient may take."""
+
+    @property
+    def monomials(self) -> tuple[Monomial, ...]:
+        """What it is made of."""
+
+    @property
+    def n_least(self) -> int:
+        """Modes that it takes to fit it."""
+
+    def fit(self, parts: Array, values: Array) -> Fitted | None:
+        """From at least ``n_least`` positive values; None where they do not determine it."""
+
+
+def parts_of(law: Law, columns: Columns) -> Array:
+    """The monomials of ``law``: a row for each mode, a column for each of them."""
+    n_modes = max(len(values) for values in columns.values())
+    return np.stack([np.broadcast_to(m.of(columns), n_modes) for m in law.monomials], axis=1)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """y = Σ c_k m_k with c ≥ 0; ``is_reciprocal``: 1 / y is the sum, as of times in a row."""
+
+    monomials: tuple[Monomial, ...]
+    is_reciprocal: bool = False
+
+    @property
+    def n_least(self) -> int:
+        return len(self.monomials)
+
+    def fit(self, parts: Array, values: Array) -> FittedSum | None:
+        rows = parts * values[:, None] if self.is_reciprocal else parts / values[:, None]
+        if len(self.monomials) == 1:
+            # The median: a mode that fell short of its law must not drag all others with it.
+            shares = np.array([median((1 / rows[:, 0]).tolist())])
+            return FittedSum(shares, self.is_reciprocal)
+        solution = solve_non_negative(rows, np.ones(len(values)))
+        if solution.is_hidden.any() or not (rows @ solution.values > 0).all():
+            return None
+        return FittedSum(solution.values, self.is_reciprocal)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSum:
+    """A sum with its coefficients."""
+
+    shares: Array
+    is_reciprocal: bool
+
+    def predict(self, parts: Array) -> tuple[Array, Array]:
+        found = parts @ self.shares
+        value = 1 / found if self.is_reciprocal else found
+        return value, np.full(len(parts), np.nan)
+
+
+@dataclass(frozen=True)
+class Least:
+    """y = min(a · first, b · second): the narrower of two limits.
+
+    Each mode belongs to one limit. In the order of first / second, the modes that ``first``
+    limits come before all others: with n modes there are n + 1 ways to part them, and the one
+    with the least sum of relative errors is taken. A limit that no mode reached is only known to
+    be no lower than what was seen: that is predicted, and the other limit is the most that the
+    value might be. Where it is not sure that there is a second limit, there is none unless the
+    errors tell of it.
+    """
+
+    first: Monomial
+    second: Monomial
+    is_second_sure: bool = True
+
+    @property
+    def monomials(self) -> tuple[Monomial, ...]:
+        return (self.first, self.second)
+
+    @property
+    def n_least(self) -> int:
+        return 1
+
+    def fit(self, parts: Array, values: Array) -> FittedLeast | None:
+        order = np.argsort(parts[:, 0] / parts[:, 1], kind="stable")
+        heights = values[order, None] / parts[order]
+        first, second = heights[:, 0].tolist(), heights[:, 1].tolist()
+        n_modes = len(values)
+        unreached = max(second) if self.is_second_sure else np.inf
+        # Modes before the cut are limited by ``first``, the others by ``second``.
+        cuts = np.array(
+            [
+                (
+                    median(first[:cut]) if cut else max(first),
+                    median(second[cut:]) if cut < n_modes else unreached,
+                )
+                for cut in range(n_modes + 1)
+            ]
+        )
+        modelled = np.minimum(cuts[:, :1] * parts[:, 0], cuts[:, 1:] * parts[:, 1])
+        errors = np.abs(np.log(modelled / values)).sum(axis=1)
+        # Of equally good ways the one with the most modes at the second limit, if that is sure.
+        best = int(np.flatnonzero(errors <= errors.min() + _TIE)[0])
+        if not self.is_second_sure and errors[-1] < errors[best] + _NOTICED:
+            best = n_modes
+        return FittedLeast(cuts[best], np.array([best > 0, best < n_modes]))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLeast:
+    """The heights of both limits, and whether any mode reached them."""
+
+    heights: Array
+    is_reached: NDArray[np.bool_]
+
+    def predict(self, parts: Array) -> tuple[Array, Array]:
+        limits = parts * self.heights
+        value = limits.min(axis=1)
+        most = np.full(len(parts), np.nan)
+        for at, other in ((0, 1), (1, 0)):
+            if not self.is_reached[at]:
+                most = np.where(limits[:, at] < limits[:, other], limits[:, other], most)
+        return value, most

@@ -1,0 +1,179 @@
+"""Time, power and energy of a fitted network in any number of modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.scaling.network_bounds import latency_bounds
+from mansard.analytics.scaling.network_fit import NetworkFit
+from mansard.analytics.scaling.network_terms import SETTINGS, Array, setting_values
+from mansard.analytics.scaling.term_fit import TermFit, estimate
+from mansard.core.hashing import content_hash
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values of modes and the ends of their 95 % intervals, in one unit; NaN where unknown."""
+
+    value: Array
+    low: Array
+    high: Array
+
+
+def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
+    """A row of PREDICTION_SCHEMA for each row of ``modes`` (MODE_SCHEMA), all "modelled".
+
+    Intervals come from the errors of leaving a mode out. With fewer measured modes than a fit
+    takes, the time is the geometric middle of what any network can do, and the interval its
+    ends. ``energy_bound`` is null: a fit of whole networks cannot tell work from traffic.
+    """
+    values = setting_values(modes)
+    latency = _latency(fit, values, modes.height)
+    power = _power(fit, values, latency, modes.height)
+    energy = _product(latency, power)
+    columns: dict[str, object] = {
+        "device": modes.get_column("device"),
+        "mode": modes.get_column("mode"),
+        **_columns("latency", "s", latency),
+        **_columns("energy", "j", energy),
+        **_columns("power", "w", power),
+        "time_bound": _time_bounds(fit, values, modes.height),
+        "is_extrapolated": is_outside(fit.measured, values),
+        "reason": _reasons(fit, values, latency, power),
+    }
+    named = {
+        "score_id": content_hash([fit.network, fit.batch, fit.precision, fit.phase]),
+        "network": fit.network,
+        "batch": fit.batch,
+        "precision": fit.precision,
+        "phase": fit.phase,
+        "source": "modelled",
+        "is_calibrated": True,  # fitted to measurements of this very network
+        "energy_bound": None,
+        "notes": _note(fit),
+    }
+    frame = pl.DataFrame(columns).with_columns(
+        pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name) for name, value in named.items()
+    )
+    return frame.select(
+        pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
+        for name, kind in PREDICTION_SCHEMA.items()
+    )
+
+
+def is_outside(measured: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
+    """Whether a mode has a setting below the least or above the most of the measured modes.
+
+    A setting that no measured mode names is outside wherever it is set.
+    """
+    known = setting_values(measured)
+    found = np.zeros(next(iter(values.values())).size, dtype=bool)
+    for name in SETTINGS:
+        seen = known[name][~np.isnan(known[name])]
+        low, high = (seen.min(), seen.max()) if seen.size else (math.inf, -math.inf)
+        with np.errstate(invalid="ignore"):
+            found |= (values[name] < low * (1 - 1e-6)) | (values[name] > high * (1 + 1e-6))
+    return found
+
+
+def _latency(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> Estimate:
+    if fit.time is None:
+        return Estimate(*latency_bounds(fit.measured, values, n_modes))
+    return _interval(fit.time, *estimate(fit.time, values))
+
+
+def _power(
+    fit: NetworkFit, values: Mapping[str, Array], latency: Estimate, n_modes: int
+) -> Estimate:
+    if fit.power is None or fit.time is None:
+        nothing = np.full(n_modes, math.nan)
+        return Estimate(nothing, nothing, nothing)
+    rate = fit.time.level / latency.value
+    return _interval(fit.power, *estimate(fit.power, values, rate))
+
+
+def _interval(fit: TermFit, value: Array, deviation: Array) -> Estimate:
+    # Errors are of logarithms, so that no interval reaches below zero. Beyond e^±50 they say
+    # nothing, and would overflow.
+    half = np.minimum(fit.quantile * deviation, 50.0)
+    return Estimate(value, value * np.exp(-half), value * np.exp(half))
+
+
+def _product(latency: Estimate, power: Estimate) -> Estimate:
+    """Energy: errors of time and power are taken to be independent, of logarithms."""
+    value = latency.value * power.value
+    half = np.hypot(np.log(latency.high / latency.value), np.log(power.high / power.value))
+    return Estimate(value, value * np.exp(-half), value * np.exp(half))
+
+
+def _columns(name: str, unit: str, found: Estimate) -> dict[str, Array]:
+    return {
+        f"{name}_{unit}": found.value,
+        f"{name}_low_{unit}": found.low,
+        f"{name}_high_{unit}": found.high,
+    }
+
+
+def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> pl.Series:
+    """What the time depends on most: the clock of the engine, the memory's, or none ("launch")."""
+    if fit.time is None:
+        return pl.Series([None] * n_modes, dtype=pl.String)
+    base, _ = estimate(fit.time, values)
+    shares = [
+        np.log(_slowed(fit.time, values, names) / base)
+        for names in (("gpu_hz", "cpu_hz"), ("memory_hz",))
+    ]
+    rest = math.log1p(_STEP) - shares[0] - shares[1]
+    stacked = np.stack([*shares, rest])
+    words = np.array(["compute", "memory", "launch"])[np.nan_to_num(stacked).argmax(axis=0)]
+    return pl.Series(words).set(pl.Series(np.isnan(base)), None)
+
+
+_STEP = 0.01  # how much slower a clock is made to see what the time depends on
+
+
+def _slowed(fit: TermFit, values: Mapping[str, Array], names: tuple[str, ...]) -> Array:
+    slower = {name: v / (1 + _STEP) if name in names else v for name, v in values.items()}
+    return estimate(fit, slower)[0]
+
+
+def _reasons(
+    fit: NetworkFit, values: Mapping[str, Array], latency: Estimate, power: Estimate
+) -> pl.Series:
+    """Why a row has no time, or no energy; null where it has both."""
+    reasons: list[str | None] = [None] * latency.value.size
+    for at in np.flatnonzero(np.isnan(power.value)).tolist():
+        reasons[at] = _lacking(fit.power, values, at) or fit.power_reason or fit.time_reason
+    for at in np.flatnonzero(np.isnan(latency.value)).tolist():
+        reasons[at] = _lacking(fit.time, values, at) or fit.time_reason
+    return pl.Series(reasons, dtype=pl.String)
+
+
+def _lacking(fit: TermFit | None, values: Mapping[str, Array], at: int) -> str:
+    needed = () if fit is None else fit.basis.settings
+    lacking = [name for name in needed if not values[name][at] > 0]
+    return f"the mode does not say its {', '.join(lacking)}" if lacking else ""
+
+
+def _note(fit: NetworkFit) -> str | None:
+    """How good the numbers are: the errors of leaving a mode out, or why there are only bounds."""
+    parts = [] if fit.time is None else [f"time {_quality(fit.time)}"]
+    if fit.time is None and not fit.measured.is_empty():
+        parts.append(f"the time is between bounds that hold for every network: {fit.time_reason}")
+    if fit.power is not None:
+        parts.append(f"power {_quality(fit.power)}")
+    return "; ".join([*parts, *fit.notes]) or None
+
+
+def _quality(fit: TermFit) -> str:
+    return f"fitted on {fit.n_modes} modes, {100 * fit.error:.2g} % off when one is left out"

@@ -1,0 +1,226 @@
+"""Times and powers of networks between modes: laws recovered, bounds kept, gaps said."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.scaling.network_bounds import least_power_w
+from mansard.analytics.scaling.network_fit import NetworkFit, fit_network, fit_networks
+from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.scaling.network_terms import setting_values
+from mansard.core.errors import InputError
+from tests.analytics.network_truth import modes, name, observe, some
+
+GPU, MEMORY = (0.3, 0.5, 0.8, 1.3), (0.8, 1.6, 3.2)
+GRID = modes(GPU, MEMORY)
+CORNERS = [name(g, m) for g in (0.3, 1.3) for m in (0.8, 3.2)]
+
+
+def predicted(fit: NetworkFit, mode: str, of: pl.DataFrame = GRID) -> dict[str, object]:
+    return some(predict_modes(fit, of), [mode]).row(0, named=True)
+
+
+def test_a_plain_law_is_recovered_exactly() -> None:
+    # 6 ms / f_gpu + 4 ms / f_memory + 2 ms, seen at five modes, asked at a sixth
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory + 0.002)
+    fit = fit_network(some(found, [*CORNERS, name(0.5, 1.6)]), GRID)
+    row = predicted(fit, name(0.8, 0.8))
+    # 6 / 0.8 + 4 / 0.8 + 2 = 14.5 ms
+    assert row["latency_s"] == pytest.approx(0.0145, rel=1e-6)
+    assert row["source"] == "modelled"
+    assert row["is_extrapolated"] is False
+
+
+def test_layers_that_wait_for_the_slower_side() -> None:
+    # A ridge in the middle of those that the clocks can show: between 0.8 / 1.3 and 3.2 / 0.3,
+    # √(0.6154 · 10.667) = 2.562. Above f_memory = 2.562 · f_gpu the layer waits for arithmetic.
+    def law(gpu: float, memory: float) -> float:
+        return max(0.006 / gpu, 2.562 * 0.006 / memory)
+
+    fit = fit_network(some(observe(GRID, law), [*CORNERS, name(0.5, 1.6), name(0.8, 0.8)]), GRID)
+    assert fit.time is not None
+    assert fit.time.form == "overlap inf"
+    # 6 / 0.8 = 7.5 ms, for 3.2 > 2.562 · 0.8; 2.562 · 6 / 1.6 = 9.608 ms, for 1.6 < 2.562 · 1.3
+    row = predicted(fit, name(0.8, 3.2))
+    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.0075, rel=1e-3), "compute")
+    row = predicted(fit, name(1.3, 1.6))
+    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.009608, rel=1e-3), "memory")
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.floats(0, 5),
+)
+def test_no_clock_slows_a_network_and_every_time_is_within_its_interval(
+    layers: list[tuple[float, float]], constant: float
+) -> None:
+    def law(gpu: float, memory: float) -> float:
+        return constant + sum(max(work / gpu, moved / memory) for work, moved in layers)
+
+    fit = fit_network(some(observe(GRID, law), [*CORNERS, name(0.5, 1.6), name(0.8, 0.8)]), GRID)
+    rows = predict_modes(fit, GRID).join(GRID, on=["device", "mode"])
+    for clock, other in (("gpu_hz", "memory_hz"), ("memory_hz", "gpu_hz")):
+        for (_,), line in rows.sort(clock).group_by(other, maintain_order=True):
+            steps = line.get_column("latency_s").diff().drop_nulls()
+            assert (steps <= 1e-9 * line.get_column("latency_s").max()).all()  # type: ignore[operator]
+    low, value, high = (rows[f"latency_{end}s"] for end in ("low_", "", "high_"))
+    assert ((low <= value) & (value <= high)).all()
+
+
+def test_power_of_a_clock_whose_voltage_rises() -> None:
+    # 2 W + 3 W · f + 1 W · f³; the memory's clock is not named
+    line = modes((0.2, 0.4, 0.7, 1.0, 1.3))
+    found = observe(line, lambda gpu, _: 0.01 / gpu, lambda gpu, _: 2 + 3 * gpu + gpu**3)
+    fit = fit_network(some(found, [name(g) for g in (0.2, 0.7, 1.0, 1.3)]), line)
+    row = predicted(fit, name(0.4), line)
+    # 2 + 1.2 + 0.064 = 3.264 W; 0.01 / 0.4 = 25 ms; 0.0816 J
+    assert row["power_w"] == pytest.approx(3.264, rel=1e-3)
+    assert row["energy_j"] == pytest.approx(0.0816, rel=1e-3)
+
+
+def test_one_mode_bounds_all_others() -> None:
+    # 10 ms at 0.5 and 1.6 GHz. At 1.3 and 3.2 GHz a network takes no more than the same, and
+    # no less than 10 ms · 0.5 / 1.3 = 3.846 ms; between them, geometrically, 6.202 ms
+    found = observe(GRID, lambda *_: 0.010)
+    fit = fit_network(some(found, [name(0.5, 1.6)]), GRID)
+    row = predicted(fit, name(1.3, 3.2))
+    assert row["latency_low_s"] == pytest.approx(0.003846, rel=1e-3)
+    assert row["latency_high_s"] == pytest.approx(0.010, rel=1e-9)
+    assert row["latency_s"] == pytest.approx(0.006202, rel=1e-3)
+    assert row["is_extrapolated"] is True
+    assert "measured in 1 mode, a fit takes 3" in str(row["notes"])
+    assert row["energy_j"] is None
+    assert row["reason"] == "power was measured in no mode, a fit takes 3"
+
+
+@given(
+    st.floats(0.1, 10),
+    st.floats(0.1, 10),
+    st.floats(0, 10),
+    st.sampled_from(GRID["mode"].to_list()),
+)
+def test_bounds_hold_whatever_the_network(
+    work: float, moved: float, constant: float, seen: str
+) -> None:
+    found = observe(GRID, lambda gpu, memory: max(work / gpu, moved / memory) + constant)
+    rows = predict_modes(fit_network(some(found, [seen]), GRID), GRID).join(
+        found.select("mode", truth="latency_s"), on="mode"
+    )
+    slack = 1 + 1e-9
+    assert (rows["latency_low_s"] <= rows["truth"] * slack).all()
+    assert (rows["truth"] <= rows["latency_high_s"] * slack).all()
+
+
+@given(
+    st.lists(st.floats(0, 10), min_size=5, max_size=5),
+    st.floats(0.1, 10),
+    st.floats(0.1, 10),
+    st.sampled_from(GRID["mode"].to_list()),
+)
+def test_no_network_takes_less_power_than_its_bound(
+    watts: list[float], work: float, moved: float, seen: str
+) -> None:
+    def time(gpu: float, memory: float) -> float:
+        return max(work / gpu, moved / memory)
+
+    def power(gpu: float, memory: float) -> float:
+        idle, clock, voltage, traffic, done = watts
+        switching = 0.1 + idle + clock * gpu + voltage * gpu**3 + traffic * memory
+        return switching + done * gpu**2 / time(gpu, memory)
+
+    found = observe(GRID, time, power)
+    fit = fit_network(some(found, [seen]), GRID)
+    least = least_power_w(fit.measured, setting_values(GRID), GRID.height)
+    assert (least <= found["power_w"].to_numpy() * (1 + 1e-9)).all()
+    at = GRID["mode"].to_list().index(seen)
+    assert least[at] == pytest.approx(found["power_w"][at])
+
+
+def test_outside_the_measured_clocks_is_marked() -> None:
+    inner = [name(g, m) for g in (0.5, 0.8) for m in (0.8, 1.6, 3.2)]
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    rows = predict_modes(fit_network(some(found, inner), GRID), GRID)
+    marked = rows.filter(pl.col("is_extrapolated")).get_column("mode").to_list()
+    assert marked == [name(g, m) for g in (0.3, 1.3) for m in MEMORY]
+
+
+def test_a_mode_that_does_not_name_a_clock_has_a_reason() -> None:
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    fit = fit_network(found, GRID)
+    row = predicted(fit, name(0.5), modes((0.5,)))
+    assert row["latency_s"] is None
+    assert row["reason"] == "the mode does not say its memory_hz"
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, None])
+def test_what_is_no_time_is_left_out_and_said(bad: float | None) -> None:
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    doctored = found.with_columns(
+        latency_s=pl.when(pl.col("mode") == name(0.3, 0.8))
+        .then(pl.lit(bad, pl.Float64))
+        .otherwise("latency_s")
+    )
+    fit = fit_network(doctored, GRID)
+    assert fit.time is not None
+    assert fit.time.n_modes == 11  # of twelve
+    assert fit.notes == ("left out, no positive time: 1 of 12 modes",)
+
+
+def test_modes_of_unknown_clocks_are_left_out_and_named() -> None:
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    fit = fit_network(found, GRID.filter(pl.col("mode") != name(0.3, 0.8)))
+    assert fit.notes == (f"left out, their clocks are unknown: {name(0.3, 0.8)}",)
+
+
+def test_modes_that_do_not_differ_cannot_be_fitted() -> None:
+    alike = pl.concat(
+        [modes((1.0,), (2.0,)).with_columns(mode=pl.lit(word)) for word in ("a", "b", "c")]
+    )
+    fit = fit_network(observe(alike, lambda *_: 0.010), alike)
+    assert fit.time is None
+    assert fit.time_reason == "no clock that is known differs between the measured modes"
+
+
+def test_the_median_counts_where_a_mode_was_measured_thrice() -> None:
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    wild = found.with_columns(latency_s=pl.col("latency_s") * 9)
+    fit = fit_network(pl.concat([found, wild, found]), GRID)
+    assert fit.measured.get_column("latency_s").max() == pytest.approx(0.006 / 0.3 + 0.004 / 0.8)
+
+
+def test_measured_and_published_times_are_never_mixed() -> None:
+    found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
+    others = found.with_columns(latency_s=pl.col("latency_s") * 3, source=pl.lit("published"))
+    fit = fit_network(pl.concat([others, found]), GRID)
+    assert fit.time is not None
+    # at 1.3 and 3.2 GHz: 6 / 1.3 + 4 / 3.2 = 5.865 ms
+    assert predicted(fit, name(1.3, 3.2))["latency_s"] == pytest.approx(0.005865, rel=1e-3)
+    assert fit.notes == ("only measured rows are fitted, not those that are published",)
+
+
+def test_networks_are_fitted_apart_and_two_at_once_are_refused() -> None:
+    both = pl.concat(
+        [observe(GRID, lambda gpu, _: 0.006 / gpu, network=network) for network in ("a", "b")]
+    )
+    assert [fit.network for fit in fit_networks(both, GRID)] == ["a", "b"]
+    with pytest.raises(InputError, match="2 networks or devices"):
+        fit_network(both, GRID)
+
+
+def test_predictions_have_the_shape_that_decisions_take() -> None:
+    fit = fit_network(observe(GRID, lambda gpu, _: 0.006 / gpu), GRID)
+    rows = predict_modes(fit, GRID)
+    assert dict(rows.schema) == PREDICTION_SCHEMA
+    assert rows.height == 12
+    assert predict_modes(fit, GRID.clear()).height == 0
