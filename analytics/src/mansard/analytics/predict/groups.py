@@ -1,0 +1,127 @@
+"""From the layers of scores to what the engine predicts: fused groups of nodes.
+
+A runtime starts one kernel for a group of nodes and moves only what enters or leaves the group
+(docs/traffic.md). Fusion is modelled for inference alone; where a score has no fused traffic
+each of its layers is a group of its own and moves its algorithmic traffic, and
+``scores.score_frame`` says so.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import GROUP_SCHEMA
+from mansard.analytics.predict.op_classes import layer_class
+
+TENSOR, CUDA = "tensor core", "CUDA core"
+# CUDA cores have no arithmetic in these formats: what is kept in them is computed in fp32.
+COMPUTED_IN = {"tf32": "fp32", "fp8": "fp32"}
+_NODE = ("op_type", "layer_precision", "unit")
+_IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
+
+
+def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
+    """The groups of every score of ``layers`` (data.frames.LAYER_SCHEMA), as GROUP_SCHEMA.
+
+    Multiply-adds of a layer whose unit is the tensor core are ``tensor_flop``, all other work is
+    ``cuda_flop`` (on a CPU too), each in the precision of the layer that has most of it. Integer
+    work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
+    peak is measured, and its traffic says how long it takes. FLOP, bytes.
+    """
+    own = layers.lazy().with_columns(
+        is_fused=is_fused(),
+        is_tensor=pl.col("unit") == TENSOR,
+        precision_of_cuda=pl.col("layer_precision").replace(COMPUTED_IN),
+    )
+    found = (
+        own.with_columns(
+            group=pl.when("is_fused").then("fused_group").otherwise("index"),
+            moved=pl.when("is_fused").then("fused_traffic_bytes").otherwise("traffic_bytes"),
+            tensor=pl.when("is_tensor").then("multiply_add_flop").otherwise(0),
+            cuda=_cuda_flop(),
+        )
+        .with_columns(n_starts=_n_starts())
+        .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
+        .group_by("score_id", "group")
+        .agg(
+            _of_head("layer").alias("name"),
+            _of_head("op_class"),
+            _main_precision("layer_precision", "tensor").alias("tensor_precision"),
+            _sum_of_known("tensor").alias("tensor_flop"),
+            _main_precision("precision_of_cuda", "cuda").alias("cuda_precision"),
+            _sum_of_known("cuda").alias("cuda_flop"),
+            _sum_of_known("moved").alias("traffic_bytes"),
+            pl.col("n_starts").max().alias("n_launches"),
+            _reason().alias("reason"),
+        )
+        .sort("score_id", "group")
+    )
+    return found.select(pl.col(name).cast(kind) for name, kind in GROUP_SCHEMA.items()).collect()
+
+
+def is_fused() -> pl.Expr:
+    """Whether the fused traffic of the layer's whole score is known."""
+    known = pl.col("fused_group").is_not_null() & pl.col("fused_traffic_bytes").is_not_null()
+    return known.all().over("score_id")
+
+
+def _cuda_flop() -> pl.Expr:
+    untimed = _IS_INTEGER & (pl.col("is_tensor") | (pl.col("macs") == 0))
+    beside = pl.col("work_flop") - pl.col("multiply_add_flop")
+    return (
+        pl.when(untimed & pl.col("work_flop").is_not_null())
+        .then(0)
+        .when("is_tensor")
+        .then(beside)
+        .otherwise("work_flop")
+    )
+
+
+def _n_starts() -> pl.Expr:
+    """Kernels that a layer starts in one pass, were it alone: docs/prediction.md.
+
+    In training the forward one, one for each gradient of a product (its backward pass has as
+    many multiply-adds again for each) or one for any other, and the optimizer's.
+    """
+    is_busy = ~((pl.col("work_flop") == 0) & (pl.col("moved") == 0)).fill_null(value=False)
+    backward, update = pl.col("backward_flop").fill_null(0), pl.col("update_flop").fill_null(0)
+    forward = pl.col("work_flop") - backward - update
+    n_gradients = (
+        pl.when(backward == 0)
+        .then(0)
+        .when((pl.col("macs") > 0) & (forward > 0))
+        .then((backward / forward).round().clip(1))
+        .otherwise(1)
+    )
+    n_kernels = 1 + n_gradients + pl.when(update > 0).then(1).otherwise(0)
+    return pl.when(is_busy).then(pl.col("runs") * n_kernels).otherwise(0)
+
+
+def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
+    kinds = layers.select(_NODE).unique()
+    found = [layer_class(*(str(part) for part in row)) for row in kinds.iter_rows()]
+    return kinds.with_columns(pl.Series("op_class", found, pl.String)).lazy()
+
+
+def _of_head(name: str) -> pl.Expr:
+    return pl.col(name).filter(pl.col("index") == pl.col("group")).first()
+
+
+def _main_precision(precision: str, flop: str) -> pl.Expr:
+    has_work = pl.col(flop) > 0
+    return pl.col(precision).filter(has_work).sort_by(pl.col(flop).filter(has_work)).last()
+
+
+def _sum_of_known(name: str) -> pl.Expr:
+    return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
+
+
+def _reason() -> pl.Expr:
+    return pl.coalesce(
+        pl.format("the {} of {} is unknown", pl.lit(what), _first_without(name))
+        for what, name in (("work", "work_flop"), ("traffic", "moved"))
+    )
+
+
+def _first_without(name: str) -> pl.Expr:
+    return pl.col("op_type").filter(pl.col(name).is_null()).first()

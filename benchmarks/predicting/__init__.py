@@ -1,0 +1,1 @@
+"""Predicting all modes of a board, by us and by others."""
