@@ -1,0 +1,1 @@
+"""Tables of others: read, kept apart from what was measured, drawn as published."""

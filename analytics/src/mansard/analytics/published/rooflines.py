@@ -1,0 +1,118 @@
+"""Published rates as rooflines: of one device and mode, by one author, never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mansard.analytics.published.frames import NO_INTERVAL
+from mansard.analytics.published.names import device_names
+from mansard.analytics.published.store import Published
+from mansard.analytics.roofs.ceilings import Ceiling, CeilingFamily, RateUnit
+from mansard.analytics.roofs.levels import DRAM, Level
+from mansard.analytics.roofs.roofline import Roofline
+from mansard.core.hashing import content_hash
+from mansard.core.records import PublishedRate, Scope
+
+_NO_TRIALS = "published: the trials behind it are not known"
+
+
+def published_rooflines(published: Published) -> tuple[Roofline, ...]:
+    """One roofline for each table, device and mode, in the order of the tables' rows.
+
+    Their ``run_id`` begins with "published-" and belongs to no manifest; no ceiling has an
+    interval, and only the levels that the table names are there.
+    """
+    names = device_names(published)
+    grouped: dict[tuple[str, str, str], list[PublishedRate]] = {}
+    for rate in published.rates:
+        grouped.setdefault((rate.table_id, rate.device, rate.mode.name), []).append(rate)
+    return tuple(
+        _roofline(rates, names[device, table_id])
+        for (table_id, device, _), rates in grouped.items()
+    )
+
+
+def is_published(run_id: str) -> bool:
+    """Whether ``run_id`` is that of a published roofline, which has no manifest."""
+    return run_id.startswith("published-")
+
+
+def _roofline(rates: Sequence[PublishedRate], name: str) -> Roofline:
+    first = rates[0]
+    mode = first.mode
+    unknown = {"n_sms": mode.unknown.get("n_sms"), "n_cpus": mode.unknown.get("n_cpus")}
+    return Roofline(
+        run_id=f"published-{content_hash([first.table_id, first.device, mode.name])}",
+        machine_id=content_hash(["published", first.table_id, first.device]),
+        machine=name,
+        host=name,
+        processor=first.processor,
+        mode=mode.name,
+        label=f"{name}, {mode.name}",
+        source="published",
+        n_cpus=mode.n_cpus,
+        n_sms=mode.n_sms,
+        clock_hz=None,
+        levels=_levels(rates),
+        peaks=_peaks(rates),
+        bandwidths=tuple(_ceiling(r, "stream", "B/s") for r in rates if r.quantity == "bandwidth"),
+        standings=(),
+        latencies=(),
+        unknown={
+            **{field: reason for field, reason in unknown.items() if reason is not None},
+            "clock_hz": "no kernel measured the clock",
+        },
+    )
+
+
+def _peaks(rates: Sequence[PublishedRate]) -> tuple[Ceiling, ...]:
+    """CUDA cores before tensor cores, narrow precisions' names first, as measured ones stand."""
+    families: dict[str, CeilingFamily] = {"CUDA core": "fma", "tensor core": "tensor"}
+    peaks = [
+        _ceiling(rate, families[rate.unit], "FLOP/s") for rate in rates if rate.quantity == "peak"
+    ]
+    return tuple(sorted(peaks, key=lambda c: (c.family, len(c.subject), c.subject)))
+
+
+def _levels(rates: Sequence[PublishedRate]) -> tuple[Level, ...]:
+    named = {rate.subject for rate in rates if rate.quantity == "bandwidth"}
+    scope: Scope = "gpu" if rates[0].processor == "gpu" else "core"
+    reason = "the table does not say which working sets it used"
+    return tuple(
+        Level(
+            name=name,
+            scope=scope,
+            capacity_bytes=None,
+            low_bytes=0.0,
+            high_bytes=None,
+            unknown={"capacity_bytes": reason, "high_bytes": reason},
+        )
+        for name in sorted(named, key=lambda level: (level == DRAM, level))
+    )
+
+
+def _ceiling(rate: PublishedRate, family: CeilingFamily, unit: RateUnit) -> Ceiling:
+    unknown = {
+        "low": NO_INTERVAL,
+        "high": NO_INTERVAL,
+        "stable": _NO_TRIALS,
+        "backend": _NO_TRIALS,
+    }
+    if rate.method is None:
+        unknown["kernel"] = rate.unknown["method"]
+    return Ceiling(
+        subject=rate.subject,
+        family=family,
+        kernel=rate.method,
+        backend=None,
+        unit=unit,
+        value=rate.value,
+        low=None,
+        high=None,
+        n_blocks=0,
+        trial_ids=(),
+        n_disturbed=0,
+        stable=None,
+        source="published",
+        unknown=unknown,
+    )

@@ -1,0 +1,70 @@
+"""``mansard import`` as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TABLE = "mode,precision,unit,GFLOP/s,GB/s\nMAXN,fp16,tensor,5325.7,189.46\n"
+
+
+def mansard(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mansard.cli", "import", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def test_a_table_is_kept_once_and_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE.replace("\n", ",x\n").replace("s,x", "s,colour"))
+    arguments = ("t.csv", "--citation", "A. Author, 2026", "--module", "agx-orin", "--json")
+    first, again = mansard(tmp_path, *arguments), mansard(tmp_path, *arguments)
+    assert first.returncode == 0, first.stderr
+    assert first.stderr == "note: t.csv: not read: colour\n"
+    (row,) = json.loads(first.stdout)
+    assert (row["rates"], row["runs"], row["modes"]) == (2, 0, ["MAXN"])
+    assert row["was_there"] is False
+    assert json.loads(again.stdout)[0] == {**row, "was_there": True}
+    (kept,) = (tmp_path / "runs/published").iterdir()
+    assert kept.name == f"rates-{row['id']}.jsonl"
+    assert '"device":"Jetson AGX Orin 64GB"' in kept.read_text()
+
+
+def test_a_figure_above_the_hardware_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE.replace("GB/s", "TB/s"))
+    result = mansard(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
+    assert result.returncode == 0
+    assert "note: t.csv: line 2: DRAM bandwidth of 189.5" in result.stderr
+    assert "2 rates of 1 mode, written: " in result.stdout
+
+
+def test_a_bad_table_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text(TABLE)
+    (tmp_path / "bad.csv").write_text("mode,GB/s\n15W,80\n15W,81\n")
+    result = mansard(tmp_path, "good.csv", "bad.csv", "--citation", "A", "--device", "B")
+    assert (result.returncode, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("mansard: bad.csv: lines 2 and 3 both give the bandwidth of DRAM")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_wrong_usage_is_2(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    cited = ("t.csv", "--citation", "A")
+    for arguments, words in (
+        (cited, "the device has no name"),
+        (("t.csv", "--citation", " ", "--device", "B"), "the citation is empty"),
+        ((*cited, "--module", "orin-moon"), "unknown module 'orin-moon'"),
+        ((*cited, "--device", "B", "--column", "nonsense"), "'nonsense' is not a new name=value"),
+        ((*cited, "--device", "B", "--column", "time_ms=gone"), "has no column 'gone'"),
+    ):
+        result = mansard(tmp_path, *arguments)
+        assert (result.returncode, result.stdout) == (2, ""), result.stderr
+        assert words in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
