@@ -6,12 +6,18 @@ from typing import Annotated
 
 import typer
 
+from mansard.cli.batch import batch
 from mansard.cli.bench import bench
-from mansard.cli.demo import demo
+from mansard.cli.compare import compare
+from mansard.cli.demo import demo_app
 from mansard.cli.doctor import doctor
 from mansard.cli.export import export
 from mansard.cli.image import image_app
+from mansard.cli.import_ import import_
+from mansard.cli.merge import merge
 from mansard.cli.modes import modes
+from mansard.cli.plan import plan
+from mansard.cli.recommend import recommend
 from mansard.cli.report import report
 from mansard.cli.restore import restore
 from mansard.cli.score import score
@@ -47,13 +53,19 @@ def main(
 
 
 app.command()(bench)
+app.command()(batch)
 app.command()(score)
 app.command()(report)
+app.command()(compare)
 app.command()(export)
 app.command()(doctor)
-app.command()(demo)
+app.command()(merge)
 app.command()(modes)
+app.command()(plan)
+app.command()(recommend)
 app.command()(restore)
 app.command()(telemetry)
+app.command("import")(import_)
+app.add_typer(demo_app, name="demo")
 app.add_typer(zoo_app, name="zoo")
 app.add_typer(image_app, name="image")

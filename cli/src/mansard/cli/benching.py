@@ -106,7 +106,7 @@ def _report(request: BenchRequest, run_ids: frozenset[str]) -> None:
     from mansard.cli.reporting import report_runs
 
     path = request.runs / "report.html"
-    report_runs(request.runs, path, as_json=request.as_json, run_ids=run_ids)
+    report_runs([str(request.runs)], path, as_json=request.as_json, run_ids=run_ids)
 
 
 def choose_board_modes(

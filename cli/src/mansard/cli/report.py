@@ -7,15 +7,37 @@ from typing import Annotated
 
 import typer
 
+from mansard.cli.run_places import MixOption, RunsOption, report_path, run_places
+
 
 def report(
-    runs: Annotated[Path, typer.Option(help="Folder of the runs.", readable=False)] = Path("runs"),
+    runs: RunsOption = None,
     output: Annotated[
-        Path | None, typer.Option(help="Where to write; report.html in the runs by default.")
+        Path | None,
+        typer.Option(help="Where to write; report.html in the first folder of runs by default."),
     ] = None,
+    modes: Annotated[
+        str | None,
+        typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
+    ] = None,
+    board: Annotated[
+        Path | None,
+        typer.Option(
+            help="Root folder of a board, such as a simulated one; this machine's by default."
+        ),
+    ] = None,
+    mix: MixOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Write the report again from what the folder of runs holds; measures nothing."""
+    """Write the report again from what the folders of runs hold; measures nothing."""
     from mansard.cli.reporting import report_runs
 
-    report_runs(runs, output or runs / "report.html", as_json=as_json)
+    places = run_places(runs)
+    report_runs(
+        places,
+        output or report_path(places),
+        as_json=as_json,
+        mix=mix,
+        modes=modes,
+        board=board,
+    )

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mansard.cli.console import note, path_text, print_json, print_table
+from mansard.cli.mode_choice import wanted_modes
 from mansard.cli.summary_tables import summary_tables
 
 
 def report_runs(
-    runs: Path,
+    places: Sequence[str],
     report_path: Path,
     *,
     as_json: bool,
+    mix: bool = False,
     run_ids: Collection[str] | None = None,
+    modes: str | None = None,
+    board: Path | None = None,
 ) -> None:
-    """Join what ``runs`` holds, write the report, and print its summary.
+    """Join what ``places`` hold, write the report, and print its summary.
 
-    The report and ``--json`` show every run; the tables only ``run_ids``, if given.
+    The report and ``--json`` show every run; the tables only ``run_ids``, if given. ``modes``:
+    what to predict beside the modes that were measured, see ``mode_choice.wanted_modes``.
     """
-    from mansard.analytics.data.ingest import ingest
+    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.data.opening import open_runs
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
 
-    dataset = ingest(runs)
+    dataset = open_runs(places, mix=mix)
     for line in dataset.notes:
         note(f"note: {line}")
-    results = compute(dataset)
+    devices = dict.fromkeys(device_labels(dataset.manifests).values())
+    wanted = [] if modes is None else [wanted_modes(modes, board, name)[0] for name in devices]
+    results = compute(dataset, wanted)
     path = write_report(dataset, report_path, results)
     found = summary(dataset, results)
+    for line in found.notes[len(dataset.notes) :]:
+        note(f"note: {line}")
     if as_json:
         print_json({"report": path_text(path), "summary": found})
         return

@@ -71,6 +71,8 @@ def _ceiling(ceiling: Ceiling) -> str:
 def _remark(ceiling: Ceiling) -> str:
     if ceiling.value is None:
         return ceiling.unknown["value"]
+    if ceiling.source == "published":
+        return ceiling.unknown["low"]
     remarks = [] if ceiling.stable else ["some of its trials did not settle"]
     if ceiling.n_disturbed:
         remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
@@ -78,8 +80,9 @@ def _remark(ceiling: Ceiling) -> str:
 
 
 def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
-    from mansard.analytics.data.quantities import digits, seconds
+    from mansard.analytics.data.quantities import digits, quantity, seconds
 
+    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
     rows: list[tuple[str, ...]] = [
         (
             network.label,
@@ -89,12 +92,12 @@ def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
             "unknown" if network.work_flop is None else digits(network.work_flop / 1e9),
             "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
             seconds(network.time_s, network.low_s, network.high_s),
+            quantity(network.energy_j, "J", network.energy_low_j, network.energy_high_j),
             network.bound or network.unknown["bound"],
         )
-        for network in summary.networks
-        if run_ids is None or network.run_id in run_ids
+        for network in networks
     ]
-    columns = (
+    columns: tuple[str, ...] = (
         "mode",
         "network",
         "batch",
@@ -102,10 +105,12 @@ def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
         "GFLOP",
         "traffic (MB)",
         "modelled time",
+        "modelled energy",
         "bound by",
     )
-    return (
-        "Networks (modelled: each layer at the roof, its tensors through main memory)",
-        columns,
-        rows,
-    )
+    if all(network.energy_j is None for network in networks):
+        # Without a meter it is a column of unknowns.
+        rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
+    title = "Networks (modelled: each fused layer at the roof)"
+    notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
+    return (f"{title}; {'; '.join(sorted(notes))}" if notes else title, columns, rows)

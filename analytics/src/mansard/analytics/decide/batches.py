@@ -1,0 +1,84 @@
+"""What a batch size costs: time, throughput, energy of an item, intensity and bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.decide.baselines import highest_mode
+
+BATCH_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "network": pl.String,
+    "precision": pl.String,
+    "phase": pl.String,
+    "batch": pl.Int64,
+    "latency_s": pl.Float64,  # of one batch; low and high span 95 %
+    "latency_low_s": pl.Float64,
+    "latency_high_s": pl.Float64,
+    "items_per_s": pl.Float64,
+    "energy_j": pl.Float64,  # of one item
+    "power_w": pl.Float64,
+    "intensity_flop_per_byte": pl.Float64,
+    "time_bound": pl.String,
+    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
+    "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
+    "source": pl.String,
+    "reason": pl.String,  # why latency or energy is null
+}
+NEAR = 1.01  # a larger batch that gains less is not worth its latency
+_CURVE = ("device", "mode", "network", "precision", "phase")
+
+
+def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
+
+    ``scores`` (predict.scores.SCORE_SCHEMA) gives work and traffic for the intensity W / Q; a
+    network that was fitted to its times has none. Batches of one network, precision, phase and
+    mode are compared with each other.
+    """
+    intensity = pl.col("work_flop") / pl.col("traffic_bytes")
+    known = scores.select(
+        "score_id", intensity_flop_per_byte=pl.when(intensity.is_finite()).then(intensity)
+    )
+    items, energy = pl.col("items_per_s"), pl.col("energy_j")
+    found = (
+        predictions.with_columns(pl.col("batch").fill_null(1))
+        .join(known, on="score_id", how="left")
+        .with_columns(
+            items_per_s=pl.col("batch") / pl.col("latency_s"),
+            energy_j=energy / pl.col("batch"),
+        )
+        .sort(*_CURVE, "batch")
+        .with_columns(
+            is_most_items=_is_first(items >= items.max().over(_CURVE) / NEAR),
+            is_least_energy=_is_first(energy <= energy.min().over(_CURVE) * NEAR),
+        )
+    )
+    return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def _is_first(is_best: pl.Expr) -> pl.Expr:
+    known = is_best.fill_null(value=False)
+    return known & (known.cum_sum().over(_CURVE) == 1)
+
+
+def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the highest mode of each device; ``modes`` is a MODE_SCHEMA."""
+    highest = [
+        {"device": device, "mode": highest_mode(of_device)}
+        for (device,), of_device in modes.group_by("device", maintain_order=True)
+    ]
+    names = pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
+    return rows.join(names, on=["device", "mode"], how="semi", maintain_order="left")
+
+
+def curves_of(rows: pl.DataFrame) -> list[list[dict[str, Any]]]:
+    """The rows of each network in each mode, as dictionaries."""
+    curves = rows.partition_by(
+        "device", "network", "precision", "phase", "mode", maintain_order=True
+    )
+    return [curve.to_dicts() for curve in curves]

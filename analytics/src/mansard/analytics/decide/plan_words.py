@@ -1,0 +1,56 @@
+"""Why a mode was picked, in a few words."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mansard.analytics.decide.records import Objective
+from mansard.analytics.scaling.network_terms import SETTINGS
+
+_WORDS = {
+    "gpu_hz": "GPU clock",
+    "memory_hz": "memory clock",
+    "cpu_hz": "CPU clock",
+    "n_sms": "number of SMs",
+    "n_cpus": "number of cores",
+    "power_limit_w": "power limit",
+}
+_NOUNS: dict[Objective, str] = {
+    "energy": "energy",
+    "latency": "time",
+    "edp": "energy times time",
+    "power": "power",
+}
+
+
+def place_of(modes: pl.DataFrame, at: int) -> str:
+    """Where a mode lies among the others: "lowest GPU clock, middle memory clock"."""
+    parts = []
+    for name in SETTINGS:
+        levels = modes.get_column(name).drop_nulls().unique().sort().to_list()
+        value = modes.get_column(name)[at]
+        if len(levels) > 1 and value is not None:
+            rank = levels.index(value) / (len(levels) - 1)
+            parts.append(f"{_rank_word(rank)} {_WORDS[name]}")
+    return ", ".join(parts) or "one of many alike"
+
+
+def reason_of(
+    place: str, minimise: Objective, improvement: float | None, before: float, after: float
+) -> str:
+    """The greater of what a pick is expected to bring, and where it lies."""
+    noun = _NOUNS[minimise]
+    if improvement is not None and improvement > before - after:
+        return f"may lower the {noun} by {_percent(improvement)}: {place}"
+    return f"expected error of {noun} {_percent(before)} → {_percent(after)}: {place}"
+
+
+def _rank_word(rank: float) -> str:
+    if rank in (0.0, 1.0):
+        return "highest" if rank else "lowest"
+    return "low" if rank < 1 / 3 else "high" if rank > 2 / 3 else "middle"
+
+
+def _percent(share: float) -> str:
+    """Two digits; an error of the whole or more is no number worth telling."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 % or more"

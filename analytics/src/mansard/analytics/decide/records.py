@@ -1,0 +1,155 @@
+"""What is asked of a recommendation, and what it answers: plain records without computation.
+
+Times are seconds of one batch, energies joules of one item (a batch's energy over the batch),
+power watts, rates items per second. "Low" and "high" span 95 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mansard.core.records import Record, Source
+
+Objective = Literal["energy", "latency", "edp", "power"]
+Quantity = Literal["latency", "power", "energy", "rate"]
+OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp", "power")
+UNITS: dict[Quantity, str] = {"latency": "s", "power": "W", "energy": "J", "rate": "1/s"}
+
+# A limit that would be missed one time in ten is no limit that is kept; a choice, not a fact.
+PROBABILITY = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What somebody asks for. A limit that is None was not asked for.
+
+    ``max_latency_s`` bounds the time of one batch, ``max_energy_j`` the energy of one item,
+    ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could
+    do one batch after the other. ``batches``: which batch sizes are open; None means all that
+    were predicted ("auto"). ``probability``: how likely each limit has to hold.
+    """
+
+    minimise: Objective = "energy"
+    max_latency_s: float | None = None
+    max_power_w: float | None = None
+    max_energy_j: float | None = None
+    min_fps: float | None = None
+    batches: tuple[int, ...] | None = None
+    probability: float = PROBABILITY
+
+
+class Candidate(Record, frozen=True, kw_only=True):
+    """A network at one batch size and precision in one mode, as predicted or as measured."""
+
+    device: str
+    mode: str
+    network: str
+    batch: int
+    precision: str
+    phase: str
+    latency_s: float  # of one batch
+    latency_low_s: float | None
+    latency_high_s: float | None
+    energy_j: float | None  # of one item
+    energy_low_j: float | None
+    energy_high_j: float | None
+    power_w: float | None
+    power_low_w: float | None
+    power_high_w: float | None
+    bound: str | None  # what limits its time: compute, memory, launch, power
+    source: Source
+    is_extrapolated: bool | None
+    is_calibrated: bool | None
+
+    @property
+    def fps(self) -> float:
+        """Items per second, one batch after the other."""
+        return self.batch / self.latency_s
+
+
+class LimitCheck(Record, frozen=True, kw_only=True):
+    """One limit beside what a candidate is predicted to take.
+
+    ``excess``: by which share of the limit it is broken, 0 where it is kept. ``probability``
+    that it holds; unknown where the prediction has no interval.
+    """
+
+    quantity: Quantity
+    limit: float  # s, W, J or 1/s; the least for "rate", the most for the others
+    value: float | None
+    excess: float | None
+    probability: float | None
+
+
+class Saving(Record, frozen=True, kw_only=True):
+    """The choice beside another mode at the same batch and precision; ratios choice / other."""
+
+    baseline: str  # what the other mode is: "the highest mode", "the board's default"
+    mode: str
+    other: Candidate | None
+    latency_ratio: float | None
+    energy_ratio: float | None
+    power_ratio: float | None
+
+
+class Neighbour(Record, frozen=True, kw_only=True):
+    """Another one on the Pareto front, and why it was not chosen."""
+
+    candidate: Candidate
+    why_lost: str
+
+
+class Relaxation(Record, frozen=True, kw_only=True):
+    """Which limit would have to give way, and to what, for ``candidate`` to keep all of them.
+
+    ``limit`` is loose enough to hold with the probability that was asked for.
+    """
+
+    quantity: Quantity
+    asked: float
+    limit: float
+    candidate: Candidate
+
+
+class Commands(Record, frozen=True, kw_only=True):
+    """What sets the mode and what undoes it, line by line in a shell; empty: nothing to do."""
+
+    set_lines: tuple[str, ...]
+    undo_lines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Recommendation(Record, frozen=True, kw_only=True):
+    """The answer for one network on one device.
+
+    ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", every limit is
+    kept as predicted, but not as likely as asked; "infeasible", no mode keeps them, and
+    ``choice`` is the nearest. ``choice`` is None where nothing could be compared at all.
+    ``most_excess``: by which share of its objective the choice is at most worse than the best
+    that may keep the limits, if every value lies in its 95 % interval.
+    """
+
+    device: str
+    network: str
+    minimise: Objective
+    verdict: Literal["feasible", "uncertain", "infeasible", "unknown"]
+    choice: Candidate | None
+    sentence: str
+    n_candidates: int
+    n_feasible: int  # that keep every limit as likely as asked
+    most_excess: float | None
+    commands: Commands | None
+    why: tuple[str, ...] = ()
+    checks: tuple[LimitCheck, ...] = ()
+    savings: tuple[Saving, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    equals: tuple[Candidate, ...] = ()  # feasible, and not told apart from the choice by 95 %
+    nearest: tuple[Candidate, ...] = ()  # of an infeasible one: the least violation first
+    relaxations: tuple[Relaxation, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the choice is predicted to keep every limit."""
+        return self.verdict in {"feasible", "uncertain"}

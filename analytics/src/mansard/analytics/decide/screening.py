@@ -1,0 +1,129 @@
+"""Which candidates keep the limits: as predicted, as likely as asked, and maybe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mansard.analytics.decide.probability import Z95, Array, Band, probability_at_most
+from mansard.analytics.decide.records import Candidate, LimitCheck, Quantity, Wanted
+from mansard.analytics.decide.values import Values
+from mansard.core.errors import UsageError
+
+Mask = NDArray[np.bool_]
+_NO_INTERVAL = "the prediction has no interval"
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """For each row of Values. ``excess`` (limits × rows): the share by which a limit is broken.
+
+    ``is_known``: every quantity that a limit is about is known. ``is_kept``: as predicted;
+    ``is_likely``: with the probability that was asked for, too; ``may_be``: an interval reaches
+    into the limit. ``margin``: how many standard deviations the least likely limit is away, for
+    rows that are kept.
+    """
+
+    limits: tuple[tuple[Quantity, float], ...]
+    excess: Array
+    is_known: Mask
+    is_kept: Mask
+    is_likely: Mask
+    may_be: Mask
+    margin: Array
+
+
+def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
+    """The limits that were asked for; raises UsageError for one that is no positive number."""
+    asked: tuple[tuple[Quantity, float | None], ...] = (
+        ("latency", wanted.max_latency_s),
+        ("power", wanted.max_power_w),
+        ("energy", wanted.max_energy_j),
+        ("rate", wanted.min_fps),
+    )
+    found = tuple((quantity, limit) for quantity, limit in asked if limit is not None)
+    for quantity, limit in found:
+        if not (math.isfinite(limit) and limit > 0):
+            raise UsageError(f"a limit of {quantity} of {limit} bounds nothing", fix="above 0")
+    if not 0 < wanted.probability < 1:
+        raise UsageError(
+            f"a limit cannot hold with probability {wanted.probability}",
+            fix="give one between 0 and 1, such as 0.9",
+        )
+    return found
+
+
+def screen(values: Values, wanted: Wanted) -> Screen:
+    """Hold every row against every limit; raises UsageError as ``limits_of``."""
+    limits = limits_of(wanted)
+    excess = np.zeros((len(limits), len(values)))
+    is_likely = np.ones(len(values), dtype=np.bool_)
+    may_be = np.ones(len(values), dtype=np.bool_)
+    margin = np.full(len(values), np.inf)
+    for row, (quantity, limit) in enumerate(limits):
+        band, most = values.of(quantity), _most(quantity, limit)
+        excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
+        is_likely &= band.quantile(wanted.probability) <= most
+        may_be &= band.ends()[0] <= most
+        margin = np.fmin(margin, _margin(band, most))
+    is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
+    is_kept: Mask = is_known & (excess == 0.0).all(axis=0)
+    return Screen(limits, excess, is_known, is_kept, is_kept & is_likely, is_known & may_be, margin)
+
+
+def _margin(band: Band, most: float) -> Array:
+    """Standard deviations from the value up to the limit; infinite where there is no spread."""
+    spread = np.log(band.ends()[1] / band.value) / Z95
+    distance = np.log(most / band.value)
+    margin: Array = np.divide(
+        distance, spread, out=np.full_like(distance, np.inf), where=spread > 0
+    )
+    return margin
+
+
+def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]:
+    """Each limit beside what ``candidate`` is predicted to take."""
+    return tuple(_check(candidate, quantity, limit) for quantity, limit in limits_of(wanted))
+
+
+def _most(quantity: Quantity, limit: float) -> float:
+    # So many items in a second are so many seconds for an item.
+    return 1.0 / limit if quantity == "rate" else limit
+
+
+def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck:
+    value, low, high = spread_of(candidate, quantity)
+    if value is None:
+        reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
+        unknown = dict.fromkeys(("value", "excess", "probability"), reason)
+        return LimitCheck(
+            quantity=quantity, limit=limit, value=None, excess=None, probability=None,
+            unknown=unknown,
+        )  # fmt: skip
+    most = _most(quantity, limit)
+    probability = probability_at_most(value, low, high, most)
+    return LimitCheck(
+        quantity=quantity,
+        limit=limit,
+        value=candidate.fps if quantity == "rate" else value,
+        excess=max(0.0, value / most - 1.0),
+        probability=probability,
+        unknown={"probability": _NO_INTERVAL} if probability is None else {},
+    )
+
+
+def spread_of(
+    candidate: Candidate, quantity: Quantity
+) -> tuple[float | None, float | None, float | None]:
+    """Value, low and high that a limit is about; of a rate the seconds of one item."""
+    if quantity == "power":
+        return candidate.power_w, candidate.power_low_w, candidate.power_high_w
+    if quantity == "energy":
+        return candidate.energy_j, candidate.energy_low_j, candidate.energy_high_j
+    n_items = candidate.batch if quantity == "rate" else 1
+    ends = (candidate.latency_low_s, candidate.latency_high_s)
+    low, high = (None if end is None else end / n_items for end in ends)
+    return candidate.latency_s / n_items, low, high

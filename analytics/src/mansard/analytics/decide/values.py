@@ -1,0 +1,149 @@
+"""Predictions as arrays that a decision can compare, and single rows as candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.decide.probability import Array, Band
+from mansard.analytics.decide.records import Candidate, Objective, Quantity, Wanted
+
+_ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
+_NO_INTERVAL = "the prediction has no interval"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Usable rows of a prediction frame, in an order that does not hang on the frame's.
+
+    ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
+    ``power``: W. NaN is unknown. ``notes``: what was left out.
+    """
+
+    frame: pl.DataFrame
+    latency: Band
+    item: Band
+    energy: Band
+    power: Band
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def of(self, quantity: Quantity) -> Band:
+        """The quantity that a limit is about; of a rate the time of one item."""
+        bands = {"latency": self.latency, "power": self.power, "energy": self.energy}
+        return bands.get(quantity, self.item)
+
+    def objective(self, minimise: Objective) -> Band:
+        """What is to be as small as can be: s, J, W, or J·s of the energy-delay product."""
+        if minimise == "edp":
+            return self.energy.times(self.latency)
+        return self.of(minimise)
+
+    def candidate(self, at: int) -> Candidate:
+        """One row as a record."""
+        return _candidate(self.frame.row(at, named=True))
+
+
+def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
+    """The rows of PREDICTION_SCHEMA that can be compared, of the batches that are open.
+
+    Left out, with a note: rows without a latency, and such as are no positive numbers.
+    Energies and powers that are no positive numbers count as unknown.
+    """
+    notes: list[str] = []
+    # A network without a batch of its own does one item at a time.
+    rows = predictions.with_columns(pl.col("batch").fill_null(1)).sort(_ORDER)
+    if wanted.batches is not None:
+        rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
+    usable = rows.filter(_is_positive("latency_s"), pl.col("batch") >= 1)
+    if usable.height < rows.height:
+        notes.append(_left_out(rows.height - usable.height, rows, usable))
+    batch = usable["batch"].to_numpy().astype(np.float64)
+    latency = _band(usable, "latency", "s")
+    return Values(
+        frame=usable,
+        latency=latency,
+        item=latency.over(batch),
+        energy=_band(usable, "energy", "j").over(batch),
+        power=_band(usable, "power", "w"),
+        notes=tuple(notes),
+    )
+
+
+def _left_out(n_rows: int, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
+    known = usable["mode"].unique()
+    without = rows.filter(~pl.col("mode").is_in(known.to_list()))["mode"].unique().sort()
+    reasons = rows["reason"].drop_nulls().unique().sort()
+    where = f" (of modes {', '.join(without.head(3))})" if len(without) else ""
+    why = f": {reasons[0]}" if len(reasons) else ""
+    return f"{n_rows} of {rows.height} predictions have no time and are left out{where}{why}"
+
+
+def _is_positive(column: str) -> pl.Expr:
+    return (pl.col(column).is_finite() & (pl.col(column) > 0)).fill_null(value=False)
+
+
+def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
+    columns = (f"{name}_{unit}", f"{name}_low_{unit}", f"{name}_high_{unit}")
+    value, low, high = (
+        rows.select(pl.when(_is_positive(column)).then(pl.col(column)).cast(pl.Float64))
+        .to_series()
+        .fill_null(float("nan"))
+        .to_numpy()
+        for column in columns
+    )
+    # An interval counts only whole, and contains its value however it was rounded.
+    whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
+    return Band(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
+
+
+def _where(mask: Array, values: Array) -> Array:
+    return np.where(mask, values, np.nan)
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    fields: dict[str, Any] = {
+        "latency_s": _positive(row["latency_s"]),
+        "power_w": _positive(row["power_w"]),
+        "energy_j": _per_item(row, "energy_j"),
+    }
+    fields |= _interval(row, "latency", "s", 1)
+    fields |= _interval(row, "power", "w", 1)
+    fields |= _interval(row, "energy", "j", row["batch"])
+    reason = row["reason"] or "not predicted"
+    unknown = {}
+    for name, value in fields.items():
+        if value is None:
+            is_end = "_low_" in name or "_high_" in name
+            has_value = fields[name.replace("_low_", "_").replace("_high_", "_")] is not None
+            unknown[name] = _NO_INTERVAL if is_end and has_value else reason
+    for name, column in (("bound", "time_bound"), ("is_extrapolated",) * 2, ("is_calibrated",) * 2):
+        fields[name] = row[column]
+        if row[column] is None:
+            unknown[name] = "not told apart" if name == "bound" else "the prediction does not say"
+    names = ("device", "mode", "network", "batch", "precision", "phase", "source")
+    return Candidate(**{name: row[name] for name in names}, **fields, unknown=unknown)
+
+
+def _interval(row: dict[str, Any], name: str, unit: str, batch: int) -> dict[str, float | None]:
+    """Both ends, or none; per item where ``batch`` is not 1."""
+    value = _positive(row[f"{name}_{unit}"])
+    low, high = (_positive(row[f"{name}_{end}_{unit}"]) for end in ("low", "high"))
+    keys = (f"{name}_low_{unit}", f"{name}_high_{unit}")
+    if value is None or low is None or high is None:
+        return dict.fromkeys(keys)
+    return dict(zip(keys, (min(low, value) / batch, max(high, value) / batch), strict=True))
+
+
+def _per_item(row: dict[str, Any], column: str) -> float | None:
+    value = _positive(row[column])
+    return None if value is None else value / int(row["batch"])
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) and value > 0 else None

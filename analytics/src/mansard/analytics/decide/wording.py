@@ -1,0 +1,186 @@
+"""The sentences of a recommendation: what was chosen, why, and what others would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mansard.analytics.data.names import shown
+from mansard.analytics.data.quantities import seconds
+from mansard.analytics.decide.amounts import (
+    amount,
+    change,
+    describe_limit,
+    likely,
+    quantity_j,
+)
+from mansard.analytics.decide.records import (
+    Candidate,
+    LimitCheck,
+    Objective,
+    Quantity,
+    Relaxation,
+    Saving,
+    Wanted,
+)
+from mansard.analytics.decide.screening import limits_of
+
+OBJECTIVE_WORDS: dict[Objective, str] = {
+    "energy": "least energy",
+    "latency": "shortest time",
+    "edp": "least product of energy and time",
+    "power": "least power",
+}
+QUANTITY_WORDS: dict[Quantity, str] = {
+    "latency": "time",
+    "power": "power",
+    "energy": "energy of an item",
+    "rate": "rate",
+}
+_BOUND_WORDS = {
+    "compute": "arithmetic limits its time there",
+    "memory": "main memory limits its time there: a faster clock for arithmetic would not help",
+    "launch": "starting kernels limits its time there: a larger batch would help",
+    "power": "the mode's power limit decides its time there",
+}
+_LARGE_S = 60.0
+
+
+def place(candidate: Candidate, *, with_batch: bool = True) -> str:
+    """What a candidate is: ``30W, batch 8``."""
+    batch = f", batch {candidate.batch}" if with_batch else ""
+    return f"{shown(candidate.mode)}{batch}"
+
+
+def figures(candidate: Candidate) -> str:
+    """Time, power and energy of a candidate in a few words."""
+    parts = [seconds(candidate.latency_s)]
+    if candidate.batch > 1:
+        parts[0] += f" for {candidate.batch} items"
+    if candidate.power_w is not None:
+        parts.append(amount("power", candidate.power_w))
+    if candidate.energy_j is not None:
+        parts.append(f"{quantity_j(candidate.energy_j)} per item")
+    return ", ".join(parts)
+
+
+def limit_list(wanted: Wanted) -> str:
+    """All limits in a row; empty where none was asked for."""
+    return " and ".join(
+        f"{QUANTITY_WORDS[kind]} {describe_limit(kind, limit)}" for kind, limit in limits_of(wanted)
+    )
+
+
+def chosen_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
+    """The recommendation itself: one sentence, and what it saves."""
+    aim = OBJECTIVE_WORDS[wanted.minimise]
+    limits = limit_list(wanted)
+    within = f" with {limits}" if limits else ""
+    saved = [saving_words(saving) for saving in savings if saving.other is not None]
+    rest = f". {'; '.join(saved)}." if saved else "."
+    return (
+        f"{shown(choice.network)} in {choice.precision} takes the {aim}{within} in mode "
+        f"{place(choice)}: {figures(choice)} ({choice.source}){rest}"
+    )
+
+
+def saving_words(saving: Saving) -> str:
+    """``Against MAXN (the highest mode): energy -31 %, power -54 %, time +49 %``."""
+    if saving.other is None:
+        return f"against {saving.baseline}: {saving.unknown['other']}"
+    ratios = (
+        ("energy", saving.energy_ratio),
+        ("power", saving.power_ratio),
+        ("time", saving.latency_ratio),
+    )
+    parts = [f"{name} {change(ratio)}" for name, ratio in ratios if ratio is not None]
+    same = all(ratio in (None, 1.0) for _, ratio in ratios)
+    words = "the same" if same else ", ".join(parts)
+    return f"Against {shown(saving.mode)} ({saving.baseline}): {words}"
+
+
+def nearest_sentence(nearest: Candidate, wanted: Wanted, relaxations: Sequence[Relaxation]) -> str:
+    """That no mode keeps the limits, and what would."""
+    ways = "; or ".join(
+        f"{QUANTITY_WORDS[way.quantity]} {describe_limit(way.quantity, way.limit)} "
+        f"instead of {amount(way.quantity, way.asked)} (mode {place(way.candidate)})"
+        for way in relaxations
+    )
+    relax = f" It would take {ways}." if ways else ""
+    return (
+        f"No mode runs {shown(nearest.network)} with {limit_list(wanted)}. The nearest is "
+        f"{place(nearest)}: {figures(nearest)} ({nearest.source}).{relax}"
+    )
+
+
+def why_chosen(
+    choice: Candidate, wanted: Wanted, counts: tuple[int, int], n_equals: int
+) -> tuple[str, ...]:
+    """What speaks for the choice. ``counts``: candidates, and those as likely as asked."""
+    n_all, n_feasible = counts
+    lines = []
+    if limits_of(wanted):
+        lines.append(
+            f"{n_feasible} of {n_all} candidates keep every limit with at least "
+            f"{wanted.probability:.0%}; of these it has the {OBJECTIVE_WORDS[wanted.minimise]}"
+        )
+    else:
+        lines.append(f"of {n_all} candidates it has the {OBJECTIVE_WORDS[wanted.minimise]}")
+    if choice.bound in _BOUND_WORDS:
+        lines.append(_BOUND_WORDS[choice.bound])
+    if n_equals:
+        others = "1 other" if n_equals == 1 else f"{n_equals} others"
+        lines.append(f"{others} cannot be told apart from it by the 95 % intervals")
+    if choice.is_extrapolated:
+        lines.append("its clocks lie outside those that were measured: measure it before relying")
+    return tuple(lines)
+
+
+def check_words(check: LimitCheck) -> str:
+    """A limit, what is predicted, and how likely it holds."""
+    asked = f"{QUANTITY_WORDS[check.quantity]} {describe_limit(check.quantity, check.limit)}"
+    if check.value is None:
+        return f"{asked}: {check.unknown['value']}"
+    held = (
+        f"how likely is unknown, {check.unknown['probability']}"
+        if check.probability is None
+        else f"holds with {likely(check.probability)}"
+    )
+    return f"{asked}: {amount(check.quantity, check.value)}, {held}"
+
+
+def lost_words(
+    other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
+) -> str:
+    """Why ``other`` lost: the limit that it breaks, or what it costs more."""
+    for check in checks:
+        if check.excess:
+            limit = describe_limit(check.quantity, check.limit)
+            words = amount(check.quantity, check.value or 0.0)
+            return f"breaks the limit of {QUANTITY_WORDS[check.quantity]}: {words}, {limit} asked"
+    for check in checks:
+        if check.probability is not None and check.probability < wanted.probability:
+            limit = describe_limit(check.quantity, check.limit)
+            return (
+                f"{QUANTITY_WORDS[check.quantity]} {limit} holds with {likely(check.probability)} "
+                f"only, {wanted.probability:.0%} asked"
+            )
+    return trade_words(other, choice)
+
+
+def trade_words(other: Candidate, choice: Candidate) -> str:
+    """``0.8 ms faster, but 1.9 W more``: what another one gives and takes beside the choice."""
+    better: list[str] = []
+    worse: list[str] = []
+    pairs: tuple[tuple[Quantity, float | None, float | None, str, str], ...] = (
+        ("latency", other.latency_s, choice.latency_s, "faster", "slower"),
+        ("power", other.power_w, choice.power_w, "less", "more"),
+        ("energy", other.energy_j, choice.energy_j, "less per item", "more per item"),
+    )
+    for kind, mine, its, less, more in pairs:
+        if mine is None or its is None or mine == its:
+            continue
+        words = f"{amount(kind, abs(mine - its))} {less if mine < its else more}"
+        (better if mine < its else worse).append(words)
+    if not better:
+        return f"{' and '.join(worse)}" if worse else "the same in every figure"
+    return " and ".join(better) + (f", but {' and '.join(worse)}" if worse else "")

@@ -1,0 +1,74 @@
+"""From runs and networks to predictions: what ``recommend`` and ``batch`` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mansard.cli.console import note
+
+if TYPE_CHECKING:
+    from mansard.analytics.asking import Known, Predicted
+    from mansard.core.records import Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """An ONNX file (or a folder of them), or the name of one of the zoo or that was measured.
+
+    ``batches``: 1 where there is none; ``precisions``: the file's own where there is none.
+    """
+
+    name: str
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which networks, and in which modes. What is empty or None is left open.
+
+    ``networks``: none means all that the runs have scores or times of, of which ``batches`` and
+    ``precisions`` keep some. ``modes``: as ``bench --mode`` takes them, or a table; None means
+    those that were measured. ``device``: part of a name. ``may_mix``: see ``open_runs``.
+    """
+
+    runs: tuple[str, ...]
+    networks: tuple[Network, ...] = ()
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    phase: Phase = "inference"
+    modes: str | None = None
+    device: str | None = None
+    board: Path | None = None
+    may_mix: bool = False
+    calibrate: bool = False
+
+
+def predict_asked(asked: Asked) -> tuple[Known, Predicted]:
+    """What the runs know, and the predictions of what was asked for; notes go to stderr.
+
+    Raises as reading and scoring do, and UsageError for unknown networks, modes or devices.
+    """
+    from mansard.analytics.asking import find_known, predict_known
+    from mansard.analytics.data.opening import open_runs
+    from mansard.cli.mode_choice import wanted_modes
+    from mansard.cli.predicting_networks import find_networks
+
+    known = find_known(open_runs(asked.runs, mix=asked.may_mix), asked.device)
+    for line in known.dataset.notes:
+        note(f"note: {line}")
+    modes = asked.modes
+    wanted = (
+        None
+        if modes is None
+        else {name: wanted_modes(modes, asked.board, name)[0] for name in known.devices}
+    )
+    scores, measured = find_networks(asked, known.networks())
+    predicted = predict_known(known, scores, measured, wanted, calibrate=asked.calibrate)
+    for line in predicted.notes:
+        note(line)
+    return known, predicted

@@ -1,0 +1,181 @@
+"""Two runs held against each other."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.decide.compare import compare
+from mansard.analytics.decide.compare_entries import Side
+from mansard.analytics.decide.compare_records import Change
+from mansard.analytics.decide.pairing import pair_runs, sides_of
+from mansard.analytics.decide.significance import holm, interval_test, rank_test, ratio_span
+from mansard.core.errors import InputError, UsageError
+from mansard.core.records import Measurement
+from tests.analytics.factory import (
+    TWO_CORES,
+    Ceilings,
+    fma_trials,
+    manifest,
+    stream_trials,
+    write_run,
+    write_two_modes,
+)
+
+NINE = np.array([1.0, 0.998, 1.002, 0.996, 1.004, 0.999, 1.001, 0.997, 1.003])
+
+
+def test_the_rank_test_of_two_small_groups_is_the_exact_one() -> None:
+    # 4 against 4, all of one above the other: 2 of C(8, 4) = 70 labellings are as far, 0.02857.
+    p = rank_test([(np.arange(4.0), np.arange(4.0) + 10)])
+    assert p == pytest.approx(2 / 70, abs=0.01)  # 4,999 of them drawn at random: 4 sigma
+
+
+def test_groups_that_can_never_be_significant_are_not_tested() -> None:
+    # 3 against 3: at best 2 of 20, 0.1
+    assert rank_test([(np.arange(3.0), np.arange(3.0) + 10)]) is None
+    assert rank_test([]) is None
+    assert rank_test([(np.arange(5.0), np.array([]))]) is None
+    # Two such strata: at best 2 of 400
+    p = rank_test([(np.arange(3.0), np.arange(3.0) + 10)] * 2)
+    assert p == pytest.approx(2 / 400, abs=0.003)
+
+
+def test_strata_are_not_held_against_each_other() -> None:
+    # Within each stratum both sides are alike; pooled they would differ a lot.
+    low, high = NINE, NINE * 10
+    assert rank_test([(low, low), (high, high)]) == pytest.approx(1.0)
+
+
+@given(st.permutations(range(9)))
+def test_neither_order_nor_scale_nor_side_changes_a_rank_test(order: list[int]) -> None:
+    first, second = NINE, NINE * 1.002
+    plain = rank_test([(first, second)])
+    assert rank_test([(first[order] * 7, second * 7)]) == plain
+    turned = rank_test([(second, first)])
+    assert plain is not None
+    assert turned == pytest.approx(plain, abs=0.02)
+
+
+def test_a_ratio_s_interval_adds_logarithmic_half_widths_in_squares() -> None:
+    # 20 / 10; down: sqrt(ln(20/16)² + ln(11/10)²) = 0.24262, up: sqrt(ln(25/20)² + ln(10/9)²)
+    # = 0.24676
+    ratio, low, high = ratio_span((10.0, 9.0, 11.0), (20.0, 16.0, 25.0))
+    assert ratio == 2.0
+    assert low == pytest.approx(2 * math.exp(-0.24262), abs=1e-4)
+    assert high == pytest.approx(2 * math.exp(0.24676), abs=1e-4)
+    assert ratio_span((10.0, None, None), (20.0, 16.0, 25.0)) == (2.0, None, None)
+    assert ratio_span((10.0, 0.0, 11.0), (20.0, 16.0, 25.0)) == (2.0, None, None)
+
+
+def test_intervals_that_meet_at_the_ends_of_both_are_told_apart_or_not() -> None:
+    # Half widths of ln 1.1 on both sides: 0.13479. ln(1.5) = 0.40547: z = 1.96 · 3.0081 = 5.896
+    p = interval_test((1.0, 1 / 1.1, 1.1), (1.5, 1.5 / 1.1, 1.5 * 1.1))
+    assert p == pytest.approx(3.7e-9, rel=0.05)
+    # ln(1.05) = 0.04879: z = 0.7095, p = 0.478
+    p = interval_test((1.0, 1 / 1.1, 1.1), (1.05, 1.05 / 1.1, 1.05 * 1.1))
+    assert p == pytest.approx(0.478, abs=1e-3)
+    assert interval_test((1.0, None, None), (2.0, 1.9, 2.1)) is None
+
+
+def test_holm_s_correction() -> None:
+    # Sorted: 0.01 · 4, max(0.04, 0.02 · 3), max(0.06, 0.03 · 2), max(0.06, 0.6 · 1)
+    assert holm([0.02, 0.6, 0.01, 0.03]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def run(folder: Path, name: str, ceilings: Ceilings = TWO_CORES) -> Path:
+    """A folder of runs with a single one in it."""
+    trials = [*fma_trials(name, ceilings), *stream_trials(name, ceilings)]
+    write_run(folder / name, manifest(name, 2, len(trials)), trials)
+    return folder
+
+
+def by_name(first: Path, second: Path) -> dict[str, Change]:
+    (pair,), _, _ = pair_runs(sides_of(ingest(first)), sides_of(ingest(second)))
+    return {change.quantity: change for change in compare(*pair).changes}
+
+
+def test_a_slower_memory_is_found_and_nothing_else(tmp_path: Path) -> None:
+    slower = Ceilings(levels={**TWO_CORES.levels, "DRAM": 0.9 * TWO_CORES.levels["DRAM"]})
+    changes = by_name(run(tmp_path / "a", "before"), run(tmp_path / "b", "after", slower))
+    dram = changes["DRAM read"]
+    assert dram.ratio == pytest.approx(0.9)
+    assert dram.is_significant
+    assert dram.test == "ranks of blocks"
+    assert dram.ratio_low is not None
+    assert dram.ratio_high is not None
+    assert dram.ratio_low < 0.9 < dram.ratio_high < 1
+    assert {name for name, change in changes.items() if change.is_significant} == {
+        "DRAM read", "DRAM copy", "DRAM scale", "DRAM triad"
+    }  # fmt: skip
+    assert changes["fp32 peak"].ratio == 1.0
+    assert changes["fp32 peak"].p_corrected == 1.0
+
+
+def test_what_only_one_side_has_is_listed_and_not_compared(tmp_path: Path) -> None:
+    fp64_less = Ceilings(peaks={"fp32": 128e9})
+    first, second = run(tmp_path / "a", "one"), run(tmp_path / "b", "two", fp64_less)
+    (pair,), _, _ = pair_runs(sides_of(ingest(first)), sides_of(ingest(second)))
+    found = compare(*pair)
+    assert found.only_first == ("fp64 peak",)
+    assert found.only_second == ()
+    assert "fp64 peak" not in {change.quantity for change in found.changes}
+
+
+def test_modes_pair_by_name_and_single_runs_whatever_their_mode(tmp_path: Path) -> None:
+    both = ingest(write_two_modes(tmp_path / "runs"))
+    pairs, only_first, only_second = pair_runs(sides_of(both), sides_of(both))
+    assert [(a.roof.mode, b.roof.mode) for a, b in pairs] == [("1c", "1c"), ("2c", "2c")]
+    assert (only_first, only_second) == ((), ())
+    one, two = sides_of(both, mode="1c"), sides_of(both, mode="2C")
+    ((ours, theirs),), _, _ = pair_runs(one, two)
+    found = compare(ours, theirs)
+    assert (found.first, found.second) == ("1c", "2c")
+    assert "mode: 1c and 2c" in found.differences
+    peak = next(change for change in found.changes if change.quantity == "fp32 peak")
+    assert peak.ratio == pytest.approx(2.0)  # 128 and 64 GFLOP/s
+    pairs, only_first, only_second = pair_runs(one, sides_of(both))
+    assert only_second == ("2c",)
+    with pytest.raises(UsageError, match="'3c'; there are 1c, 2c"):
+        sides_of(both, mode="3c")
+
+
+def test_nothing_in_common_is_an_error(tmp_path: Path) -> None:
+    both = ingest(write_two_modes(tmp_path / "runs"))
+    one, two = sides_of(both, mode="1c"), sides_of(both, mode="2c")
+    with pytest.raises(InputError, match="CPU in 1c on one side, CPU in 2c"):
+        pair_runs(one, two * 2)
+
+
+def measured(run_id: str, seconds: float, precision: str = "fp32") -> Measurement:
+    return Measurement(
+        run_id=run_id, model="net", model_hash="a" * 16, source="measured", engine="ort",
+        phase="inference", batch=1, precision=precision,
+        seconds_s=tuple(seconds * factor for factor in NINE), energy=None,
+        unknown={"energy": "no meter was read"},
+    )  # fmt: skip
+
+
+def side_with(tmp_path: Path, *measurements: Measurement) -> Side:
+    (found,) = sides_of(ingest(run(tmp_path, measurements[0].run_id)))
+    return Side(found.label, found.manifest, found.roof, (), None, measurements)
+
+
+def test_measured_networks_are_compared_at_the_same_precision(tmp_path: Path) -> None:
+    first = side_with(tmp_path / "a", measured("one", 0.020), measured("one", 0.01, "fp16"))
+    second = side_with(tmp_path / "b", measured("two", 0.015), measured("two", 0.01, "int8"))
+    found = compare(first, second)
+    (change,) = [each for each in found.changes if each.kind == "network"]
+    assert change.quantity == "net inference, batch 1, fp32, ort"
+    assert change.ratio == pytest.approx(0.75)
+    assert change.is_significant
+    assert found.only_first == ("net inference, batch 1, fp16, ort",)
+    assert found.only_second == ("net inference, batch 1, int8, ort",)

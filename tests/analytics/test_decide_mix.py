@@ -1,0 +1,225 @@
+"""Mixes of networks: one mode for all, or modes in turn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mansard.analytics.decide.mix import constant_powers, plan_mix
+from mansard.analytics.decide.mix_records import Mix, Task
+from mansard.analytics.decide.records import Wanted
+from mansard.analytics.decide.share_time import lower_hull, share_time
+from mansard.core.errors import UsageError
+from tests.analytics.decide_factory import frame, row
+from tests.analytics.model_factory import DEVICE, board_coefficients
+
+# Two networks in a slow and in a fast mode; idle 4 W and 8 W.
+# "eyes": 40 ms and 0.4 J, or 16 ms and 0.48 J. "ears": 5 ms and 0.05 J, or 2 ms and 0.06 J.
+ROWS = [
+    row("slow", 0.040, 0.40, network="eyes"),
+    row("fast", 0.016, 0.48, network="eyes"),
+    row("slow", 0.005, 0.05, network="ears"),
+    row("fast", 0.002, 0.06, network="ears"),
+]
+IDLE_W = {"slow": 4.0, "fast": 8.0}
+
+
+def tasks(eyes: float, ears: float) -> tuple[Task, ...]:
+    return (Task(network="eyes", rate_per_s=eyes), Task(network="ears", rate_per_s=ears))
+
+
+def test_a_mode_that_keeps_up_is_priced_with_what_it_idles() -> None:
+    # slow: busy 15 · 0.04 + 40 · 0.005 = 0.8; 15 · 0.4 + 40 · 0.05 + 0.2 · 4 = 8.8 W
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("slow",)
+    assert answer.one_mode.busy == pytest.approx(0.8)
+    assert answer.one_mode.power_w == pytest.approx(8.8)
+    # Fast costs 15 · (0.48 − 4 · 0.016) for eyes, more than slow's 15 · (0.4 − 4 · 0.04).
+    assert answer.schedule is None
+    assert "One mode for all 2 networks: slow" in answer.sentence
+
+
+def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:
+    # slow: 20 · 0.04 + 60 · 0.005 = 1.1. fast: 0.32 + 0.12 = 0.44;
+    # 20 · 0.48 + 60 · 0.06 + 0.56 · 8 = 17.68 W
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("fast",)
+    assert answer.one_mode.power_w == pytest.approx(17.68)
+    # In turn: 0.1 too much. Beyond the idle 4 W, a second saved costs for eyes
+    # (0.48 − 0.064 − 0.4 + 0.16) / 0.024 = 7.33 W, for ears (0.06 − 0.008 − 0.05 + 0.02) / 0.003 =
+    # 7.33 W alike: the first by order, eyes, runs fast for 0.1 / (0.8 − 0.32) = 20.83 %.
+    assert answer.schedule is not None
+    assert answer.schedule.busy == pytest.approx(1.0)
+    # 4 + (20 · 0.24 + 60 · 0.03) + 0.1 · 7.3333 = 11.3333 W
+    assert answer.schedule.power_w == pytest.approx(11.33333, abs=1e-5)
+    fast = [share for share in answer.schedule.shares if share.mode == "fast"]
+    assert sum(share.busy for share in fast) == pytest.approx(0.32 * 0.208333, abs=1e-6)
+
+
+def test_rates_add_up_to_what_was_asked_for() -> None:
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    assert answer.schedule is not None
+    for network, rate in (("eyes", 20.0), ("ears", 60.0)):
+        done = sum(s.rate_per_s for s in answer.schedule.shares if s.network == network)
+        assert done == pytest.approx(rate)
+
+
+def test_nothing_keeps_up_and_it_is_said_by_how_much() -> None:
+    # fast: 100 · 0.016 + 200 · 0.002 = 2.0: half of the rates
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(100, 200)), Wanted(), IDLE_W)
+    assert (answer.one_mode, answer.schedule) == (None, None)
+    assert answer.keeps_up == pytest.approx(0.5)
+    assert "50 % of the rates" in answer.sentence.replace("\u00a0", " ")
+
+
+def test_switching_that_eats_the_round_leaves_the_single_mode() -> None:
+    mix = Mix(tasks=tasks(20, 60), switch_s=0.5, period_s=1.0)
+    answer = plan_mix(frame(ROWS), mix, Wanted(), IDLE_W)
+    assert answer.one_mode is not None
+    assert answer.schedule is None
+    # 2 switches of 10 ms in a round of 1 s: 2 % less time, 0.12 too much, 0.12 · 7.3333 more
+    mix = Mix(tasks=tasks(20, 60), switch_s=0.01, period_s=1.0)
+    quick = plan_mix(frame(ROWS), mix, Wanted(), IDLE_W).schedule
+    assert quick is not None
+    assert quick.lost == pytest.approx(0.02)
+    assert quick.busy == pytest.approx(0.98)
+    assert quick.power_w == pytest.approx(4 + 6.6 + 0.12 * 7.33333, abs=1e-4)
+
+
+def test_unknown_switching_time_is_said() -> None:
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(20, 60)), Wanted(), IDLE_W)
+    assert answer.schedule is not None
+    assert answer.schedule.unknown["lost"] == "how long a switch takes is unknown"
+    assert "How long a switch takes is unknown" in answer.sentence
+
+
+def test_without_constant_power_the_idle_part_is_in_no_sum() -> None:
+    answer = plan_mix(frame(ROWS), Mix(tasks=tasks(15, 40)), Wanted(), {})
+    plan = answer.one_mode
+    assert plan is not None
+    assert plan.power_w is None
+    assert plan.unknown["power_w"] == "no constant power is known"
+    assert plan.active_w == pytest.approx(8.0)  # 15 · 0.4 + 40 · 0.05
+    assert any("idle is not in" in note for note in answer.notes)
+
+
+def test_the_wait_for_a_batch_counts_against_the_latency() -> None:
+    rows = [row("slow", 0.04, 0.4, network="eyes"), row("slow", 0.1, 0.8, batch=4, network="eyes")]
+    # At 10 items/s three more items take 0.3 s to come: 0.4 s in all.
+    for most_s, batch in ((0.5, 4), (0.39, 1)):
+        task = Task(network="eyes", rate_per_s=10.0, max_latency_s=most_s)
+        plan = plan_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W).one_mode
+        assert plan is not None
+        assert plan.shares[0].batch == batch
+    task = Task(network="eyes", rate_per_s=10.0, max_latency_s=0.01)
+    answer = plan_mix(frame(rows), Mix(tasks=(task,)), Wanted(), IDLE_W)
+    assert answer.keeps_up == 0.0
+    assert "No mode runs eyes within the limits" in answer.sentence
+
+
+def test_uncertain_times_must_fit_as_likely_as_asked() -> None:
+    # 0.95 busy; with 90 % below 0.95 · 1.1^0.65387 = 1.011: too much, though not as predicted
+    rows = frame([row("slow", 0.095, 0.5, spread=1.1), row("fast", 0.05, 0.8, spread=1.1)])
+    mix = Mix(tasks=(Task(network="net", rate_per_s=10.0),))
+    sure = plan_mix(rows, mix, Wanted(minimise="latency", probability=0.9), {}).one_mode
+    likely = plan_mix(rows, mix, Wanted(probability=0.5), {}).one_mode
+    assert sure is not None
+    assert likely is not None
+    assert (sure.modes, likely.modes) == (("fast",), ("slow",))
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (Task(network="nose", rate_per_s=1.0), "nothing is predicted for nose"),
+        (Task(network="eyes", rate_per_s=1.0, batch=3), "nothing is predicted for eyes"),
+        (Task(network="eyes", rate_per_s=0.0), "is no task"),
+        (Task(network="eyes", rate_per_s=math.nan), "is no task"),
+    ],
+)
+def test_tasks_that_cannot_be_are_refused(task: Task, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        plan_mix(frame(ROWS), Mix(tasks=(task,)), Wanted(), IDLE_W)
+
+
+def test_energy_is_asked_for_only_where_it_decides() -> None:
+    rows = frame([row("slow", 0.04), row("fast", 0.02)])
+    mix = Mix(tasks=(Task(network="net", rate_per_s=10.0),))
+    with pytest.raises(UsageError, match="the energy of net is unknown"):
+        plan_mix(rows, mix, Wanted(), {})
+    answer = plan_mix(rows, mix, Wanted(minimise="latency"), {})
+    assert answer.one_mode is not None
+    assert answer.one_mode.modes == ("fast",)
+    with pytest.raises(UsageError, match="no energy-delay product"):
+        plan_mix(rows, mix, Wanted(minimise="edp"), {})
+
+
+def test_constant_powers_come_from_the_coefficients() -> None:
+    # 6 W + 4 W · 0.306 + 1 W · 0.6656
+    assert constant_powers(board_coefficients(), DEVICE)["gpu306-emc666"] == pytest.approx(7.8896)
+    assert constant_powers(board_coefficients(), "another") == {}
+
+
+OPTION = st.tuples(st.integers(1, 20), st.integers(1, 20))
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(OPTION, min_size=1, max_size=4), min_size=1, max_size=3), st.integers(3, 60)
+)
+def test_the_linear_programme_is_solved_exactly(
+    options: list[list[tuple[int, int]]], capacity: int
+) -> None:
+    times = [np.array([float(t) for t, _ in task]) for task in options]
+    costs = [np.array([float(c) for _, c in task]) for task in options]
+    found = share_time(times, costs, float(capacity))
+    best = brute_force(options, capacity)
+    if best is None:
+        assert found is None
+        return
+    assert found is not None
+    pairs = [(task, part) for task, parts in enumerate(found) for part in parts]
+    for task in range(len(options)):
+        assert sum(part.share for at, part in pairs if at == task) == pytest.approx(1.0)
+    used = sum(float(times[task][part.option]) * part.share for task, part in pairs)
+    cost = sum(float(costs[task][part.option]) * part.share for task, part in pairs)
+    assert used <= capacity * (1 + 1e-9)
+    assert cost == pytest.approx(best)
+
+
+def brute_force(options: list[list[tuple[int, int]]], capacity: int) -> float | None:
+    """A basic solution splits one task at most: every choice of options, every split of one."""
+    best: float | None = None
+    for chosen in itertools.product(*options):
+        for task, others in enumerate(options):
+            for other in others:
+                cost = _split(chosen, task, other, capacity)
+                if cost is not None and (best is None or cost < best):
+                    best = cost
+    return best
+
+
+def _split(
+    chosen: tuple[tuple[int, int], ...], task: int, other: tuple[int, int], capacity: int
+) -> float | None:
+    """The cost where ``task`` is split so that the capacity is just used, or not split at all."""
+    time, cost = sum(t for t, _ in chosen), sum(c for _, c in chosen)
+    if time <= capacity:
+        return float(cost)
+    saved = chosen[task][0] - other[0]
+    if saved <= 0 or time - saved > capacity:
+        return None
+    return cost + (time - capacity) / saved * (other[1] - chosen[task][1])
+
+
+def test_the_hull_leaves_out_what_a_mixture_beats() -> None:
+    # (4, 1), (2, 4), (1, 5): half of the first and of the last is (2.5, 3); at time 2 it is 3.67
+    time, cost = np.array([4.0, 2.0, 1.0, 4.0]), np.array([1.0, 4.0, 5.0, 2.0])
+    assert lower_hull(time, cost) == [0, 2]

@@ -1,0 +1,88 @@
+"""``mansard compare``: what changed between two folders, modes or runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.analytics.factory import (
+    TWO_CORES,
+    Ceilings,
+    fma_trials,
+    manifest,
+    stream_trials,
+    write_two_modes,
+)
+from tests.analytics.factory import write_run as write_one
+from tests.cli.decide_runs import answer, document
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return write_two_modes(tmp_path / "runs")
+
+
+def slower_memory(folder: Path) -> Path:
+    ceilings = Ceilings(levels={**TWO_CORES.levels, "DRAM": 8e9})
+    trials = [*fma_trials("later", ceilings), *stream_trials("later", ceilings)]
+    write_one(folder / "later", manifest("later", 2, len(trials)), trials)
+    return folder
+
+
+def test_modes_of_one_name_are_paired_and_the_rest_is_listed(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = answer(capsys, "compare", runs, slower_memory(tmp_path / "later"))
+    assert code == 0
+    assert "4 of 18 quantities that were tested differ" in out
+    assert "second is lower" in out
+    assert "DRAM read" in out
+    assert "L1 read" not in out  # it did not change
+    assert f"only in {runs}: {runs}: 1c" in err.replace("\n", " ")
+
+
+def test_two_modes_of_one_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (one,) = document(capsys, "compare", runs, runs, "--mode", "1c", "--other-mode", "2c")[
+        "comparisons"
+    ]
+    ratios = {change["quantity"]: change["ratio"] for change in one["changes"]}
+    assert ratios["fp32 peak"] == pytest.approx(2.0)  # 64 and 128 GFLOP/s
+    assert ratios["DRAM read"] == pytest.approx(1.25)  # 12.8 and 16 GB/s
+    assert "mode: 1c and 2c" in one["differences"]
+
+
+def test_single_runs_can_be_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (one,) = document(capsys, "compare", runs / "run-1c", runs / "run-1c")["comparisons"]
+    assert one["first"] == one["second"]
+    assert not any(change["is_significant"] for change in one["changes"])
+    assert {change["ratio"] for change in one["changes"]} == {1.0}
+
+
+def test_unchanged_quantities_are_shown_when_asked_for(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = answer(capsys, "compare", runs, runs, "--mode", "2c", "--all")
+    assert "no difference shown" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--mode", "9c"], 2, "no run is of mode '9c'; there are 1c, 2c"),
+        (["--other-mode", "9c"], 2, "no run is of mode '9c'"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    runs: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: int, says: str
+) -> None:
+    found, out, err = answer(capsys, "compare", runs, runs, *options)
+    assert (found, out) == (code, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = answer(capsys, "compare", tmp_path / "no", tmp_path / "no")
+    assert code == 1
+    assert "there is no such folder" in err

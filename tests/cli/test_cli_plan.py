@@ -1,0 +1,145 @@
+"""``mansard plan``: from a table, a grid on a simulated board, and imported figures."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mansard.device.simulator import create_board
+from tests.analytics.factory import write_two_modes
+
+TABLE = """mode,gpu_hz,memory_hz
+slow,300e6,800e6
+low,300e6,3200e6
+middle,800e6,1600e6
+high,1300.5e6,800e6
+fast,1300.5e6,3200e6
+"""
+# 6 ms / f_gpu + 4 ms / f_memory, in W: 2 + 4 · f_gpu
+FIGURES = """mode,network,batch,precision,gpu_mhz,emc_mhz,time_ms,power_w
+slow,net,1,fp16,300,800,25,3.2
+low,net,1,fp16,300,3200,21.25,3.2
+high,net,1,fp16,1300.5,800,9.614,7.202
+"""
+
+
+def run(command: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mansard.cli", command, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "modes.csv"
+    path.write_text(TABLE, encoding="utf-8")
+    return path
+
+
+def test_a_first_plan_of_a_table_and_the_command_that_measures_it(table: Path) -> None:
+    done = run("plan", "--modes", table, "--next", "5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 of 5 modes are measured" in done.stdout
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert words[:3] == ["mansard", "bench", "--mode"]
+    # by their clocks, as the board does not know the table's names; 1300.5 MHz is cut to 1300
+    assert sorted(words[3].split(";")) == [
+        "gpu=1300MHz,emc=3200MHz",
+        "gpu=1300MHz,emc=800MHz",
+        "gpu=300MHz,emc=3200MHz",
+        "gpu=300MHz,emc=800MHz",
+        "gpu=800MHz,emc=1600MHz",
+    ]
+
+
+def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path: Path) -> None:
+    figures, runs = tmp_path / "figures.csv", tmp_path / "runs"
+    figures.write_text(FIGURES, encoding="utf-8")
+    imported = run("import", figures, "--device", "board", "--citation", "me", "--runs", runs)
+    assert imported.returncode == 0, imported.stderr
+    options = ("--modes", table, "--next", "2", "--minimise", "latency", "--json")
+    done = run("plan", runs, *options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["plan"]["n_measured"] == 3
+    assert found["plan"]["networks"] == ["net"]
+    # 6 / 1.3005 + 4 / 3.2 = 5.86 ms, against 9.61 ms at best so far
+    first, second = found["plan"]["picks"]
+    assert (first["mode"], second["mode"]) == ("fast", "middle")
+    assert first["improvement"] > 0.2
+    assert found["command"].endswith(f"--runs {shlex.quote(str(runs))}")
+    other = run("plan", runs, "--modes", table, "--network", "nonet")
+    assert other.returncode == 2
+    assert other.stderr == "mansard: nothing is known of a network 'nonet'; use net\n"
+    other = run("plan", runs, "--modes", table, "--device", "orin")
+    assert other.returncode == 2
+    assert other.stderr.startswith("mansard: no measured device is called 'orin'; use board")
+
+
+def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
+    board = create_board("agx-orin", tmp_path)
+    grid = tmp_path / "grid.toml"
+    grid.write_text('gpu = "all"\nemc = ["665.6MHz", "3199MHz"]\ncores = [4, 12]\n')
+    done = run("plan", "--modes", grid, "--board", board, "--next", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    names = [pick["mode"] for pick in found["plan"]["picks"]]
+    assert len(set(names)) == 4
+    words = shlex.split(found["command"])
+    assert words == [*("mansard", "bench", "--mode"), ",".join(names), "--board", str(board)]
+    dry = run("bench", "--dry-run", "--json", *words[3 - 1 :], "--runs", tmp_path / "runs")
+    assert dry.returncode == 0, dry.stderr
+    # MAXN leaves its clocks uncapped: they are the highest that the kernel lists
+    done = run("plan", "--board", board, "--next", "4", "--json")
+    picks = {pick["mode"]: pick for pick in json.loads(done.stdout)["plan"]["picks"]}
+    assert sorted(picks) == ["15W", "30W", "50W", "MAXN"]
+    assert picks["MAXN"]["settings"]["gpu_hz"] == 1300.5e6
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "line"),
+    [
+        (["--next", "0"], 2, "cannot plan 0 modes; ask for 1 to 1000"),
+        (["--max-latency", "20"], 2, "--max-latency '20' has no unit; write 20ms"),
+        (["--network", "resnet"], 2, "--network is of runs; name the folder of the runs as well"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    table: Path, options: list[str], code: int, line: str
+) -> None:
+    done = run("plan", "--modes", table, *options)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"mansard: {line}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_table_of_no_modes_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("mode,gpu_hz\na,-3\n", encoding="utf-8")
+    done = run("plan", "--modes", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"mansard: {path}, line 2: gpu_hz is -3, and must be above 0")
+    assert done.stderr.count("\n") == 1
+
+
+def test_measured_modes_are_not_planned_again(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    write_two_modes(runs)  # 1c and 2c
+    modes = tmp_path / "modes.csv"
+    modes.write_text("mode,n_cpus\n1c,1\n2c,2\n3c,3\n4c,4\n", encoding="utf-8")
+    done = run("plan", runs, "--modes", modes, "--next", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["3c", "4c"]
+    assert found["plan"]["n_measured"] == 2
+    assert "2 of 4 modes are left to measure" in found["plan"]["notes"]
+    assert found["command"].startswith("mansard bench --mode 'cores=4;cores=3' --runs")

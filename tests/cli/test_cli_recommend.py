@@ -1,0 +1,276 @@
+"""``mansard recommend``: from runs and limits to a mode, its neighbours and its commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mansard.core.jsonl import write_rows
+from mansard.core.records import Measurement
+from mansard.device.simulator import create_board
+from tests.analytics.factory import write_two_modes
+from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return published_runs(tmp_path_factory.mktemp("published") / "runs")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One and two cores of a CPU: 64 and 128 GFLOP/s, 12.8 and 16 GB/s, no meter."""
+    return write_two_modes(tmp_path_factory.mktemp("measured") / "runs")
+
+
+def test_imported_times_give_the_least_energy_mode(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(capsys, "recommend", "--runs", published, "--default", "gpu400-emc3200")
+    (one,) = found["recommendations"]
+    energies = {
+        f"gpu{gpu}-emc{emc}": 1e-3 * latency_ms(gpu, emc) * power_w(gpu, emc) for gpu, emc in CLOCKS
+    }
+    best = min(energies, key=lambda mode: energies[mode])
+    assert one["verdict"] == "feasible"
+    assert one["choice"]["mode"] == best
+    assert one["choice"]["energy_j"] == pytest.approx(energies[best], rel=0.05)
+    assert [saving["mode"] for saving in one["savings"]] == ["gpu1200-emc3200", "gpu400-emc3200"]
+
+
+def test_limits_have_units_and_are_kept(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("recommend", "seen", "--runs", published, "--minimise", "latency")
+    found = document(capsys, *arguments, "--max-power", "9000mW")
+    (one,) = found["recommendations"]
+    assert one["choice"]["power_w"] <= 9
+    assert one["checks"][0]["limit"] == 9.0
+    # 1200 MHz takes 13 W and more: it is faster, and the limit is why it lost.
+    lost = {each["candidate"]["mode"]: each["why_lost"] for each in one["neighbours"]}
+    assert "breaks the limit of power" in lost["gpu1200-emc3200"]
+
+
+def test_modes_that_nobody_measured_are_predicted_from_a_table(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "modes.csv"
+    table.write_text("mode,gpu_mhz,memory_mhz\nnew,1000,2400\n", encoding="utf-8")
+    (one,) = document(
+        capsys, "recommend", "--runs", published, "--minimise", "latency", "--modes", table
+    )["recommendations"]
+    assert one["choice"]["mode"] == "new"
+    # 2000 / 1000 + 4000 / 2400 = 3.667 ms
+    assert one["choice"]["latency_s"] == pytest.approx(3.667e-3, rel=0.01)
+    assert not one["choice"]["is_extrapolated"]
+
+
+def test_a_jetson_elsewhere_gets_commands_that_look_its_mode_up(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one,) = document(capsys, "recommend", "--runs", published)["recommendations"]
+    store, lookup = one["commands"]["set_lines"]
+    assert store.startswith("was=$(sudo nvpmodel -q")
+    assert f"NAME=(MODE_)?{one['choice']['mode']} *>" in lookup
+    assert one["commands"]["undo_lines"] == ['sudo nvpmodel -m "$was"']
+
+
+def test_infeasible_limits_are_answered_and_are_no_error(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = answer(
+        capsys, "recommend", "--runs", published, "--max-latency", "1ms", "--max-power", "5W"
+    )
+    assert code == 0
+    assert "No mode runs seen with time at most 1.00 ms and power at most 5.00 W" in out
+    assert "nearest to the limits" in out
+
+
+def test_a_cpu_without_a_meter_is_asked_for_its_fastest_mode(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("recommend", "resnet18", "--runs", measured, "--minimise", "latency")
+    (one,) = document(capsys, *arguments)["recommendations"]
+    assert one["choice"]["mode"] == "2c"
+    assert one["choice"]["energy_j"] is None
+    assert one["commands"]["set_lines"] == ["taskset -c 0,1 PROGRAM"]
+    assert one["commands"]["undo_lines"] == []
+    (energy,) = document(capsys, "recommend", "resnet18", "--runs", measured)["recommendations"]
+    assert energy["verdict"] == "unknown"
+    assert energy["choice"] is None
+
+
+def test_predictions_are_scaled_to_measured_networks_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    question = ("recommend", "alexnet", "--runs", runs, "--minimise", "latency")
+    (plain,) = document(capsys, *question)["recommendations"]
+    seconds = 1.5 * plain["choice"]["latency_s"]
+    row = Measurement(
+        run_id="run-2c", model="alexnet", model_hash="a" * 64, source="measured", engine="any",
+        phase="inference", batch=1, precision="fp32", seconds_s=(seconds,) * 9, energy=None,
+        unknown={"energy": "no meter was read"},
+    )  # fmt: skip
+    write_rows(runs / "measurements.jsonl", Measurement, [row])
+    (unscaled,) = document(capsys, *question)["recommendations"]
+    assert unscaled["choice"]["latency_s"] == plain["choice"]["latency_s"]
+    assert unscaled["choice"]["is_calibrated"] is False
+    (scaled,) = document(capsys, *question, "--calibrate")["recommendations"]
+    assert scaled["choice"]["latency_s"] == pytest.approx(seconds)
+    assert scaled["choice"]["is_calibrated"] is True
+    # |1 / 1.5 − 1| is a third
+    assert "median error 33.3% before, 0.0% after" in answer(capsys, *question, "--calibrate")[2]
+
+
+def test_batches_are_tried_and_every_one_is_kept_to_the_limit(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one,) = document(
+        capsys, "recommend", "alexnet", "--runs", measured, "--minimise", "latency",
+        "--batch", "auto", "--min-fps", "30",
+    )["recommendations"]  # fmt: skip
+    assert one["n_candidates"] == 14  # seven batch sizes in two modes
+    assert one["choice"]["batch"] / one["choice"]["latency_s"] >= 30
+
+
+def test_a_workload_gets_one_mode_for_all(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = tmp_path / "mix.toml"
+    workload.write_text('[[network]]\nmodel = "seen"\nrate = "100/s"\n', encoding="utf-8")
+    (one,) = document(capsys, "recommend", "--runs", published, "--workload", workload)["mixes"]
+    assert one["keeps_up"] == 1.0
+    assert one["one_mode"]["busy"] <= 1
+    assert one["one_mode"]["shares"][0]["rate_per_s"] == 100.0
+    code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
+    assert code == 0
+    assert "One mode for all 1 network" in out
+    workload.write_text('[[network]]\nmodel = "seen"\nrate = "9000/s"\n', encoding="utf-8")
+    code, out, _ = answer(capsys, "recommend", "--runs", published, "--workload", workload)
+    assert code == 0
+    assert "No mode keeps up" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "names no network"),
+        ("netwrok = 1\n", "unknown key 'netwrok'"),
+        ("[[network]]\nmodel = 'seen'\n", "needs a model and a rate"),
+        ("[[network]]\nmodel = 'seen'\nrate = 30\n", "rate = 30 has no unit"),
+        ("[[network]]\nmodel = 'seen'\nrate = '30ms'\n", "has the unit 'ms'"),
+        ("[[network]]\nmodel = 'seen'\nrate = '3/s'\nbatch = 0\n", "batch 0 is no size"),
+        ("[[network]]\nmodel = 'seen'\nrate = '3/s'\nbatches = 1\n", "unknown key 'batches'"),
+        ("[network\n", "is no TOML"),
+    ],
+)
+def test_a_workload_with_a_mistake_is_one_line(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    workload = tmp_path / "mix.toml"
+    workload.write_text(text, encoding="utf-8")
+    code, out, err = answer(capsys, "recommend", "--runs", published, "--workload", workload)
+    assert (code, out) == (1, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--max-latency", "20"],
+            "--max-latency '20' has no unit; write 20ms; units are s, ms, us",
+        ),
+        (["--max-power", "30 watts"], "has the unit 'watts'"),
+        (["--max-energy", "0J"], "bounds nothing"),
+        (["--max-energy", "-1J"], "is no energy"),
+        (["--min-fps", "many"], "is no rate"),
+        (["--batch", "0"], "holds no size"),
+        (["--precision", "fp12"], "unknown precision 'fp12'"),
+        (["--probability", "1.5"], "cannot hold with probability 1.5"),
+        (["--device", "Xavier"], "no device is called 'Xavier'; there are Jetson Madeup"),
+        (["--default", "15W"], "no mode is called '15W'"),
+        (["sene"], "the zoo has no network 'sene'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    published: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    code, out, err = answer(capsys, "recommend", "--runs", published, *options)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path: Path) -> None:
+    from mansard.cli.mode_commands import commands_for
+    from mansard.device.identity import identify
+    from mansard.device.nvpmodel.listing import list_board
+
+    root = create_board("agx-orin", tmp_path)
+    numbers = {one.mode.name: one.id for one in list_board(root).modes}
+    present = list_board(root).present
+    assert present is not None
+    found, why_not = commands_for("50W", "any", identify(root), root)
+    assert found is not None, why_not
+    assert found.set_lines == (f"sudo nvpmodel -m {numbers['50W']}",)
+    assert found.undo_lines == (f"sudo nvpmodel -m {numbers[present]}",)
+
+
+def test_clocks_one_by_one_are_undone_by_what_is_read_now(tmp_path: Path) -> None:
+    from mansard.cli.mode_commands import commands_for
+    from mansard.device.identity import identify
+
+    root = create_board("agx-orin", tmp_path)
+    name = "gpu612MHz_emc2133MHz_cpu1190MHz_4c"
+    found, why_not = commands_for(name, "any", identify(root), root)
+    assert found is not None, why_not
+    targets = [line.rpartition(" ")[2] for line in found.set_lines]
+    assert [line.rpartition(" ")[2] for line in found.undo_lines] == targets[::-1]
+    assert any("612000000" in line for line in found.set_lines)
+    for line in found.undo_lines:
+        value, path = line.split()[1], line.rpartition(" ")[2]
+        assert root.joinpath(path.lstrip("/")).read_text().strip() == value
+    elsewhere, why_not = commands_for(name, "any", identify(root), None)
+    assert elsewhere is None
+    assert "run the same command on the board" in why_not
+
+
+def test_the_lookup_finds_the_mode_s_number_in_the_board_s_file(tmp_path: Path) -> None:
+    """The line's own sed, run on the configuration of a board."""
+    import re
+    import subprocess
+
+    from mansard.cli.mode_commands import commands_for
+    from mansard.device.identity import identify
+    from mansard.device.nvpmodel.listing import list_board
+
+    root = create_board("agx-orin", tmp_path)
+    found, _ = commands_for("30W", "any", identify(root), None)
+    assert found is not None
+    match = re.search(r"\$\((sed .*) /etc/nvpmodel.conf\)", found.set_lines[1])
+    assert match is not None
+    done = subprocess.run(
+        ["sh", "-c", f"{match[1]} {root / 'etc/nvpmodel.conf'}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    numbers = {one.mode.name: one.id for one in list_board(root).modes}
+    assert done.stdout.split() == [str(numbers["30W"])]
+
+
+def test_settings_of_a_card_become_nvidia_smi_s() -> None:
+    from mansard.cli.mode_commands import commands_for
+    from tests.analytics.factory import machine
+
+    card = machine()
+    card = type(card)(
+        **{name: getattr(card, name) for name in card.__struct_fields__} | {"kind": "gpu"}
+    )
+    found, _ = commands_for("power250W_gpu1410MHz", "a card", card, None)
+    assert found is not None
+    assert found.set_lines == ("sudo nvidia-smi -i 0 -pl 250", "sudo nvidia-smi -i 0 -lgc 1410")
+    assert found.undo_lines[1] == "sudo nvidia-smi -i 0 -rgc"
+    assert "power.default_limit" in found.undo_lines[0]
