@@ -34,7 +34,7 @@ bench: setup ## measure this machine, score the networks, write the report
 	  $${BOARD:+--board "$$BOARD"} $${HOST:+--host "$$HOST"} $${HOSTS:+--host "$$HOSTS"} \
 	  $${IMAGE:+--image "$$IMAGE"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
 
-demo: setup ## the same on a simulated AGX Orin, in the folder demo
+demo: setup ## the recorded roofs of real Orins, with networks under them, in the folder demo
 	@$(BIN)/mansard demo
 
 report: setup ## write the report again from what RUNS holds

@@ -3,10 +3,10 @@
     mansard bench                           # first: the roofs of this machine
     python benchmarks/prediction.py [--runs runs] [--batch 1]
 
-The model lets every layer move its tensors through main memory (unfused), so a
-runtime that fuses layers or finds them in a cache can be faster, and one whose
-kernels are far from the peak is slower. The ratio says how far. Weights are
-random; the threads are as many as the run's cores.
+The model lets every fused layer move what enters and leaves it through main memory
+and knows no launch cost here, so a runtime that finds tensors in a cache can be
+faster, and one that fuses less or whose kernels are far from the peak is slower. The
+ratio says how far. Weights are random; the threads are as many as the run's cores.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ def layer(
         "work_flop": work_flop,
         "read_bytes": traffic_bytes,
         "traffic_bytes": traffic_bytes,
+        "fused_group": index,  # a kernel of its own
+        "fused_read_bytes": traffic_bytes,
+        "fused_traffic_bytes": traffic_bytes,
     }
     return LayerScore(
         index=index,

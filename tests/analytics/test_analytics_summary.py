@@ -35,9 +35,11 @@ def test_ceilings_and_times(found: Summary) -> None:
 def test_what_is_unknown_has_a_reason(found: Summary) -> None:
     (half,) = [row for row in found.networks if (row.model, row.label) == ("half", "2c")]
     assert half.time_s is None
-    assert half.unknown["time_s"] == "no fp16 peak was measured in this mode"
-    assert half.energy_j is None
-    assert "power meter" in half.unknown["energy_j"]
+    assert half.unknown["time_s"] == "no fp16 peak is known in this mode"
+    (net,) = [row for row in found.networks if (row.model, row.label) == ("net", "2c")]
+    assert net.energy_j is None
+    assert "power meter" in net.unknown["energy_j"]
+    assert net.notes == "no launch cost is known in this mode: the latency is without it"
 
 
 def test_it_survives_json(found: Summary) -> None:

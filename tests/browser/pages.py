@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -41,3 +42,51 @@ def load(chromium: Any, page: Path, n_charts: int, scheme: str = "light") -> Non
     chromium.get(page.as_uri())
     drawn = "return document.documentElement.dataset.drawn"
     WebDriverWait(chromium, 30).until(lambda view: view.execute_script(drawn) == str(n_charts))
+
+
+def drawing(chromium: Any, chart: str) -> str:
+    """The paths and texts of one chart as they are drawn now."""
+    script = "return document.querySelector(`[data-spec='${arguments[0]}'] svg`).outerHTML"
+    drawn = str(chromium.execute_script(script, chart))
+    # Vega counts clip paths over the page's life and leaves those no longer used behind.
+    return re.sub(r"<defs>.*?</defs>|clip\d+", "", drawn, flags=re.DOTALL)
+
+
+def choose(chromium: Any, name: str, value: str) -> None:
+    """Set one control of the page as a reader would, and wait until the charts have followed."""
+    chromium.execute_async_script(
+        """
+        const [name, value, done] = arguments;
+        const controls = Array.from(document.querySelectorAll(`#controls [name='${name}']`));
+        const wanted = controls.find((each) => each.tagName === 'SELECT' || each.value === value);
+        if (wanted.tagName === 'SELECT') { wanted.value = value; } else { wanted.checked = true; }
+        for (const kind of ['input', 'change']) {
+          wanted.dispatchEvent(new Event(kind, {bubbles: true}));
+        }
+        setTimeout(done, 300);
+        """,
+        name,
+        value,
+    )
+
+
+def chosen(chromium: Any, name: str) -> str:
+    """What a control of the page says now."""
+    script = "return new FormData(document.getElementById('controls')).get(arguments[0])"
+    return str(chromium.execute_script(script, name))
+
+
+def charts(chromium: Any) -> list[str]:
+    """The names of the charts on the page, in its order."""
+    script = "return Array.from(document.querySelectorAll('[data-spec]'), e => e.dataset.spec)"
+    return list(chromium.execute_script(script))
+
+
+def count(chromium: Any, chart: str, selector: str) -> int:
+    """How many elements of ``chart`` match and are wider than a pixel."""
+    script = (
+        "return Array.from(document.querySelectorAll("
+        "`[data-spec='${arguments[0]}'] svg ${arguments[1]}`))"
+        ".filter((path) => path.getBoundingClientRect().width > 1).length"
+    )
+    return int(chromium.execute_script(script, chart, selector))

@@ -1,45 +1,125 @@
-"""All that is computed from a dataset, once, for the report and the summary alike."""
+"""All that is computed from a dataset, once, for the report, the summary and the decisions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
+from mansard.analytics.decide.recommend import recommend_each
+from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.analytics.energy.fit import EnergyFit
-from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.predict.layers import predict_layers, predict_networks
-from mansard.analytics.roofs.rates import TrialRate, trial_rates
-from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.energy.rails import fit_rails
+from mansard.analytics.models import Models, find_models
+from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
+from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.run_networks import run_networks
+from mansard.analytics.predict.scores import score_frame
+from mansard.analytics.published.store import Published
+from mansard.analytics.roofs.rates import TrialRate
+from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.scaling.network_fit import fit_networks
+from mansard.analytics.scaling.network_predict import predict_modes
+
+_PAIR = ("device", "network", "batch", "precision", "phase")
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Rates, roofs and predictions of one dataset; see ``predict`` for the columns.
+    """Rates, roofs, models and predictions of one dataset.
 
-    ``energies``: the energy fit of each run that was metered.
+    ``groups`` and ``networks``: under the roofs of each run, see ``predict.run_networks``;
+    ``energies`` and ``rail_energies``: the energy fits of each run that was metered, of its total
+    and of each rail. The frames of ``data.model_frames`` hold what was measured, published and
+    modelled: ``modes``, ``coefficients``, ``predictions`` and ``observations``.
     """
 
     dataset: Dataset
     rates: tuple[TrialRate, ...]
     roofs: tuple[Roofline, ...]
-    layers: pl.DataFrame
+    groups: pl.DataFrame
     networks: pl.DataFrame
     names: dict[str, str]
     energies: dict[str, EnergyFit]
+    rail_energies: dict[str, dict[str, EnergyFit]]
+    published: Published
+    modes: pl.DataFrame
+    coefficients: pl.DataFrame
+    predictions: pl.DataFrame
+    observations: pl.DataFrame
+    calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
+    recommendations: tuple[Recommendation, ...]
 
     def labels(self) -> dict[str, str]:
         """The label of each run."""
         return {roof.run_id: roof.label for roof in self.roofs}
 
 
-def compute(dataset: Dataset) -> Results:
-    """Everything, from raw rows; the same rows always give the same results."""
-    rates = trial_rates(dataset)
-    roofs = rooflines(dataset, rates)
-    layers = predict_layers(dataset.layers.lazy(), roofs).collect()
-    networks = predict_networks(layers.lazy()).collect()
-    energies = fit_runs(dataset, roofs)
-    return Results(dataset, rates, roofs, layers, networks, network_names(dataset), energies)
+def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Results:
+    """Everything, from raw rows; the same rows always give the same results.
+
+    ``wanted_modes`` (each MODE_SCHEMA): modes to predict beside those that were measured or
+    published.
+    """
+    models = find_models(dataset, wanted_modes)
+    names = network_names(dataset)
+    limits_w = {each.run_id: each.mode_read_back.power_limit_w for each in dataset.manifests}
+    launches = models.coefficients.filter(pl.col("quantity") == "launch")
+    by_run = run_networks(dataset.layers, models.roofs, models.energies, limits_w, names, launches)
+    predictions = _predictions(dataset, names, models)
+    return Results(
+        dataset=dataset,
+        rates=models.rates,
+        roofs=models.roofs,
+        groups=by_run.groups,
+        networks=by_run.networks,
+        names=names,
+        energies=models.energies,
+        rail_energies={
+            roof.run_id: fit_rails(dataset, roof)
+            for roof in models.roofs
+            if roof.run_id in models.energies
+        },
+        published=models.published,
+        modes=models.modes,
+        coefficients=models.coefficients,
+        predictions=predictions,
+        observations=models.observations,
+        calibration=_calibration(predictions, models.observations),
+        recommendations=_recommendations(predictions, models.modes),
+    )
+
+
+def _predictions(dataset: Dataset, names: dict[str, str], models: Models) -> pl.DataFrame:
+    """Networks under their roofs; those that only were measured by what was measured of them."""
+    modes, coefficients = models.modes, models.coefficients
+    groups, scores = group_frame(dataset.layers), score_frame(dataset.layers, names)
+    roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
+    found = predict(groups, scores, coefficients, roofed).collect().select(list(PREDICTION_SCHEMA))
+    alone = models.observations.join(found, on=list(_PAIR), how="anti", nulls_equal=True)
+    fitted = [predict_modes(fit, modes) for fit in fit_networks(alone, modes)]
+    return pl.concat([found, *fitted])
+
+
+def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration | None:
+    """How far measured networks are from their predictions; None where no pair is known."""
+    timed = observations.filter(pl.col("latency_s") > 0)
+    pairs = predictions.filter(pl.col("latency_s") > 0).join(
+        timed, on=["mode", *_PAIR], how="semi", nulls_equal=True
+    )
+    return None if pairs.is_empty() else calibrate_totals(predictions, timed)
+
+
+def _recommendations(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[Recommendation, ...]:
+    """The mode of least energy for each network on each device, or of least time without energy."""
+    found: list[Recommendation] = []
+    for rows in predictions.partition_by("device", maintain_order=True):
+        has_energy = rows["energy_j"].is_not_null().any()
+        wanted = Wanted(minimise="energy" if has_energy else "latency")
+        found += recommend_each(rows, modes, wanted)
+    return tuple(found)

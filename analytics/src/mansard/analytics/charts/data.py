@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from mansard.analytics.data.names import network_key, shown
-from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
+from mansard.analytics.data.quantities import NBSP, joules, percent, quantity, seconds
 from mansard.analytics.roofs.ceilings import Ceiling
 
 GIGA = 1e9
@@ -39,7 +39,10 @@ def positive(rows: Iterable[Row], schema: Mapping[str, pl.DataType | type], *nam
 
 
 def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
-    """Whole networks: intensity, attainable GFLOP/s, and what the tooltip says."""
+    """Whole networks: intensity, attainable GFLOP/s, GFLOP/J, W, and what the tooltip says.
+
+    Energy and power are null where they are unknown; ``under_roofs`` keeps the others.
+    """
     schema = {
         "mode": pl.String,
         "network": pl.String,
@@ -47,7 +50,10 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
         "precision": pl.String,
         "intensity": pl.Float64,
         "rate": pl.Float64,
+        "efficiency": pl.Float64,
+        "power": pl.Float64,
         "time": pl.String,
+        "energy": pl.String,
         "bound": pl.String,
     }
     rows = [
@@ -58,53 +64,96 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
             "precision": row["precision"],
             "intensity": row["intensity"],
             "rate": in_giga(row["attainable_flop_per_s"]),
+            **_priced(row["work_flop"], row["energy_j"], row["time_s"]),
             "time": seconds(row["time_s"], row["low_s"], row["high_s"]),
-            "bound": bound_text(row["bound"], row["memory_share"]),
+            "energy": joules(row["energy_j"], row["energy_low_j"], row["energy_high_j"]),
+            "bound": bound_text(row["bound"], row["bound_share"]),
         }
         for row in networks.iter_rows(named=True)
     ]
     return positive(rows, schema, "intensity", "rate")
 
 
-def layer_points(layers: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:
-    """The ``n_most`` slowest layers of each network in each mode, on the roof."""
+def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:
+    """The ``n_most`` slowest layers of each network in each mode, on the roofs.
+
+    ``groups`` are fused layers: see ``Results.groups``. ``rank`` counts from the slowest;
+    ``is_main`` marks the precision that is shown where none is chosen: the fastest.
+    """
     schema = {
         "mode": pl.String,
         "network": pl.String,
         "batch": pl.String,
         "precision": pl.String,
+        "is_main": pl.Boolean,
         "layer": pl.String,
         "operator": pl.String,
+        "rank": pl.Int64,
         "intensity": pl.Float64,
         "rate": pl.Float64,
-        "share": pl.Float64,
-        "time": pl.String,
+        "efficiency": pl.Float64,
+        "power": pl.Float64,
+        "share": pl.Float64,  # of the network's time, %
+        "time_ms": pl.Float64,
+        "energy_mj": pl.Float64,
         "bound": pl.String,
+        "energy_bound": pl.String,
     }
+    own = ("score_id", "label")
     ranked = (
-        layers.filter(pl.col("time_s") > 0)
-        .with_columns(share=pl.col("time_s") / pl.col("time_s").sum().over("score_id", "run_id"))
-        .sort("score_id", "run_id", "share", "index", descending=[False, False, True, False])
-        .group_by("score_id", "run_id", maintain_order=True)
-        .head(n_most)
+        groups.filter(pl.col("time_s") > 0)
+        .with_columns(share=pl.col("time_s") / pl.col("time_s").sum().over(own))
+        .sort(*own, "share", "group", descending=[False, False, True, False])
+        .with_columns(rank=pl.col("share").cum_count().over(own))
+        .filter(pl.col("rank") <= n_most)
     )
+    main = _main_precisions(groups)
     rows = [
         {
             "mode": row["label"],
             "network": names[network_key(row["model"], row["model_hash"])],
             "batch": batch_text(row["batch"]),
             "precision": row["precision"],
-            "layer": shown(row["layer"]),
-            "operator": shown(row["op_type"]),
-            "intensity": row["work_flop"] / row["traffic_bytes"] if row["traffic_bytes"] else None,
-            "rate": row["work_flop"] / row["time_s"] / GIGA,
-            "share": row["share"],
-            "time": f"{seconds(row['time_s'])}, {percent(row['share'])} of the network",
+            "is_main": (row["model"], row["model_hash"], row["precision"]) in main,
+            "layer": f"{row['group']} {shown(row['name'])}",
+            "operator": row["op_class"],
+            "rank": row["rank"],
+            "intensity": row["intensity"],
+            "rate": (row["work_flop"] or 0.0) / row["time_s"] / GIGA,
+            **_priced(row["work_flop"], row["energy_j"], row["time_s"]),
+            "share": 100 * row["share"],
+            "time_ms": row["time_s"] * 1e3,
+            "energy_mj": None if row["energy_j"] is None else row["energy_j"] * 1e3,
             "bound": row["bound"],
+            "energy_bound": row["energy_bound"],
         }
         for row in ranked.iter_rows(named=True)
     ]
-    return positive(rows, schema, "intensity", "rate", "share")
+    return positive(rows, schema, "time_ms")
+
+
+def under_roofs(points: pl.DataFrame, height: str) -> pl.DataFrame:
+    """The ``points`` that have an intensity and a positive ``height`` to stand at."""
+    return points.filter((pl.col("intensity") > 0) & (pl.col(height) > 0))
+
+
+def _main_precisions(groups: pl.DataFrame) -> set[tuple[str, str, str]]:
+    """The precision of each network in which it is fastest in some mode."""
+    totals = groups.group_by("model", "model_hash", "precision", "label").agg(
+        pl.col("time_s").sum()
+    )
+    known = totals.filter(pl.col("time_s") > 0).sort("time_s", "precision", "label")
+    first = known.unique(["model", "model_hash"], keep="first", maintain_order=True)
+    return set(first.select("model", "model_hash", "precision").iter_rows())
+
+
+def _priced(
+    work_flop: float | None, energy_j: float | None, time_s: float | None
+) -> dict[str, float | None]:
+    """GFLOP/J and W, where the energy is known."""
+    if not energy_j or not time_s:
+        return {"efficiency": None, "power": None}
+    return {"efficiency": (work_flop or 0.0) / energy_j / GIGA, "power": energy_j / time_s}
 
 
 def ceiling_text(ceiling: Ceiling) -> str:
@@ -123,12 +172,11 @@ def batch_text(batch: int | None) -> str:
     return "none" if batch is None else str(batch)
 
 
-def bound_text(bound: str | None, memory_share: float | None) -> str:
-    """What bounds a network, and the share of its time for which that holds."""
-    if bound is None or memory_share is None:
+def bound_text(bound: str | None, share: float | None) -> str:
+    """What bounds a network, and the share of its time for which that holds if there is one."""
+    if bound is None:
         return "unknown"
-    share = memory_share if bound == "memory" else 1.0 - memory_share
-    return f"{bound}{NBSP}{percent(share)}"
+    return bound if share is None else f"{bound}{NBSP}{percent(share)}"
 
 
 def in_giga(value: float | None) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.charts.roof_geometry import HEIGHT_PX, WIDTH_PX, Window
+from mansard.analytics.charts.roof_geometry import Window
 
 CHARACTER_PX = 6.9  # of the charts' 12 px type, on average
 LINE_PX = 15.0
@@ -22,6 +22,8 @@ _FAR = tuple(("left", 5.0, 30.0 + 9.0 * step) for step in range(40))
 LABEL_SCHEMA = {
     "mode": pl.String,
     "batch": pl.String,
+    "network": pl.String,
+    "precision": pl.String,
     "text": pl.String,
     "align": pl.String,
     "x": pl.Float64,
@@ -58,8 +60,8 @@ def place_labels(
 ) -> pl.DataFrame:
     """Names for the points of each mode and batch, where there is room.
 
-    ``points`` has mode, batch, text, x and y in chart units; ``names`` and ``lines``
-    are what ``roof_geometry`` already put there. Returns columns of LABEL_SCHEMA.
+    ``points`` has mode, batch, network, precision, text, x and y in chart units; ``names`` and
+    ``lines`` are what ``roof_geometry`` already put there. Returns columns of LABEL_SCHEMA.
     """
     rows: list[dict[str, object]] = []
     groups = points.sort(
@@ -82,7 +84,7 @@ def _place_all(
         text = str(row["text"])
         short = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
         waiting = [x for x, _ in spots if x < spot[0]]
-        placed = _place(short, spot, words, strokes, waiting)
+        placed = _place(short, spot, words, strokes, waiting, seen)
         if placed is None:
             continue
         words.append(placed.box)
@@ -92,6 +94,8 @@ def _place_all(
         yield {
             "mode": row["mode"],
             "batch": row["batch"],
+            "network": row["network"],
+            "precision": row["precision"],
             "text": short,
             "align": placed.align,
             "x": x,
@@ -108,6 +112,7 @@ def _place(
     words: Sequence[_Box],
     strokes: Sequence[_Box],
     waiting: Sequence[float],
+    seen: Window,
 ) -> _Placed | None:
     wide = CHARACTER_PX * len(text) + 2.0
     for hangs, sides in ((False, _NEAR), (True, _FAR)):
@@ -118,14 +123,18 @@ def _place(
             leader = _leader(spot, anchor) if hangs else []
             free = not any(box.meets(other) for other in (*words, *strokes))
             free = free and not any(box.left - 3 < x < box.right + 3 for x in waiting)
-            if free and _is_inside(box) and not any(a.meets(b) for a in leader for b in words):
+            if (
+                free
+                and _is_inside(box, seen)
+                and not any(a.meets(b) for a in leader for b in words)
+            ):
                 return _Placed(align, anchor, box, hangs)
     return None
 
 
-def _is_inside(box: _Box) -> bool:
-    across = box.left >= 0 and box.right <= WIDTH_PX
-    return across and box.top >= 0 and box.bottom <= HEIGHT_PX
+def _is_inside(box: _Box, seen: Window) -> bool:
+    across = box.left >= 0 and box.right <= seen.width_px
+    return across and box.top >= 0 and box.bottom <= seen.height_px
 
 
 def _name_box(row: Mapping[str, object], seen: Window) -> _Box:
@@ -163,9 +172,9 @@ def _number(value: object) -> float:
 
 def _to_pixels(x: float, y: float, seen: Window) -> Spot:
     across = math.log10(x / seen.x_low) * seen.x_per_decade_px
-    return across, HEIGHT_PX - math.log10(y / seen.y_low) * seen.y_per_decade_px
+    return across, seen.height_px - math.log10(y / seen.y_low) * seen.y_per_decade_px
 
 
 def _from_pixels(across: float, down: float, seen: Window) -> Spot:
     x = seen.x_low * 10 ** (across / seen.x_per_decade_px)
-    return float(x), float(seen.y_low * 10 ** ((HEIGHT_PX - down) / seen.y_per_decade_px))
+    return float(x), float(seen.y_low * 10 ** ((seen.height_px - down) / seen.y_per_decade_px))

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.charts.roof_geometry import HEIGHT_PX, WIDTH_PX, Window
-from mansard.analytics.charts.sweeps import (
-    MOST_RADIO_BUTTONS,
-    inline,
-    log_scale,
-    mode_parameter,
-    shape_scale,
-    tooltips,
-)
-
-NO_NETWORK = ""  # no network's name: an empty one is shown as "(no name)"
+from mansard.analytics.charts.parameters import Chosen, Name, equals, equals_or_all
+from mansard.analytics.charts.roof_geometry import Window
+from mansard.analytics.charts.sweeps import inline, log_scale, shape_scale, tooltips
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,49 +24,54 @@ class RoofFrames:
     networks: pl.DataFrame
     network_labels: pl.DataFrame
     layers: pl.DataFrame
-    all_named: bool  # whether every network found room for its name
+    has_key: bool  # whether a key tells the networks apart: not each found room for its name
     seen: Window
 
 
-def roofline_chart(
-    frames: RoofFrames, modes: Sequence[str], batches: Sequence[str], networks: Sequence[str]
-) -> alt.LayerChart:
+def roofline_chart(frames: RoofFrames, chosen: Chosen, networks: Sequence[str]) -> alt.LayerChart:
     """Performance over intensity, both logarithmic, with networks and one network's layers."""
-    mode, picked, batch = mode_parameter(modes), _network_picker(networks), _batch(batches)
-    of_batch = f"datum.batch === {batch.name}"
     seen = frames.seen
-    x = alt.X(
-        "x:Q",
-        scale=log_scale(seen.x_low, seen.x_high),
-        axis=_ticks("Intensity, FLOP/byte", seen.x_ticks),
-    )
-    y = alt.Y("y:Q", scale=log_scale(seen.y_low, seen.y_high), axis=_ticks("GFLOP/s", seen.y_ticks))
+    x = alt.X("x:Q", scale=log_scale(seen.x_low, seen.x_high), axis=intensity_axis(seen))
+    y = alt.Y("y:Q", scale=log_scale(seen.y_low, seen.y_high), axis=value_axis("GFLOP/s", seen))
+    named = f"{equals('batch')} && {equals_or_all('network')}"
     layers: list[alt.Chart] = [
         _area(frames.area, x, y),
         _bands(frames.lines, x),
         *_lines(frames.lines, x, y),
         *_roof_labels(frames.labels, x, y, seen),
         _ridges(frames.ridges, x, y),
-        _layers(frames.layers, picked),
-        *_leaders(frames.network_labels, of_batch),
-        _networks(frames.networks, networks, picked, not frames.all_named).transform_filter(
-            of_batch
-        ),
-        *_network_labels(frames.network_labels, x, y, of_batch),
+        layer_points(frames.layers, "rate"),
+        *network_leaders(frames.network_labels, named),
+        network_points(frames.networks, networks, "rate", with_key=frames.has_key),
+        *network_labels(frames.network_labels, x, y, named),
     ]
-    in_mode = [layer.transform_filter(f"datum.mode === {mode.name}") for layer in layers]
+    shown = f"{equals('mode')} && {equals_or_all('precision')}"
+    in_mode = [
+        layer.transform_filter(equals("mode") if layer is layers[0] else shown) for layer in layers
+    ]
+    names: tuple[Name, ...] = ("mode", "batch", "network", "precision")
     chart: alt.LayerChart = (
         alt.layer(*in_mode)
-        .add_params(mode, batch, picked)
+        .add_params(*[chosen.parameter(name) for name in names])
         .resolve_scale(size="independent", shape="shared")
         .properties(
-            width=WIDTH_PX,
-            height=HEIGHT_PX,
+            width=seen.width_px,
+            height=seen.height_px,
             description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
             "roofs of the chosen power mode and the networks under them",
         )
     )
     return chart
+
+
+def intensity_axis(seen: Window) -> alt.Axis:
+    """The axis of intensities of every roofline."""
+    return _ticks("Intensity, FLOP/byte", seen.x_ticks)
+
+
+def value_axis(title: str, seen: Window) -> alt.Axis:
+    """The axis up, whatever is drawn on it."""
+    return _ticks(title, seen.y_ticks)
 
 
 def _area(area: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
@@ -131,17 +128,18 @@ def _ridges(ridges: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
     return chart
 
 
-def _layers(layers: pl.DataFrame, picked: alt.Parameter) -> alt.Chart:
+def layer_points(layers: pl.DataFrame, y: str) -> alt.Chart:
+    """The slowest layers of the chosen network, larger where they take more of its time."""
     chart: alt.Chart = (
         alt.Chart(inline(layers))
-        .transform_filter(f"datum.network === {picked.name}")
+        .transform_filter(f"{equals('network')} && datum.intensity > 0 && datum.{y} > 0")
         .mark_point(style="m-layer", opacity=0.6, clip=True)
         .encode(
             x="intensity:Q",
-            y="rate:Q",
+            y=f"{y}:Q",
             size=alt.Size(
                 "share:Q",
-                scale=alt.Scale(domain=[0, 0.3], range=[40, 1300], clamp=True),
+                scale=alt.Scale(domain=[0, 30], range=[40, 1300], clamp=True),
                 legend=None,
             ),
             tooltip=tooltips(
@@ -149,7 +147,9 @@ def _layers(layers: pl.DataFrame, picked: alt.Parameter) -> alt.Chart:
                 operator="operator",
                 network="network",
                 intensity="FLOP/byte",
-                time="modelled time",
+                time_ms="modelled time, ms",
+                share="of the network, %",
+                energy_mj="modelled energy, mJ",
                 bound="bound by",
             ),
         )
@@ -157,27 +157,29 @@ def _layers(layers: pl.DataFrame, picked: alt.Parameter) -> alt.Chart:
     return chart
 
 
-def _networks(
-    points: pl.DataFrame, networks: Sequence[str], picked: alt.Parameter, legend: bool
+def network_points(
+    points: pl.DataFrame, networks: Sequence[str], y: str, *, with_key: bool
 ) -> alt.Chart:
-    key = alt.Legend(title=None, columns=6) if legend else None
-    chosen = f"{picked.name} === '{NO_NETWORK}' || datum.network === {picked.name}"
+    """Whole networks at the chosen batch; those not chosen step back."""
+    key = alt.Legend(title=None, columns=4) if with_key else None
     chart: alt.Chart = (
         alt.Chart(inline(points))
-        .mark_point(style="m-network", size=120)
+        .transform_filter(equals("batch"))
+        .mark_point(style="m-network", size=110)
         .encode(
             x="intensity:Q",
-            y="rate:Q",
+            y=f"{y}:Q",
             color=alt.Color("network:N", scale=alt.Scale(domain=list(networks)), legend=key),
             shape=alt.Shape("network:N", scale=shape_scale(networks), legend=key),
-            opacity=alt.condition(chosen, alt.value(1), alt.value(0.25)),
+            opacity=alt.condition(equals_or_all("network"), alt.value(1), alt.value(0.2)),
             tooltip=tooltips(
                 network="network",
                 batch="batch",
                 precision="precision",
                 intensity="FLOP/byte",
-                rate="GFLOP/s",
                 time="modelled time",
+                energy="modelled energy",
+                power="modelled power",
                 bound="bound by",
             ),
         )
@@ -185,39 +187,26 @@ def _networks(
     return chart
 
 
-def _leaders(labels: pl.DataFrame, of_batch: str) -> list[alt.Chart]:
+def network_leaders(labels: pl.DataFrame, named: str) -> list[alt.Chart]:
+    """Thin lines from points to names that hang below them."""
     return [
         alt.Chart(inline(labels.filter(pl.col("hangs"))))
         .mark_rule(style="m-leader")
         .encode(x="point_x:Q", y="point_y:Q", y2="y:Q")
-        .transform_filter(of_batch)
+        .transform_filter(named)
     ]
 
 
-def _network_labels(labels: pl.DataFrame, x: alt.X, y: alt.Y, of_batch: str) -> list[alt.Chart]:
+def network_labels(labels: pl.DataFrame, x: alt.X, y: alt.Y, named: str) -> list[alt.Chart]:
+    """The names of the points that ``named`` lets through, each on a halo."""
     return [
         alt.Chart(inline(labels.filter(pl.col("align") == align)))
         .mark_text(style=style, align=align, baseline="middle")
-        .transform_filter(of_batch)
+        .transform_filter(named)
         .encode(x=x, y=y, text="text:N")
         for style in ("m-network-label-halo", "m-network-label")
         for align in ("left", "right")
     ]
-
-
-def _batch(batches: Sequence[str]) -> alt.Parameter:
-    options = list(batches) or ["1"]
-    if len(options) == 1:
-        return alt.param(name="batch", value=options[0])
-    binding = alt.binding_radio if len(options) <= MOST_RADIO_BUTTONS else alt.binding_select
-    return alt.param(name="batch", value=options[0], bind=binding(options=options, name="Batch"))
-
-
-def _network_picker(networks: Sequence[str]) -> alt.Parameter:
-    binding = alt.binding_select(
-        options=[NO_NETWORK, *networks], labels=["none", *networks], name="Show the layers of"
-    )
-    return alt.param(name="network", value=NO_NETWORK, bind=binding)
 
 
 def _ticks(title: str, values: Sequence[float]) -> alt.Axis:

@@ -15,11 +15,14 @@ from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 
 WIDTH_PX, HEIGHT_PX = 900, 500
+DECADE_PX = 95  # with less there is no room for ticks within a decade
+MOST_BELOW = 6  # layers this far left of everything else are not drawn: they move and do not work
 
 _LINE_SCHEMA = {
     "mode": pl.String,
     "line": pl.String,
     "level": pl.String,
+    "precision": pl.String,  # of a peak; "" of a memory roof
     "x": pl.Float64,
     "y": pl.Float64,
     "low": pl.Float64,
@@ -27,6 +30,7 @@ _LINE_SCHEMA = {
 }
 _RIDGE_SCHEMA = {
     "mode": pl.String,
+    "precision": pl.String,
     "text": pl.String,
     "interval": pl.String,
     "x": pl.Float64,
@@ -42,6 +46,8 @@ class Window:
     x_high: float
     y_low: float
     y_high: float
+    width_px: int = WIDTH_PX
+    height_px: int = HEIGHT_PX
 
     @property
     def x_ticks(self) -> list[float]:
@@ -50,8 +56,9 @@ class Window:
 
     @property
     def y_ticks(self) -> list[float]:
-        """One, two and five of each decade."""
-        return _ticks(self.y_low, self.y_high, (1.0, 2.0, 5.0))
+        """One, two and five of each decade, of many decades the decade alone."""
+        room = self.y_per_decade_px > DECADE_PX
+        return _ticks(self.y_low, self.y_high, (1.0, 2.0, 5.0) if room else (1.0,))
 
     @property
     def angle_deg(self) -> float:
@@ -60,14 +67,19 @@ class Window:
 
     @property
     def x_per_decade_px(self) -> float:
-        return WIDTH_PX / math.log10(self.x_high / self.x_low)
+        return self.width_px / math.log10(self.x_high / self.x_low)
 
     @property
     def y_per_decade_px(self) -> float:
-        return HEIGHT_PX / math.log10(self.y_high / self.y_low)
+        return self.height_px / math.log10(self.y_high / self.y_low)
 
 
-def window(roofs: Sequence[Roofline], points: pl.DataFrame, layers: pl.DataFrame) -> Window:
+def window(
+    roofs: Sequence[Roofline],
+    points: pl.DataFrame,
+    layers: pl.DataFrame,
+    size_px: tuple[int, int] = (WIDTH_PX, HEIGHT_PX),
+) -> Window:
     """One window for all modes, so that switching modes shows what moves."""
     inner = layers["intensity"].to_list()
     ridges = [ridge.value for roof in roofs for ridge in roof.ridges()]
@@ -80,13 +92,13 @@ def window(roofs: Sequence[Roofline], points: pl.DataFrame, layers: pl.DataFrame
         if ceiling.value
     ]
     x_low, x_high = (
-        min([min(intensities) / 3, *inner]) / 1.5,
+        max(min([min(intensities) / 3, *inner]), min(intensities) / 3 / MOST_BELOW) / 1.5,
         max([max(intensities) * 6, *inner]) * 1.5,
     )
     top = max(peaks, default=max(slopes, default=1.0) * x_high)
     bottom = min(slopes, default=top / 1e4) * x_low
     lowest = min([bottom, *points["rate"].to_list()])
-    return Window(x_low, x_high, lowest, top * 2.2)
+    return Window(x_low, x_high, lowest, top * 2.2, *size_px)
 
 
 def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
@@ -131,6 +143,7 @@ def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
     rows = [
         {
             "mode": roof.label,
+            "precision": ridge.precision,
             "text": f"{ridge.name} meets {ridge.level}",
             "interval": quantity(ridge.value, "FLOP/byte", ridge.low, ridge.high),
             "x": ridge.value,
@@ -151,6 +164,7 @@ def _memory_roof(
             "mode": mode,
             "line": f"{slope.subject}: {ceiling_text(slope)}",
             "level": slope.subject,
+            "precision": "",
             "x": x,
             "y": _scaled(slope.value, x),
             "low": _scaled(slope.low, x),
@@ -168,6 +182,7 @@ def _peak_roof(
             "mode": mode,
             "line": f"{peak.name} peak: {ceiling_text(peak)}",
             "level": level,
+            "precision": peak.subject,
             "x": x,
             "y": _scaled(peak.value, 1.0),
             "low": _scaled(peak.low, 1.0),

@@ -15,9 +15,11 @@ LABEL_GAP_PX = 22  # the height of a line of text, on the slope
 PEAK_GAP_PX = 17.0  # the height of a line of text
 PEAK_CHARACTER_PX = 7.0  # of the labels' bold 12 px type, on average
 PEAK_SPACE_PX = 18.0
+MOST_SHIFT = 0.8  # of the width
 
-_LABEL_SCHEMA = {
+LABEL_SCHEMA = {
     "mode": pl.String,
+    "precision": pl.String,
     "kind": pl.String,
     "text": pl.String,
     "x": pl.Float64,
@@ -40,24 +42,42 @@ def roof_labels(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
             start = max(seen.x_low, seen.y_low * GIGA / slope.value)
             x = start * 10 ** ((14 + shift_px) / seen.x_per_decade_px)
             text = f"{slope.subject}  {value_text(slope)}"
-            rows.append(_label(roof.label, "memory", text, x, slope.value * x / GIGA))
+            rows.append(_label(roof.label, "", "memory", text, x, slope.value * x / GIGA))
         rows += _peak_labels(roof, seen)
-    return pl.DataFrame(rows, schema=_LABEL_SCHEMA)
+    return pl.DataFrame(rows, schema=LABEL_SCHEMA)
 
 
 def _peak_labels(roof: Roofline, seen: Window) -> Iterator[dict[str, object]]:
-    """Names of the peaks at the right end; one that another is too near stands left of it."""
+    peaks = [
+        (peak.subject, f"{peak.name} peak  {value_text(peak)}", peak.value / GIGA)
+        for peak in roof.peaks
+        if peak.value
+    ]
+    return right_labels(roof.label, peaks, seen)
+
+
+def right_labels(
+    mode: str, entries: Sequence[tuple[str, str, float]], seen: Window
+) -> Iterator[dict[str, object]]:
+    """Names at the right end of level lines; one that another is too near stands left of it.
+
+    ``entries``: the precision, the text, and the height in units of ``seen``. One that would
+    stand too far to the left is left out: its line has a tooltip.
+    """
     below_px, shift_px = -math.inf, 0.0
-    for peak in sorted((p for p in roof.peaks if p.value), key=lambda peak: peak.value or 0.0):
-        assert peak.value  # noqa: S101 - filtered above
-        text = f"{peak.name} peak  {value_text(peak)}"
-        height_px = math.log10(peak.value) * seen.y_per_decade_px
+    for precision, text, value in sorted(entries, key=lambda entry: entry[2]):
+        height_px = math.log10(value) * seen.y_per_decade_px
         if height_px - below_px >= PEAK_GAP_PX:
             below_px, shift_px = height_px, 0.0
         x = seen.x_high * 10 ** (-shift_px / seen.x_per_decade_px)
         shift_px += PEAK_CHARACTER_PX * len(text) + PEAK_SPACE_PX
-        yield _label(roof.label, "compute", text, x, peak.value / GIGA)
+        if shift_px > MOST_SHIFT * seen.width_px:
+            continue
+        yield _label(mode, precision, "compute", text, x, value)
 
 
-def _label(mode: str, kind: str, text: str, x: float, y: float) -> dict[str, object]:
-    return {"mode": mode, "kind": kind, "text": text, "x": x, "y": y}
+def _label(
+    mode: str, precision: str, kind: str, text: str, x: float, y: float
+) -> dict[str, object]:
+    own = {"mode": mode, "precision": precision, "kind": kind}
+    return {**own, "text": text, "x": x, "y": y}

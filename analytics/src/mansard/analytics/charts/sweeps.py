@@ -1,7 +1,7 @@
 """The report's charts: functions from frames to Altair charts that compute nothing.
 
 Marks name styles of ``theme`` instead of colours, so that one specification serves
-light and dark. All charts share a parameter ``mode``; the page keeps them in step.
+light and dark. All charts follow the parameter ``mode``, which the page sets.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, cast
 import altair as alt
 import polars as pl
 
+from mansard.analytics.charts.parameters import Chosen, equals
 from mansard.analytics.charts.roof_geometry import WIDTH_PX
 from mansard.analytics.charts.theme import SHAPES
 
 HEIGHT_PX = 330
 LINE_PX = 15  # of text
-MOST_RADIO_BUTTONS = 4
 CALM = "!datum.is_disturbed"
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
 SIZE_LABEL = (
@@ -31,12 +31,11 @@ def staircase_chart(
     points: pl.DataFrame,
     caches: pl.DataFrame,
     steps: pl.DataFrame,
-    modes: Sequence[str],
+    chosen: Chosen,
     kernels: Sequence[str],
     window: tuple[float, float, float, float],
 ) -> alt.LayerChart:
     """Bandwidth over working set, both logarithmic; one line per kernel."""
-    mode = mode_parameter(modes)
     x_low, x_high, y_low, y_high = window
     x_scale = log_scale(x_low, x_high, base=2)
     y = alt.Y("rate:Q", scale=log_scale(y_low, y_high), axis=rate_axis("GB/s"))
@@ -61,7 +60,7 @@ def staircase_chart(
     ]
     return sweep(
         layers,
-        mode,
+        chosen,
         "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
     )
 
@@ -93,12 +92,11 @@ def cache_labels(caches: pl.DataFrame, x_scale: alt.Scale) -> list[alt.Chart]:
 def chain_chart(
     points: pl.DataFrame,
     peaks: pl.DataFrame,
-    modes: Sequence[str],
+    chosen: Chosen,
     precisions: Sequence[str],
     highest: float,
 ) -> alt.LayerChart:
     """FLOP/s over FMA per element: a roof one can trust is flat at its right end."""
-    mode = mode_parameter(modes)
     x = alt.X(
         "fma_per_element:Q",
         scale=log_scale(0.9, 1150, base=2),
@@ -130,7 +128,7 @@ def chain_chart(
             shape=alt.Shape("precision:N", scale=shape_scale(precisions), title=None)
         ),
     ]
-    return sweep(layers, mode, "GFLOP/s of the FMA chains over the FMA done on each element")
+    return sweep(layers, chosen, "GFLOP/s of the FMA chains over the FMA done on each element")
 
 
 def crosses(base: alt.Chart) -> alt.Chart:
@@ -144,15 +142,6 @@ def crosses(base: alt.Chart) -> alt.Chart:
 def tooltips(**titles: str) -> list[alt.Tooltip]:
     """Fields to show as they are, each under its title; numbers are rounded beforehand."""
     return [alt.Tooltip(field, type="nominal", title=title) for field, title in titles.items()]
-
-
-def mode_parameter(modes: Sequence[str]) -> alt.Parameter:
-    """The power mode to show; the last one first, which has the most cores."""
-    options = list(modes)
-    binding = alt.binding_radio if len(options) <= MOST_RADIO_BUTTONS else alt.binding_select
-    return alt.param(
-        name="mode", value=options[-1], bind=binding(options=options, name="Power mode")
-    )
 
 
 def log_scale(low: float, high: float, base: int = 10) -> alt.Scale:
@@ -176,17 +165,30 @@ def shape_scale(domain: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(domain), range=list(SHAPES))
 
 
+class Rows(alt.InlineData):
+    """Rows that never change: Altair copies a chart at every step, and these with it."""
+
+    _class_is_valid_at_instantiation = False
+
+    def __deepcopy__(self, _memo: object) -> Rows:
+        return self
+
+
 def inline(frame: pl.DataFrame) -> alt.InlineData:
     """A frame as part of the specification."""
-    return alt.InlineData(values=frame.to_dicts())
+    return Rows(values=frame.to_dicts())
 
 
-def sweep(layers: Sequence[alt.Chart], mode: alt.Parameter, description: str) -> alt.LayerChart:
+def sweep(layers: Sequence[alt.Chart], chosen: Chosen, description: str) -> alt.LayerChart:
     """``layers`` of the chosen mode, as one chart of the usual size."""
-    in_mode = [layer.transform_filter(f"datum.mode === {mode.name}") for layer in layers]
-    # Altair's versions differ in what they say layer and add_params return.
-    layered: Any = alt.layer(*in_mode)
-    chart = layered.add_params(mode).properties(
-        width=WIDTH_PX, height=HEIGHT_PX, description=description
+    in_mode = [layer.transform_filter(equals("mode")) for layer in layers]
+    chart = layered(in_mode).add_params(chosen.parameter("mode"))
+    return cast(
+        "alt.LayerChart",
+        chart.properties(width=WIDTH_PX, height=HEIGHT_PX, description=description),
     )
-    return cast("alt.LayerChart", chart)
+
+
+def layered(charts: Sequence[alt.Chart]) -> Any:
+    """``charts`` over each other. Altair's versions differ in what they say layer returns."""
+    return alt.layer(*charts)

@@ -25,6 +25,7 @@ class Theme:
     paper: str
     accent: str
     categories: tuple[str, ...]
+    ramp: tuple[str, ...]  # from little to much
 
 
 LIGHT = Theme(
@@ -34,6 +35,7 @@ LIGHT = Theme(
     paper="#ffffff",
     accent="#34557a",
     categories=("#0a6fb0", "#cc5200", "#00835f", "#a8428c", "#b07800", "#3b9cd6", "#6b5bd2"),
+    ramp=("#e3eef7", "#9cc4e2", "#3f8dc3", "#0b4a7d"),
 )
 DARK = Theme(
     ink="#e5eaf1",
@@ -42,6 +44,7 @@ DARK = Theme(
     paper="#161c24",
     accent="#9dbde3",
     categories=("#4ba3e3", "#f58a4b", "#2fc39b", "#e08cc5", "#eabf4e", "#a5d8f5", "#a99cf2"),
+    ramp=("#213244", "#2c5f88", "#4ba3e3", "#c3e4fa"),
 )
 THEMES = MappingProxyType({"light": LIGHT, "dark": DARK})
 
@@ -54,7 +57,11 @@ def vega_config(theme: Theme) -> dict[str, Any]:
         "view": {"stroke": None},
         "axis": _axis(theme),
         "legend": _legend(theme),
-        "range": {"category": list(theme.categories)},
+        "range": {
+            "category": list(theme.categories),
+            "ramp": list(theme.ramp),
+            "heatmap": list(theme.ramp),
+        },
         "point": {"filled": True},
         "style": _styles(theme),
         "title": {"color": theme.ink, "fontSize": 13, "fontWeight": 600, "anchor": "start"},
@@ -81,6 +88,9 @@ def _legend(theme: Theme) -> dict[str, Any]:
     return {
         "labelColor": theme.ink,
         "labelFontSize": 12.5,
+        "titleColor": theme.ink,
+        "titleFontSize": 12.5,
+        "titleFontWeight": 500,
         "labelLimit": 150,
         "orient": "top",
         "direction": "horizontal",
@@ -115,6 +125,14 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-rule-label-halo": {**label, **halo, "color": theme.paper},
         "m-ceiling": {"color": theme.ink, "strokeWidth": 9, "strokeOpacity": 0.13},
         "m-peak": {"color": theme.ink, "strokeWidth": 1.2, "strokeDash": [6, 4]},
+        "m-front": {"color": theme.ink, "strokeWidth": 1.4, "strokeOpacity": 0.55},
+        "m-best": {"color": theme.categories[1], "stroke": theme.paper, "strokeWidth": 1.2},
+        "m-picked": {"stroke": theme.ink, "strokeWidth": 2, "fillOpacity": 0},
+        "m-cell": {"stroke": theme.paper, "strokeWidth": 2, "cursor": "pointer"},
+        "m-cell-low": {**label, "color": theme.ink},
+        "m-cell-high": {**label, "color": theme.paper, "fontWeight": 600},
+        "m-mode": {"stroke": theme.muted, "strokeWidth": 0.7, "cursor": "pointer"},
+        "m-diagonal": {"color": theme.muted, "strokeWidth": 1.2, "strokeDash": [5, 4]},
         "m-share": {"color": theme.categories[0]},
         "m-interval": {"strokeWidth": 1.6, "strokeOpacity": 0.75},
     }

@@ -35,8 +35,10 @@ def peak_table(results: Results) -> Table:
 
 def bandwidth_table(results: Results) -> Table:
     """The bandwidth of each kernel at each level, and which of them is the roof."""
-    known = {ceiling.kernel for roof in results.roofs for ceiling in roof.bandwidths}
-    kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or not known]
+    measured = [roof for roof in results.roofs if roof.source != "published"]
+    known = {ceiling.kernel for roof in measured for ceiling in roof.bandwidths}
+    kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or (measured and not known)]
+    others = ["Published"] * (len(measured) < len(results.roofs))
     rows = []
     for roof in results.roofs:
         for level in roof.levels:
@@ -47,15 +49,16 @@ def bandwidth_table(results: Results) -> Table:
                     shown(roof.label),
                     level.name,
                     *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
+                    *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
                     best.kernel or "none",
                     _state(best),
                 ]
             )
     return Table(
         caption="Bandwidths with their 95 % intervals",
-        columns=("Mode", "Level", *kernels, "Roof", "State"),
+        columns=("Mode", "Level", *kernels, *others, "Roof", "State"),
         rows=rows,
-        numeric=frozenset(range(2, 2 + len(kernels))),
+        numeric=frozenset(range(2, 2 + len(kernels) + len(others))),
     )
 
 
@@ -80,7 +83,7 @@ def _state(ceiling: Ceiling) -> str:
     if ceiling.value is None:
         return f"unknown: {ceiling.unknown['value']}"
     left_out = f", {ceiling.n_disturbed} disturbed left out" if ceiling.n_disturbed else ""
-    return f"{ceiling.source}{'' if ceiling.stable else ', unstable'}{left_out}"
+    return f"{ceiling.source}{', unstable' if ceiling.stable is False else ''}{left_out}"
 
 
 def _bandwidth_text(ceiling: Ceiling | None) -> str:

@@ -2,107 +2,74 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-import polars as pl
-import vl_convert
 from markupsafe import Markup
 
-from mansard.analytics.charts import data as chart_data
-from mansard.analytics.charts import roof_chart, roof_geometry, sweep_data, sweep_rules
-from mansard.analytics.charts import sweeps as charts
-from mansard.analytics.charts.label_layout import place_labels
-from mansard.analytics.charts.roof_labels import roof_labels
-from mansard.analytics.charts.theme import LIGHT, vega_config
-from mansard.analytics.data.names import in_order
-from mansard.analytics.report import figure_tables
+from mansard.analytics.charts.data import Drawn
+from mansard.analytics.report.page_limits import shortened
 from mansard.analytics.report.page_parts import Table
-from mansard.analytics.results import Results
+from mansard.analytics.report.stills import still_picture
 
-MOST_LAYERS_DRAWN = 30  # of one network in one mode
-MOST_LAYER_ROWS = 900  # in all: each is some 200 bytes of a page that stays under 2 MB
-
-
-Chart = alt.Chart | alt.LayerChart | alt.FacetChart
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart | alt.VConcatChart
+Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One chart of the page. ``spec`` is JSON that is safe inside a script element."""
+    """One chart of the page. ``spec`` is JSON that is safe inside a script element.
+
+    Its data is apart, by a name made from the content: charts that draw the same rows share them.
+    """
 
     name: str
     description: str
     spec: Markup
-    picture: str  # data URI of a static drawing
+    datasets: Mapping[str, Dataset]
+    picture: Markup  # data URI of a static drawing
     table: Table
     notes: tuple[str, ...]
 
 
-def roofline_figure(results: Results) -> Figure:
-    """The roofs of each mode and the networks under them."""
-    networks = chart_data.network_points(results.networks, results.names)
-    layers = chart_data.layer_points(_smallest(results), results.names, _n_layers(results))
-    seen = roof_geometry.window(results.roofs, networks.frame, layers.frame)
-    roof_names = roof_labels(results.roofs, seen)
-    lines = roof_geometry.roof_lines(results.roofs, seen)
-    points = networks.frame.select("mode", "batch", text=_point_name(), x="intensity", y="rate")
-    labels = place_labels(points, roof_names, lines, seen)
-    frames = roof_chart.RoofFrames(
-        lines=lines,
-        area=roof_geometry.roof_area(results.roofs, seen),
-        labels=roof_names,
-        ridges=roof_geometry.ridge_points(results.roofs),
-        networks=networks.frame,
-        network_labels=labels,
-        layers=layers.frame,
-        all_named=len(labels) == len(points),
-        seen=seen,
-    )
-    names = in_order(networks.frame["network"].to_list())
-    chart = roof_chart.roofline_chart(frames, mode_names(results), _batches(networks.frame), names)
-    notes = _dropped(networks.n_dropped, "networks", "their time or their work is unknown or zero")
-    return make_figure("roofline", chart, figure_tables.roofline_points(networks.frame), notes)
-
-
-def staircase_figure(results: Results) -> Figure:
-    """Bandwidth over the working set."""
-    found = sweep_data.staircase(results.rates, results.labels())
-    caches = sweep_rules.cache_rules(results.roofs)
-    largest = max(found.frame["working_set_bytes"].to_list(), default=2.0**30)
-    smallest = min(found.frame["working_set_bytes"].to_list(), default=2.0**12)
-    rates = found.frame["rate"].to_list() or [1.0, 10.0]
-    window = (smallest / 1.3, largest * 1.3, min(rates) / 1.6, max(rates) * 1.7)
-    steps = sweep_rules.ceiling_steps(results.roofs, window[0], window[1])
-    kernels = sweep_data.series_order(found.frame["kernel"].to_list())
-    chart = charts.staircase_chart(found.frame, caches, steps, mode_names(results), kernels, window)
-    notes = sweep_notes(found)
-    return make_figure("staircase", chart, figure_tables.staircase_points(found.frame), notes)
-
-
-def chain_figure(results: Results) -> Figure:
-    """FLOP/s over the length of the FMA chain."""
-    found = sweep_data.chains(results.rates, results.labels())
-    precisions = in_order(found.frame["precision"].to_list())
-    highest = max(found.frame["rate"].to_list(), default=1.0) * 1.15
-    peaks = sweep_rules.peak_rules(results.roofs)
-    chart = charts.chain_chart(found.frame, peaks, mode_names(results), precisions, highest)
-    notes = sweep_notes(found)
-    return make_figure("chains", chart, figure_tables.chain_points(found.frame), notes)
-
-
 def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = ()) -> Figure:
     """``chart`` as a figure of a page; its description is the picture's text."""
-    spec = chart.to_dict()
+    # Each part was checked against Vega-Lite's schema when it was made; the rows are not.
+    spec = chart.to_dict(validate=False)
     description = str(spec["description"])
     spec.pop("config", None)  # the page sets it, for light or for dark
-    svg = _renumbered(vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT)))
-    picture = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-    return Figure(name, description, json_markup(spec), picture, table, notes)
+    picture = still_picture(spec)
+    datasets = {key: _by_columns(rows) for key, rows in spec.pop("datasets", {}).items()}
+    spec["datasets"] = list(datasets)  # the page puts the rows in their place
+    return Figure(name, description, json_markup(spec), datasets, picture, shortened(table), notes)
+
+
+def pool(figures: Iterable[Figure]) -> Markup:
+    """The data of all ``figures``, each set once, as JSON for the page."""
+    found = {name: data for figure in figures for name, data in figure.datasets.items()}
+    return json_markup(found)
+
+
+def _by_columns(rows: list[dict[str, Any]]) -> Dataset:
+    """Rows as columns, without the keys in each row, which would be half of the page."""
+    names = list(rows[0]) if rows else []
+    columns = {name: _column([row[name] for row in rows]) for name in names}
+    return {"n": len(rows), "columns": columns}
+
+
+def _column(values: list[Any]) -> Any:
+    """One column; words that come again are set once and counted, numbers have six digits."""
+    if any(isinstance(value, str) for value in values):
+        words = list(dict.fromkeys(values))
+        if len(words) < len(values) / 2:
+            places = {word: at for at, word in enumerate(words)}
+            return {"words": words, "at": [places[value] for value in values]}
+    if all(value is True or value is False for value in values):
+        return {"words": [False, True], "at": [int(value) for value in values]}
+    return [float(f"{value:.6g}") if isinstance(value, float) else value for value in values]
 
 
 def json_markup(value: Any) -> Markup:
@@ -116,56 +83,14 @@ def safe_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _renumbered(svg: str) -> str:
-    """The drawing with its clip paths counted from 0; Vega counts over the process's life."""
-    numbers: dict[str, int] = {}
-    return re.sub(
-        r'(url\(#clip|id="clip)(\d+)',
-        lambda match: f"{match[1]}{numbers.setdefault(match[2], len(numbers))}",
-        svg,
-    )
-
-
-def mode_names(results: Results) -> list[str]:
-    """The labels of all runs, in the order of their roofs."""
-    return [roof.label for roof in results.roofs]
-
-
-def _point_name() -> pl.Expr:
-    several = pl.col("precision").n_unique().over("network", "batch", "mode") > 1
-    both = pl.format("{} {}", pl.col("network"), pl.col("precision"))
-    return pl.when(several).then(both).otherwise(pl.col("network"))
-
-
-def _n_layers(results: Results) -> int:
-    n_sets = max(1, len(results.names) * len(results.roofs))
-    return max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
-
-
-def _batches(networks: pl.DataFrame) -> list[str]:
-    found = set(networks["batch"].to_list())
-    return sorted(found, key=lambda batch: (not batch.isdigit(), len(batch), batch))
-
-
-def _smallest(results: Results) -> pl.DataFrame:
-    """The layers of each network at its smallest batch: one set per network is enough to see."""
-    chosen = (
-        results.networks.sort("batch", "score_id", nulls_last=True)
-        .group_by("model", "model_hash", maintain_order=True)
-        .agg(pl.col("score_id").first())
-    )
-    return results.layers.join(chosen.select("score_id"), on="score_id", how="semi").sort(
-        "score_id", "run_id", "index"
-    )
-
-
-def sweep_notes(found: chart_data.Drawn) -> tuple[str, ...]:
+def sweep_notes(found: Drawn) -> tuple[str, ...]:
     """What crosses mean, and how many trials are not drawn."""
     n_crosses = int(found.frame["is_disturbed"].sum())
     crosses = f"Crosses ({n_crosses}) are trials that something disturbed; no roof rests on them."
-    dropped = _dropped(found.n_dropped, "trials", "they have no positive rate")
+    dropped = dropped_note(found.n_dropped, "trials", "they have no positive rate")
     return (crosses, *dropped) if n_crosses else dropped
 
 
-def _dropped(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
+def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
+    """A note about marks that are missing, if any are."""
     return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()

@@ -9,9 +9,10 @@ import polars as pl
 
 from mansard.analytics.charts import sweeps as charts
 from mansard.analytics.charts.data import Drawn, positive
+from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.charts.sweep_data import is_drawn, trial_state
 from mansard.analytics.data.quantities import capacity, seconds
-from mansard.analytics.report.figures import Figure, make_figure, mode_names, sweep_notes
+from mansard.analytics.report.figures import Figure, make_figure, sweep_notes
 from mansard.analytics.report.page_parts import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import gpu_levels
@@ -39,7 +40,7 @@ _LEVEL_SCHEMA = {
 }
 
 
-def latency_figure(results: Results) -> Figure | None:
+def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     """The latencies of every mode; None where none was measured."""
     found = latency_points(results.rates, results.labels())
     if not len(found.frame):
@@ -51,7 +52,7 @@ def latency_figure(results: Results) -> Figure | None:
         min(values.to_list()) / 1.6,
         max(values.to_list()) * 1.7,
     )
-    chart = latency_chart(found.frame, _capacities(results), mode_names(results), window)
+    chart = latency_chart(found.frame, _capacities(results), chosen, window)
     return make_figure("latency", chart, _table(found.frame), sweep_notes(found))
 
 
@@ -80,11 +81,10 @@ def latency_points(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Dra
 def latency_chart(
     points: pl.DataFrame,
     caches: pl.DataFrame,
-    modes: Sequence[str],
+    chosen: Chosen,
     window: tuple[float, float, float, float],
 ) -> alt.LayerChart:
     """Latency over working set, both logarithmic, with the caches that one SM sees."""
-    mode = charts.mode_parameter(modes)
     x_low, x_high, y_low, y_high = window
     x_scale = charts.log_scale(x_low, x_high, base=2)
     base = alt.Chart(charts.inline(points)).encode(
@@ -109,7 +109,7 @@ def latency_chart(
             shape=alt.Shape("path:N", scale=charts.shape_scale(_PATHS), title=None)
         ),
     ]
-    return charts.sweep(layers, mode, "Nanoseconds of one dependent load over the working set")
+    return charts.sweep(layers, chosen, "Nanoseconds of one dependent load over the working set")
 
 
 def _interval(rate: TrialRate) -> str:
@@ -120,8 +120,9 @@ def _interval(rate: TrialRate) -> str:
 
 def _capacities(results: Results) -> pl.DataFrame:
     rows = []
+    gpus = {manifest.run_id: manifest.gpu for manifest in results.dataset.manifests}
     for roof in results.roofs:
-        gpu = results.dataset.manifest(roof.run_id).gpu
+        gpu = gpus.get(roof.run_id)  # a published roof has no manifest
         for number, level in enumerate(gpu_levels(gpu, 1) if gpu is not None else ()):
             if level.capacity_bytes:
                 text = f"{level.name} {capacity(level.capacity_bytes)}"

@@ -19,6 +19,8 @@ def machine_tables(results: Results) -> list[Table]:
     machines: dict[str, Manifest] = {}
     gpus: dict[str, Gpu] = {}
     for roof in results.roofs:
+        if roof.source == "published":  # nobody read what machine it was
+            continue
         manifest = results.dataset.manifest(roof.run_id)
         machines.setdefault(roof.machine_id, manifest)
         if manifest.gpu is not None:

@@ -53,23 +53,29 @@ def trial_powers(results: Results) -> pl.DataFrame:
     Columns run_id, trial_id, rail (null: the total), power_w (null: not measurable), family.
     """
     calm = results.dataset.trials.filter(UNDISTURBED & (pl.col("operands") == "chaotic"))
-    is_known = pl.col("energy_j").is_not_null()
+    is_known = _is_power(pl.col("energy_j"))
     return (
         results.dataset.energy.filter(pl.col("trial_id").is_not_null())
         .group_by("run_id", "trial_id", "rail")
         .agg(
             power_w=pl.when(is_known.any()).then(
-                pl.col("energy_j").sum() / pl.col("window_s").filter(is_known).sum()
+                pl.col("energy_j").filter(is_known).sum()
+                / pl.col("window_s").filter(is_known).sum()
             )
         )
         .join(calm.select("run_id", "trial_id", "family"), on=["run_id", "trial_id"])
     )
 
 
+def _is_power(column: pl.Expr) -> pl.Expr:
+    """Whether it can be: a rail may be off and read about 0, a machine never draws nothing."""
+    return column.is_not_null() & (pl.col("rail").is_not_null() | (column > 0))
+
+
 def _idle_powers(results: Results) -> dict[tuple[str, str | None], float]:
     """Median power of each rail over the idle windows of each run, W."""
     idle = results.dataset.energy.filter(
-        pl.col("trial_id").is_null() & pl.col("power_w").is_not_null()
+        pl.col("trial_id").is_null() & _is_power(pl.col("power_w"))
     )
     medians = idle.group_by("run_id", "rail").agg(pl.col("power_w").median())
     return {(run_id, rail): power_w for run_id, rail, power_w in medians.iter_rows()}

@@ -53,8 +53,11 @@ def _sentence(roof: Roofline) -> str:
         if dram.value
         else f"its main memory bandwidth is unknown ({dram.unknown['value']})"
     )
+    moved = f"moved {value_text(dram)}" if dram.value else moves
     ridge = next((found for peak in first if (found := _ridge(roof, peak))), None)
     size = _size(roof)
+    if roof.source == "published":
+        return f"{size}omputed {computes} and {moved} when others measured it."
     if ridge is None:
         return f"{size}omputes at most {computes} and {moves}."
     return (
@@ -99,12 +102,11 @@ def _ridge(roof: Roofline, peak: Ceiling) -> Ridge | None:
 
 def _figures(roof: Roofline) -> list[tuple[str, tuple[str, str], str]]:
     dram = roof.bandwidth(DRAM)
-    measured = [peak for peak in roof.peaks if peak.value]
     ridges = [ridge for peak in _headline(roof) if (ridge := _ridge(roof, peak))]
     return [
         *[
             (f"{peak.name} peak", _split(value_text(peak)), _detail(roof, peak))
-            for peak in measured
+            for peak in _headline(roof)
         ],
         ("DRAM bandwidth", _split(value_text(dram)), _detail(roof, dram)),
         *[

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.charts.data import batch_text, bound_text
 from mansard.analytics.data.names import network_key, shown
-from mansard.analytics.data.quantities import UNKNOWN, digits, percent, seconds
+from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity, seconds
 from mansard.analytics.report.page_parts import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.plateau import estimate
@@ -29,8 +29,9 @@ class NetworkDetail:
 
 
 def network_table(results: Results) -> Table:
-    """One row per network, batch and precision; two columns per mode."""
+    """One row per network, batch and precision; two columns per mode, three with energies."""
     modes = [roof.label for roof in results.roofs]
+    has_energy = results.networks["energy_j"].is_not_null().any()
     rows = []
     for (_,), group in results.networks.group_by(["score_id"], maintain_order=True):
         first = group.row(0, named=True)
@@ -43,13 +44,19 @@ def network_table(results: Results) -> Table:
                 _giga(first["work_flop"]),
                 _mega(first["traffic_bytes"]),
                 digits(first["intensity"], 3) if first["intensity"] is not None else UNKNOWN,
-                *[text for mode in modes for text in _mode_cells(cells[mode])],
+                *[
+                    text
+                    for mode in modes
+                    for text in _mode_cells(cells[mode], has_energy=has_energy)
+                ],
             ]
         )
     columns = ["Network", "Batch", "Precision", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
-        columns += [f"Time, {shown(mode)}", f"Bound, {shown(mode)}"]
-    numeric = frozenset({1, 3, 4, 5, *range(6, len(columns), 2)})
+        energy = [f"Energy, {shown(mode)}"] if has_energy else []
+        columns += [f"Time, {shown(mode)}", *energy, f"Bound, {shown(mode)}"]
+    texts = {at for at, column in enumerate(columns) if column.startswith("Bound")}
+    numeric = frozenset({1, *range(3, len(columns))} - texts)
     return Table("Modelled time of each network", columns, rows, numeric)
 
 
@@ -94,17 +101,17 @@ def network_details(results: Results) -> list[NetworkDetail]:
 
 def _detail(results: Results, network: dict[str, object], n_most: int) -> NetworkDetail:
     modes = [roof.label for roof in results.roofs]
-    inside = results.layers.filter(pl.col("score_id") == network["score_id"])
+    inside = results.groups.filter(pl.col("score_id") == network["score_id"])
     last = inside.filter(pl.col("label") == modes[-1])
-    n_layers = len(last)
-    slowest = last.sort("time_s", "index", descending=[True, False], nulls_last=False)
-    kept = sorted(slowest.head(n_most)["index"].to_list())
+    n_groups = len(last)
+    slowest = last.sort("time_s", "group", descending=[True, False], nulls_last=False)
+    kept = sorted(slowest.head(n_most)["group"].to_list())
     totals = {mode: float(inside.filter(pl.col("label") == mode)["time_s"].sum()) for mode in modes}
     cells: dict[int, dict[str, dict[str, object]]] = {}
-    for row in inside.filter(pl.col("index").is_in(kept)).iter_rows(named=True):
-        cells.setdefault(row["index"], {})[row["label"]] = row
-    rows = [_layer_row(cells[index], modes, totals) for index in kept]
-    columns = ["Layer", "Operator", "GFLOP", "MB", "FLOP/byte"]
+    for row in inside.filter(pl.col("group").is_in(kept)).iter_rows(named=True):
+        cells.setdefault(row["group"], {})[row["label"]] = row
+    rows = [_layer_row(cells[group], modes, totals) for group in kept]
+    columns = ["Layer", "Class", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
         columns += [f"Time, {shown(mode)}", "Share", "Bound"]
     numeric = {2, 3, 4}
@@ -114,9 +121,9 @@ def _detail(results: Results, network: dict[str, object], n_most: int) -> Networ
     batch = network["batch"]
     title = f"{name}, batch {batch_text(batch if isinstance(batch, int) else None)}"
     note = (
-        f"The {len(kept)} slowest of {n_layers} layers, in the order of the network."
-        if len(kept) < n_layers
-        else f"All {n_layers} layers."
+        f"The {len(kept)} slowest of {n_groups} fused layers, in the order of the network."
+        if len(kept) < n_groups
+        else f"All {n_groups} fused layers."
     )
     return NetworkDetail(
         title=f"{title}, {network['precision']}",
@@ -131,12 +138,12 @@ def _layer_row(
     first = cells[modes[0]]
     work, traffic = first["work_flop"], first["traffic_bytes"]
     row = [
-        shown(str(first["layer"])),
-        shown(str(first["op_type"])),
+        shown(str(first["name"])),
+        str(first["op_class"]),
         _giga(work),
         _mega(traffic),
         digits(work / traffic, 3)
-        if isinstance(work, int) and isinstance(traffic, int) and traffic
+        if isinstance(work, float) and isinstance(traffic, float) and traffic
         else UNKNOWN
         if work is None or traffic is None
         else "",
@@ -153,27 +160,36 @@ def _layer_row(
     return row
 
 
-def _mode_cells(row: dict[str, object]) -> list[str]:
-    time, share = row["time_s"], row["memory_share"]
+def _mode_cells(row: dict[str, object], *, has_energy: bool) -> list[str]:
+    time, share = row["time_s"], row["bound_share"]
     if not isinstance(time, float):
         least = row["least_s"]
         bound = f", at least {seconds(least)}" if isinstance(least, float) and least > 0 else ""
-        return [f"{UNKNOWN}{bound}", shown(str(row["reason"]))]
-    low, high = row["low_s"], row["high_s"]
-    interval = (low, high) if isinstance(low, float) and isinstance(high, float) else (None, None)
+        unpriced = [UNKNOWN] if has_energy else []
+        return [f"{UNKNOWN}{bound}", *unpriced, shown(str(row["reason"]))]
+    joules = quantity(
+        _float(row["energy_j"]), "J", *_interval(row, "energy_low_j", "energy_high_j")
+    )
     bound_by = row["bound"]
     return [
-        seconds(time, *interval),
-        bound_text(
-            bound_by if isinstance(bound_by, str) else None,
-            share if isinstance(share, float) else None,
-        ),
+        seconds(time, *_interval(row, "low_s", "high_s")),
+        *([joules] if has_energy else []),
+        bound_text(bound_by if isinstance(bound_by, str) else None, _float(share)),
     ]
 
 
+def _interval(row: dict[str, object], low: str, high: str) -> tuple[float | None, float | None]:
+    ends = _float(row[low]), _float(row[high])
+    return (None, None) if None in ends else ends
+
+
+def _float(value: object) -> float | None:
+    return value if isinstance(value, float) else None
+
+
 def _giga(value: object) -> str:
-    return digits(value / 1e9, 3) if isinstance(value, int) else UNKNOWN
+    return digits(value / 1e9, 3) if isinstance(value, int | float) else UNKNOWN
 
 
 def _mega(value: object) -> str:
-    return digits(value / 1e6, 3) if isinstance(value, int) else UNKNOWN
+    return digits(value / 1e6, 3) if isinstance(value, int | float) else UNKNOWN

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import vl_convert
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mansard.analytics.charts.theme import THEMES, vega_config
 from mansard.analytics.report.figures import json_markup
@@ -32,12 +34,22 @@ def render(template: str, context: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"code": _code, "capitalize_first": _capitalized}
     return environment.get_template(template).render({**_common(), **context})
 
 
+def _code(text: str) -> Markup:
+    """``text`` with what stands in `backticks` as code, all of it escaped."""
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(marked)  # noqa: S704 - escaped above
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _common() -> dict[str, Any]:
-    # The stub of vl-convert forgets that the snippet has a default.
-    bundle = _script(vl_convert.javascript_bundle())  # type: ignore[call-arg]
+    bundle = _bundle()
     boot = _script((_TEMPLATES / "report.js").read_text())
     return {
         "policy": policy(bundle, boot),
@@ -47,6 +59,13 @@ def _common() -> dict[str, Any]:
         "themes": json_markup({name: vega_config(theme) for name, theme in THEMES.items()}),
         "version": VERSION,
     }
+
+
+@cache
+def _bundle() -> str:
+    """The scripts that draw, put together once for a process: it takes a second."""
+    # The stub of vl-convert forgets that the snippet has a default.
+    return _script(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
 def policy(*scripts: str) -> str:

@@ -14,3 +14,10 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     numeric: frozenset[int] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Stands where a chart would be: why there is none, and what would bring it."""
+
+    reason: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.charts.score_charts import share_chart, spread_chart
 from mansard.analytics.charts.score_data import busy_layers, point_frame, share_frame
 from mansard.analytics.data.differences import differing_dimensions
@@ -15,8 +16,10 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import in_order, shown
 from mansard.analytics.report import figures, page
+from mansard.analytics.report.controls import controls, first_choice
 from mansard.analytics.report.figures import Figure
 from mansard.analytics.report.page_parts import Table
+from mansard.analytics.report.roof_figures import roof_points, roofline_figure
 from mansard.analytics.report.score_tables import (
     class_table,
     full_name,
@@ -65,9 +68,14 @@ def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> 
         _section(number, score, sizes[number])
         for number, score in enumerate(scores[:MOST_NETWORKS])
     ]
-    roofline = figures.roofline_figure(results) if results is not None else None
+    chosen = first_choice(results) if results is not None else Chosen()
+    roofline = _roofline(results, chosen) if results is not None else None
     names = in_order([shown(score.model) for score in scores])
     left = len(scores) - len(sections)
+    drawn = [
+        *([roofline] if roofline is not None else []),
+        *(figure for section in sections for figure in (section.shares, section.spread)),
+    ]
     context: dict[str, Any] = {
         "title": f"Work of {names[0]}" if len(names) == 1 else f"Work of {len(names)} networks",
         "summary": summary_table(scores),
@@ -76,10 +84,9 @@ def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> 
         "roofline": roofline,
         "machine": _machines(results) if results is not None else "",
         "sources": in_order([roof.source for roof in results.roofs]) if results else [],
-        "figures": [
-            *([roofline] if roofline is not None else []),
-            *(figure for section in sections for figure in (section.shares, section.spread)),
-        ],
+        "controls": controls(results, chosen) if results is not None else [],
+        "figures": drawn,
+        "datasets": figures.pool(drawn),
     }
     return page.render("score.html.j2", context)
 
@@ -91,6 +98,10 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> Results:
             dataset, scores=tuple(scores), layers=layer_frame(scores), measurements=()
         )
     )
+
+
+def _roofline(results: Results, chosen: Chosen) -> Figure:
+    return roofline_figure(results, chosen, roof_points(results), is_half=False)
 
 
 def _machines(results: Results) -> str:

@@ -18,7 +18,9 @@ def protocol_facts(results: Results) -> list[str]:
     n_accepted, n_rejected = int(trials["n_accepted"].sum()), int(trials["n_rejected"].sum())
     total = n_accepted + n_rejected
     share = f" ({100 * n_rejected / total:.1f} %)" if total else ""
-    n_runs = len(results.roofs)
+    n_runs = len(results.dataset.manifests)
+    if n_runs == 0:
+        return ["Nothing was measured here: every roof of this page is published."]
     runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
     return [
         f"{len(trials):,} trials in {runs}; {n_accepted:,} samples accepted, "
@@ -41,7 +43,7 @@ def _rejections(results: Results) -> list[str]:
     # "1 involuntary context switch" and "5 involuntary context switches" are one reason here.
     reason = pl.col("rejected_reason").str.replace_all(r"\d+(\.\d+)?", "…")
     reason = reason.str.replace("switches", "switch", literal=True)
-    counts = rejected.group_by(reason).len()
+    counts = rejected.group_by(reason).len().collect()
     counts = counts.sort("len", "rejected_reason", descending=[True, False])
     return [
         f"Rejected {row['len']:,} times for: {shown_long(row['rejected_reason'])}."
@@ -112,6 +114,8 @@ def provenance_table(results: Results) -> Table:
     """Which run came from where: ids, versions, times."""
     rows = []
     for roof in results.roofs:
+        if roof.source == "published":  # no run of ours; published_tables has its source
+            continue
         manifest = results.dataset.manifest(roof.run_id)
         # "mansard" has a column of its own; kernels are named by the hash of their source.
         versions = ", ".join(

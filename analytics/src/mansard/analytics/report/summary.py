@@ -5,7 +5,7 @@ from __future__ import annotations
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
-from mansard.analytics.predict.layers import NO_ENERGY
+from mansard.analytics.report.notices import notices
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.latency import Latency
@@ -51,6 +51,7 @@ class NetworkSummary(Record, frozen=True, kw_only=True):
     batch: int | None
     precision: str
     n_layers: int
+    n_groups: int  # fused layers that work, move or start something
     work_flop: int | None
     traffic_bytes: int | None
     intensity_flop_per_byte: float | None
@@ -60,7 +61,13 @@ class NetworkSummary(Record, frozen=True, kw_only=True):
     least_s: float  # the modelled time of what is known, also where time_s is None
     bound: str | None
     memory_share: float | None
+    bound_share: float | None  # of the time, in what it is bound by; null for a power limit
     energy_j: float | None
+    energy_low_j: float | None
+    energy_high_j: float | None
+    power_w: float | None
+    energy_bound: str | None
+    notes: str | None  # what the time is without
     source: Source
 
 
@@ -78,15 +85,17 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     return Summary(
         modes=tuple(_mode(roof, found) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
-        notes=dataset.notes,
+        notes=notices(found),
     )
 
 
 def _mode(roof: Roofline, results: Results) -> ModeSummary:
     rates = [rate for rate in results.rates if rate.run_id == roof.run_id]
-    manifest = results.dataset.manifest(roof.run_id)
-    energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
-    unmetered = _why_unmetered(manifest)
+    energy, idle_w, unmetered = None, None, "published figures have no energy of their own"
+    if roof.source != "published":
+        manifest = results.dataset.manifest(roof.run_id)
+        energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
+        unmetered = _why_unmetered(manifest)
     unknown = {} if energy else {"energy": unmetered}
     unknown |= {name: roof.unknown[name] for name in ("n_sms", "clock_hz") if name in roof.unknown}
     return ModeSummary(
@@ -121,18 +130,7 @@ def _why_unmetered(manifest: Manifest) -> str:
 
 
 def _network(row: dict[str, object]) -> NetworkSummary:
-    values = {
-        "work_flop": row["work_flop"],
-        "traffic_bytes": row["traffic_bytes"],
-        "batch": row["batch"],
-        "intensity_flop_per_byte": row["intensity"],
-        "time_s": row["time_s"],
-        "low_s": row["low_s"],
-        "high_s": row["high_s"],
-        "bound": row["bound"],
-        "memory_share": row["memory_share"],
-        "energy_j": None,
-    }
+    values = {name: row[column] for name, column in _COLUMNS.items()}
     reasons = _reasons(row)
     return NetworkSummary(
         **{name: row[name] for name in _DIRECT},  # type: ignore[arg-type]
@@ -150,14 +148,26 @@ _DIRECT = (
     "phase",
     "precision",
     "n_layers",
+    "n_groups",
     "least_s",
 )
+# The fields that may be unknown, and where they stand in ``Results.networks``.
+_COLUMNS = {
+    name: name
+    for name in (
+        *("work_flop", "traffic_bytes", "batch", "time_s", "low_s", "high_s"),
+        *("bound", "memory_share", "bound_share", "energy_j", "energy_low_j", "energy_high_j"),
+        *("power_w", "energy_bound", "notes"),
+    )
+} | {"intensity_flop_per_byte": "intensity"}
 
 
 def _reasons(row: dict[str, object]) -> dict[str, str]:
     counted = "the work or traffic of a layer is unknown"
-    time = str(row["reason"] or "the network has no work and no traffic")
-    no_interval = time if row["time_s"] is None else "a ceiling it needs has no interval"
+    reason = row["reason"]
+    time = str(reason or "the network has no work and no traffic")
+    no_interval = time if row["time_s"] is None else "a coefficient it needs has no interval"
+    no_share = time if row["bound"] is None else f"it is bound by {row['bound']} as a whole"
     return {
         "work_flop": counted,
         "traffic_bytes": counted,
@@ -170,5 +180,11 @@ def _reasons(row: dict[str, object]) -> dict[str, str]:
         "high_s": no_interval,
         "bound": time,
         "memory_share": time,
-        "energy_j": NO_ENERGY,
+        "bound_share": no_share,
+        "energy_j": time,
+        "energy_low_j": time if row["energy_j"] is None else no_interval,
+        "energy_high_j": time if row["energy_j"] is None else no_interval,
+        "power_w": time,
+        "energy_bound": time,
+        "notes": "there is nothing to say",
     }

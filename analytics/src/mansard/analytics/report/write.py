@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import in_order, shown, shown_long
-from mansard.analytics.predict.layers import NO_ENERGY
 from mansard.analytics.report import (
+    advice,
     ceiling_tables,
-    figures,
     gpu_tables,
     machine_tables,
     mode_cards,
+    mode_figures,
+    mode_tables,
+    network_figures,
     network_tables,
+    origin_tables,
     page,
+    roof_figures,
     sections,
+    sweep_figures,
 )
+from mansard.analytics.report.controls import controls, first_choice
 from mansard.analytics.report.energy_tables import energy_facts, energy_table
+from mansard.analytics.report.figures import Figure, pool
 from mansard.analytics.report.latency_figure import latency_figure
 from mansard.analytics.report.meter_tables import meter_facts, power_table
+from mansard.analytics.report.notices import notices
 from mansard.analytics.report.operand_tables import operand_table
+from mansard.analytics.report.page_limits import for_page
+from mansard.analytics.report.published_tables import published_table, source_table
 from mansard.analytics.results import Results, compute
 from mansard.core.files import make_folder, write_atomic
 
@@ -40,26 +52,65 @@ def write_report(dataset: Dataset, path: Path, results: Results | None = None) -
 
 def render(results: Results) -> str:
     """The page as text."""
-    return page.render("report.html.j2", _context(results))
+    shown_results, left_out = for_page(results)
+    notes = [*left_out, *map(shown_long, notices(results))]  # of all modes, drawn or not
+    return page.render("report.html.j2", _context(shown_results, notes))
 
 
-def _context(results: Results) -> dict[str, Any]:
+def _context(results: Results, notes: Sequence[str]) -> dict[str, Any]:
     machines = in_order([shown(roof.place) for roof in results.roofs])
+    chosen = first_choice(results)
     return {
         "title": _title(results, machines),
         "machines": machines,
         "sources": in_order([roof.source for roof in results.roofs]),
+        "started": _started(results),
+        "notes": notes,
+        "controls": controls(results, chosen),
         "cards": mode_cards.mode_cards(results),
+        "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
+        "overview": advice.overview(results),
+        "advice": advice.advice(results),
+        "advice_table": advice.advice_table(results),
+        "no_advice": advice.NO_ADVICE,
+        "known_modes": mode_tables.known_modes_table(results),
+        "scaling": mode_tables.scaling_table(results),
+        **_figures(results, chosen),
+        "balances": roof_figures.balances(results, chosen.mode),
+        **_tables(results),
+    }
+
+
+def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
+    """Every chart of the page by the name the template has for it, and their data."""
+    points = roof_figures.roof_points(results)
+    modes = mode_figures.gather(results)
+    energy = roof_figures.arch_figure(results, chosen, points, "efficiency")
+    is_half = isinstance(energy, Figure)
+    found = {
+        "roofline": roof_figures.roofline_figure(results, chosen, points, is_half=is_half),
+        "energy_roofline": energy,
+        "power_roof": roof_figures.arch_figure(results, chosen, points, "power"),
+        "pareto": mode_figures.pareto_figure(modes, chosen),
+        "heat": mode_figures.heat_figure(modes, chosen),
+        "layers": network_figures.layer_figure(points, chosen, modes.first),
+        "batches": network_figures.batch_figure(results, chosen, modes.first),
+        "accuracy": network_figures.accuracy_figure(results, chosen),
+        "staircase": sweep_figures.staircase_figure(results, chosen),
+        "chains": sweep_figures.chain_figure(results, chosen),
+        "latency": latency_figure(results, chosen),
+    }
+    drawn = [figure for figure in found.values() if isinstance(figure, Figure)]
+    return {**found, "figures": drawn, "datasets": pool(drawn)}
+
+
+def _tables(results: Results) -> dict[str, Any]:
+    return {
         "peaks": ceiling_tables.peak_table(results),
         "bandwidths": ceiling_tables.bandwidth_table(results),
         "ridges": ceiling_tables.ridge_table(results),
-        "roofline": figures.roofline_figure(results),
-        "staircase": figures.staircase_figure(results),
-        "chains": figures.chain_figure(results),
-        "latency": latency_figure(results),
         "latencies": gpu_tables.latency_table(results),
         "backends": gpu_tables.backend_table(results),
-        "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "networks": network_tables.network_table(results),
         "measurements": network_tables.measurement_table(results),
         "details": network_tables.network_details(results),
@@ -74,11 +125,18 @@ def _context(results: Results) -> dict[str, Any]:
         "energy": energy_table(results),
         "energy_facts": energy_facts(results),
         "operands": operand_table(results),
-        "no_energy": NO_ENERGY,
+        "origins": origin_tables.origin_table(results),
+        "rails": origin_tables.rail_table(results),
         "provenance": sections.provenance_table(results),
-        "notes": [shown_long(note) for note in results.dataset.notes],
-        "started": min(manifest.started_utc for manifest in results.dataset.manifests)[:10],
+        "published": published_table(results.published),
+        "published_sources": source_table(results.published),
     }
+
+
+def _started(results: Results) -> str:
+    """The day of the first run; published roofs have none."""
+    days = [manifest.started_utc[:10] for manifest in results.dataset.manifests]
+    return f"from {min(days)}" if days else ""
 
 
 def _title(results: Results, machines: list[str]) -> str:

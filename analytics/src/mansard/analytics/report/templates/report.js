@@ -1,39 +1,74 @@
 "use strict";
-// Draws every chart, keeps their power modes in step, and redraws when the appearance changes.
+// Draws every chart, sets in all of them what the page's controls say, and redraws when the
+// appearance changes. A click on a mode picks it wherever modes are drawn.
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const themes = JSON.parse(document.getElementById("themes").textContent);
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const themes = read("themes");
+  const pool = read("datasets");
   const plots = Array.from(document.querySelectorAll("[data-spec]"));
-  const chosen = {};
+  const bar = document.getElementById("controls");
+  const chosen = bar ? Object.fromEntries(new FormData(bar)) : {};
   let views = [];
   let round = 0;
 
-  const follow = (view) => {
-    const state = view.getState({ signals: (name) => name === "mode" || name === "network" });
-    for (const name of Object.keys(state.signals)) {
-      view.addSignalListener(name, (_, value) => {
-        chosen[name] = value;
-        for (const other of views) {
-          if (other !== view && hasSignal(other, name) && other.signal(name) !== value) {
-            other.signal(name, value).runAsync();
-          }
-        }
-      });
-    }
+  // Each chart has rows of its own: Vega marks those that it holds.
+  const rows = ({ n, columns }) => {
+    const entries = Object.entries(columns).map(([name, column]) => [
+      name,
+      column.words ? column.at.map((at) => column.words[at]) : column,
+    ]);
+    return Array.from({ length: n }, (_, row) =>
+      Object.fromEntries(entries.map(([name, column]) => [name, column[row]])));
+  };
+
+  const specOf = (plot) => {
+    const spec = read(`${plot.dataset.spec}-spec`);
+    spec.datasets = Object.fromEntries(spec.datasets.map((name) => [name, rows(pool[name])]));
+    return spec;
   };
 
   const hasSignal = (view, name) =>
     name in view.getState({ signals: (found) => found === name }).signals;
 
+  const apply = (view) => {
+    let changed = false;
+    for (const [name, value] of Object.entries(chosen)) {
+      if (hasSignal(view, name) && view.signal(name) !== value) {
+        view.signal(name, value);
+        changed = true;
+      }
+    }
+    return changed ? view.runAsync() : view;
+  };
+
+  const choose = (values) => {
+    Object.assign(chosen, values);
+    views.forEach(apply);
+  };
+
+  const options = (name) =>
+    bar ? Array.from(bar.querySelectorAll(`[name=${name}] option, input[name=${name}]`)) : [];
+
+  // A mode that has a roof becomes the mode of every chart; another is only picked.
+  const pick = (mode) => {
+    const option = options("mode").find((each) => each.value === mode);
+    if (option) {
+      if (option.tagName === "OPTION") option.selected = true;
+      else option.checked = true;
+    }
+    choose(option ? { mode, picked: mode } : { picked: chosen.picked === mode ? "" : mode });
+  };
+
   const draw = async () => {
     const mine = ++round;
+    const started = performance.now();
     const theme = dark.matches ? "dark" : "light";
     for (const view of views) view.finalize();
     views = [];
     for (const plot of plots) {
-      const spec = JSON.parse(document.getElementById(`${plot.dataset.spec}-spec`).textContent);
       try {
-        const { view } = await vegaEmbed(plot, spec, {
+        const { view } = await vegaEmbed(plot, specOf(plot), {
           ast: true,
           renderer: "svg",
           mode: "vega-lite",
@@ -44,20 +79,29 @@
         });
         if (mine !== round) return;
         views.push(view);
-        for (const [name, value] of Object.entries(chosen)) {
-          if (hasSignal(view, name)) view.signal(name, value);
+        await apply(view);
+        if (hasSignal(view, "picked")) {
+          view.addEventListener("click", (_, item) => {
+            if (item && item.datum && item.datum.mode) pick(item.datum.mode);
+          });
         }
-        await view.runAsync();
-        follow(view);
       } catch (error) {
         plot.textContent = `This chart could not be drawn: ${error.message}`;
         console.error(error);
       }
     }
     document.documentElement.dataset.theme = theme;
+    document.documentElement.dataset.milliseconds = String(Math.round(performance.now() - started));
     document.documentElement.dataset.drawn = String(views.length);
   };
 
+  if (bar) {
+    bar.addEventListener("submit", (event) => event.preventDefault());
+    bar.addEventListener("input", () => {
+      const values = Object.fromEntries(new FormData(bar));
+      choose(values.mode === chosen.mode ? values : { ...values, picked: values.mode });
+    });
+  }
   dark.addEventListener("change", draw);
   draw();
 })();

@@ -1,0 +1,174 @@
+"""What the page recommends, and why the others lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from types import MappingProxyType
+
+from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, fixed, joules, percent, seconds
+from mansard.analytics.decide.records import Candidate, Recommendation, Saving
+from mansard.analytics.report.page_parts import Table
+from mansard.analytics.results import Results
+
+MOST_TOLD = 8  # recommendations in full; the table has all of them
+_LEAST = MappingProxyType(
+    {"energy": "energy", "latency": "time", "edp": "energy times time", "power": "power"}
+)
+MOST_ROWS = 100
+NO_ADVICE = (
+    "No mode is recommended yet: it takes a scored network (`mansard bench model.onnx`) whose time "
+    "is known in at least one mode. `mansard recommend model.onnx --max-latency 20ms` takes limits."
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One recommendation as the page tells it."""
+
+    network: str
+    sentence: str
+    verdict: str
+    why: Sequence[str]
+    neighbours: Table
+    set_lines: Sequence[str]
+    undo_lines: Sequence[str]
+    notes: Sequence[str]
+
+
+def overview(results: Results) -> str | None:
+    """The recommendation in a sentence; None where there is none."""
+    told = [each for each in results.recommendations if each.choice is not None]
+    if len(told) < 2:
+        return _line(told[0].sentence) if told else None
+    modes = Counter((each.device, each.choice.mode) for each in told if each.choice is not None)
+    (device, mode), n_same = max(modes.items(), key=lambda item: (item[1], item[0]))
+    same = [
+        each
+        for each in told
+        if each.choice is not None and (each.device, each.choice.mode) == (device, mode)
+    ]
+    place = shown(mode) if len({each.device for each in told}) == 1 else shown(f"{device}, {mode}")
+    who = f"{n_same} of {len(told)} networks" if n_same < len(told) else f"all {n_same} networks"
+    wanted = sorted({_LEAST[each.minimise] for each in same})
+    return f"{place} takes the least {' or '.join(wanted)} for {who}{_typical(same)}."
+
+
+def _typical(same: Sequence[Recommendation]) -> str:
+    """The median change against the highest mode, in words."""
+    savings = [each.savings[0] for each in same if each.savings]
+    if len({saving.mode for saving in savings}) != 1:
+        return ""
+    parts = [
+        f"{_change(median(ratios))} {what}"
+        for what, ratios in (
+            ("energy", [s.energy_ratio for s in savings if s.energy_ratio is not None]),
+            ("power", [s.power_ratio for s in savings if s.power_ratio is not None]),
+            ("time", [s.latency_ratio for s in savings if s.latency_ratio is not None]),
+        )
+        if ratios
+    ]
+    if not parts:
+        return ""
+    return f": against {shown(savings[0].mode)} {', '.join(parts)} (medians)"
+
+
+def advice(results: Results) -> list[Advice]:
+    """The first recommendations in full."""
+    return [_advice(each) for each in results.recommendations[:MOST_TOLD]]
+
+
+def advice_table(results: Results) -> Table:
+    """Every network's recommended mode with what it costs and saves."""
+    several = len({each.device for each in results.recommendations}) > 1
+    rows = [_row(each, several) for each in results.recommendations[:MOST_ROWS]]
+    n_left = len(results.recommendations) - len(rows)
+    more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
+    device = ("Device",) * several
+    return Table(
+        caption=f"Recommended mode of each network{more}",
+        columns=(
+            *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
+            *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
+        ),
+        rows=rows,
+        numeric=frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)}),
+    )
+
+
+def _advice(each: Recommendation) -> Advice:
+    commands = each.commands
+    return Advice(
+        network=shown(each.network),
+        sentence=_line(each.sentence),
+        verdict=each.verdict,
+        why=[_line(reason) for reason in each.why],
+        neighbours=_neighbours(each),
+        set_lines=commands.set_lines if commands is not None else (),
+        undo_lines=commands.undo_lines if commands is not None else (),
+        notes=[_line(note) for note in (*each.notes, *(commands.notes if commands else ()))],
+    )
+
+
+def _neighbours(each: Recommendation) -> Table:
+    rows = [
+        [
+            shown(other.candidate.mode),
+            str(other.candidate.batch),
+            *_costs(other.candidate),
+            _line(other.why_lost),
+        ]
+        for other in each.neighbours
+    ]
+    return Table(
+        caption="Its neighbours on the Pareto front, and why they lost",
+        columns=("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not"),
+        rows=rows,
+        numeric=frozenset({1, 2, 3, 4}),
+    )
+
+
+def _row(each: Recommendation, with_device: bool) -> list[str]:
+    choice = each.choice
+    head = [shown(each.network), *([shown(each.device)] if with_device else [])]
+    if choice is None:
+        return [*head, _line(each.sentence), *[""] * 9]
+    highest = next(iter(each.savings), None)
+    return [
+        *head,
+        shown(choice.mode),
+        str(choice.batch),
+        shown(choice.precision),
+        *_costs(choice),
+        *_saving_cells(highest),
+    ]
+
+
+def _costs(of: Candidate) -> list[str]:
+    return [
+        seconds(of.latency_s, of.latency_low_s, of.latency_high_s),
+        joules(of.energy_j, of.energy_low_j, of.energy_high_j),
+        fixed(of.power_w, "W", of.power_low_w, of.power_high_w),
+    ]
+
+
+def _saving_cells(saving: Saving | None) -> list[str]:
+    if saving is None:
+        return ["", "", "", ""]
+    ratios = (saving.energy_ratio, saving.latency_ratio, saving.power_ratio)
+    return [shown(saving.mode), *[_change(ratio) for ratio in ratios]]
+
+
+def _line(text: str) -> str:
+    """A sentence with names from outside in it; the spaces before its units are our own."""
+    return shown_long(text.replace(NBSP, " "))
+
+
+def _change(ratio: float | None) -> str:
+    if ratio is None:
+        return UNKNOWN
+    sign = "+" if ratio >= 1 else "\u2212"
+    return f"{sign}{percent(abs(ratio - 1))}"

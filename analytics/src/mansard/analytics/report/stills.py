@@ -1,0 +1,40 @@
+"""A chart as a still picture: what a browser without scripts shows, small enough for the page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import vl_convert
+from markupsafe import Markup
+
+from mansard.analytics.charts.theme import FONT, LIGHT, vega_config
+
+# What no picture needs: words for screen readers (it has its own), reactions, defaults.
+_IDLE = re.compile(
+    r' (?:aria-[a-z]+|role|class|pointer-events|opacity|stroke-opacity|fill-opacity)="(?:none|1)?"'
+    r'| (?:aria-[a-z]+|role|class|cursor)="[^"]*"| pointer-events="[^"]*"'
+)
+_HIDDEN = re.compile(r'<path[^>]*d=""[^>]*/>|<path[^>]*d="M0,0h0v0h0Z"[^>]*/>')
+_FAMILY = re.compile(r' font-family="[^"]*"')
+
+
+def still_picture(spec: dict[str, Any]) -> Markup:
+    """The data URI of ``spec`` drawn under the light appearance; safe inside double quotes."""
+    svg = vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT))
+    svg = _FAMILY.sub("", _HIDDEN.sub("", _IDLE.sub("", _renumbered(svg))))
+    family = FONT.replace("'", "")
+    svg = svg.replace("<svg ", f'<svg font-family="{family}" ', 1)
+    text = svg.replace("%", "%25").replace("#", "%23").replace("&", "%26")
+    text = text.replace("'", "%27").replace('"', "'").replace("<", "%3C").replace(">", "%3E")
+    return Markup(f"data:image/svg+xml,{text}")  # noqa: S704 - nothing in it ends the attribute
+
+
+def _renumbered(svg: str) -> str:
+    """The drawing with its clip paths counted from 0; Vega counts over the process's life."""
+    numbers: dict[str, int] = {}
+    return re.sub(
+        r'(url\(#clip|id="clip)(\d+)',
+        lambda match: f"{match[1]}{numbers.setdefault(match[2], len(numbers))}",
+        svg,
+    )
