@@ -2,7 +2,8 @@
 
     python benchmarks/dataset_size.py [--modes 500] [--samples 10000000] [--folder FOLDER]
 
-Makes up runs in a temporary folder (about 2 GB), then does each step in a process of its own.
+Makes up runs in a temporary folder (about 2 GB), beside scores of the zoo's 32 networks in two
+batch sizes, then does each step in a process of its own.
 Memory is the process's largest resident set, with the interpreter and Polars (about 120 MB).
 """
 
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from synthetic_runs import TRIALS_OF_A_MODE, write_modes, write_samples
+
+from mansard.cli.workload import score_workload, write_scores
 
 LIMIT_MB = 2000
 
@@ -47,6 +50,7 @@ def main() -> None:
 def _make(folder: Path, n_modes: int, n_samples: int) -> None:
     if not (folder / "trials").exists():
         write_modes(folder / "trials", n_modes)
+        write_scores(folder / "trials", score_workload((), (1, 8), {}))
     if not (folder / "samples").exists():
         write_modes(folder / "samples", 1)
         (run,) = (folder / "samples").iterdir()

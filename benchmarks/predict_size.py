@@ -68,6 +68,8 @@ def compare(folder: Path, n_pandas: int) -> None:
         worker = context.Process(target=run, args=(side, folder, n_scores))
         worker.start()
         worker.join()
+        if worker.exitcode:
+            raise SystemExit(f"{side} failed")
         found = json.loads((folder / f"{side}.json").read_text())
         answer: Answer = found["answer"]
         ours = ours or answer

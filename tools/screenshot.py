@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--section", help="only this section, for example 'roofline'")
     parser.add_argument("--mode", help="choose this power mode first")
     parser.add_argument("--network", help="show the layers of this network")
+    parser.add_argument("--precision", help="show this precision alone")
     parser.add_argument("--scale", type=float, default=1.0, help="device pixels per pixel")
     arguments = parser.parse_args()
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -68,7 +69,8 @@ def _take(chromium: webdriver.Chrome, arguments: argparse.Namespace) -> bytes:
     WebDriverWait(chromium, 30).until(
         lambda page: page.execute_script("return document.documentElement.dataset.drawn")
     )
-    for name, value in (("mode", arguments.mode), ("network", arguments.network)):
+    for name in ("mode", "network", "precision"):
+        value = getattr(arguments, name)
         if value is not None:
             _choose(chromium, name, value)
     area = chromium.execute_script(
@@ -95,19 +97,19 @@ def _take(chromium: webdriver.Chrome, arguments: argparse.Namespace) -> bytes:
 
 
 def _choose(chromium: webdriver.Chrome, name: str, value: str) -> None:
-    """Set a control of the first chart as a reader would."""
-    chromium.execute_script(
+    """Set a control of the page as a reader would, and wait until the charts have followed."""
+    chromium.execute_async_script(
         "for (const e of document.querySelectorAll(`[name='${arguments[0]}']`)) {"
         "  if (e.tagName === 'SELECT') { e.value = arguments[1]; }"
         "  else if (e.value === arguments[1]) { e.checked = true; } else { continue; }"
         "  e.dispatchEvent(new Event('input', {bubbles: true}));"
         "  e.dispatchEvent(new Event('change', {bubbles: true}));"
         "  break;"
-        "}",
+        "}"
+        "setTimeout(arguments[2], 500);",
         name,
         value,
     )
-    WebDriverWait(chromium, 5).until(lambda page: page.execute_script("return true"))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def by_numpy(frames: Frames) -> Answer:
 
 def by_pandas(frames: Frames) -> Answer:
     """Groups × modes as one frame for each score, summed by mode."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     groups, scores, coefficients, modes = frames
     names = modes["mode"].to_numpy()
@@ -130,7 +130,7 @@ def _precisions(inside: pl.DataFrame) -> tuple[str, str]:
 def _ranked(
     names: NDArray[np.object_], time_s: Array, energy_j: Array
 ) -> tuple[list[str], int, list[float], list[float]]:
-    order = np.argsort(energy_j, kind="stable")
+    order = np.argsort(energy_j)
     latency_s = time_s[order]
     top = order[latency_s <= SLOWEST * latency_s.min()][:TOP]
     least_before = np.concatenate([[np.inf], np.minimum.accumulate(latency_s)[:-1]])

@@ -2,12 +2,13 @@
 
 The rates are those of ``gpu_runs`` at 612 MHz: what runs on SMs goes with their clock, what comes
 from main memory with the lesser of the memory's clock and the GPU's port, which moves 204.5 bytes
-a cycle. Costs are ``gpu_factory.COSTS_J`` times V², V = 0.6 + 0.3 f / GHz; the constant power is 6 W
-and 4 W for each GHz of the GPU, 1 W for each GHz of the memory.
+a cycle. Costs are ``gpu_factory.COSTS_J`` times V², V = 0.6 + 0.3 f / GHz; the constant power is
+6 W, 4 W for each GHz of the GPU and 1 W for each GHz of the memory.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -85,13 +86,7 @@ def _at(run: Run, gpu_hz: float, memory_hz: float) -> Run:
         factor = min(on_sms * run.rate, from_memory * waits) / run.rate
     else:
         factor = on_sms if run.family in {"latency", "tensor"} else from_memory
-    return replace_rate(run, run.rate * factor)
-
-
-def replace_rate(run: Run, rate: float) -> Run:
-    import dataclasses
-
-    return dataclasses.replace(run, rate=rate)
+    return dataclasses.replace(run, rate=run.rate * factor)
 
 
 def _is_from_memory(run: Run) -> bool:

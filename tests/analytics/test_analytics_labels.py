@@ -20,8 +20,13 @@ spots = st.tuples(
 def place(points: list[tuple[float, float]]) -> list[dict[str, object]]:
     rows = [
         {
-            **{"mode": "2c", "batch": "1", "network": f"net-{at}", "precision": "fp32"},
-            **{"text": f"network {at}", "x": x, "y": y},
+            "mode": "2c",
+            "batch": "1",
+            "network": f"net-{at}",
+            "precision": "fp32",
+            "text": f"network {at}",
+            "x": x,
+            "y": y,
         }
         for at, (x, y) in enumerate(points)
     ]

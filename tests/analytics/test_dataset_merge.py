@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from mansard.analytics.data.dataset import Dataset, device_id
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.merging import Merged, merge
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, StorageError, UsageError
 from mansard.core.jsonl import RowWriter
 from mansard.core.records import Trial
@@ -117,6 +119,13 @@ def test_a_folder_of_runs_is_no_place_for_a_dataset(two: tuple[Path, Path]) -> N
         merge([two[0]], str(two[1]))
 
 
+def test_runs_beside_a_dataset_are_not_passed_over(two: tuple[Path, Path], tmp_path: Path) -> None:
+    merge([two[0]], str(tmp_path / "fleet"))
+    board(tmp_path / "fleet", "r3", "c")
+    with pytest.raises(InputError, match="holds a dataset and folders of runs beside it"):
+        open_runs([tmp_path / "fleet"])
+
+
 @pytest.mark.parametrize("place", ["ftp://host/x", "https://host/dataset", "file:///x"])
 def test_a_url_that_is_no_object_store_is_refused(place: str, two: tuple[Path, Path]) -> None:
     for use in (lambda: open_runs([place]), lambda: merge(two, place)):
@@ -166,6 +175,21 @@ def test_a_run_that_grew_grows_in_the_object_store(tmp_path: Path) -> None:
         writer.extend(rows[7:])
     assert merge([tmp_path], into).n_grown == 1
     assert_same(open_runs([into]), ingest(tmp_path))
+
+
+def test_no_name_is_this_folder_and_not_the_root() -> None:
+    assert [Store(name).root for name in ("", "a/", "/", "s3://b/")] == [".", "a", "/", "s3://b"]
+
+
+@pytest.mark.usefixtures("bucket")
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_boards_can_merge_at_the_same_time(tmp_path: Path, *, is_remote: bool) -> None:
+    places = [board(tmp_path / f"b{at}", f"r{at}", str(at)) for at in range(4)]
+    into = "s3://bucket/at-once" if is_remote else str(tmp_path / "fleet")
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda place: merge([place], into), places))
+    assert [each.n_new for each in done] == [1, 1, 1, 1]
+    assert_same(open_runs([into]), open_runs(places))
 
 
 def test_versions_of_one_device_refuse_to_mix(tmp_path: Path) -> None:

@@ -6,18 +6,23 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.layout import ENTRY_FILE
+from mansard.analytics.data.merging import merge
 from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
 from mansard.analytics.data.run_import import import_run
 from mansard.analytics.data.store import Store
+from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
 from mansard.core.records import Trial
@@ -32,7 +37,7 @@ def files(runs: Path) -> dict[str, int]:
     return {
         path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != ".lock"
     }
 
 
@@ -170,6 +175,53 @@ def test_a_folder_without_a_dataset_says_how_to_make_one(tmp_path: Path) -> None
         read_dataset(str(tmp_path))
 
 
+@pytest.mark.parametrize("at_once", [1, 100, 1000])
+def test_rates_of_some_trials_at_a_time_are_the_same(tmp_path: Path, at_once: int) -> None:
+    # Twins with the same trial ids, one twice as slow: a piece can hold parts of both.
+    rows = fma_trials("a")
+    slow = [
+        msgspec.structs.replace(row, run_id="b", seconds_s=tuple(2 * s for s in row.seconds_s))
+        for row in rows
+    ]
+    for run_id, own in (("a", rows), ("b", slow)):
+        write_run(tmp_path / run_id, manifest(run_id), own)
+    dataset = ingest(tmp_path)
+    wanted, found = trial_rates(dataset), trial_rates(dataset, at_once)
+    assert len(wanted) == 44
+    assert all(
+        np.allclose(a.blocks, 2 * b.blocks) for a, b in zip(wanted[:22], wanted[22:], strict=True)
+    )
+    assert [(r.run_id, r.trial_id) for r in found] == [(r.run_id, r.trial_id) for r in wanted]
+    assert all(np.array_equal(a.blocks, b.blocks) for a, b in zip(found, wanted, strict=True))
+
+
+def test_a_run_that_names_a_place_elsewhere_is_refused(runs: Path) -> None:
+    ingest(runs)
+    path = runs / "dataset/runs/run_id=run-1c" / ENTRY_FILE
+    entry = pl.read_parquet(path, hive_partitioning=False)
+    entry.with_columns(run_id=pl.lit("../../elsewhere")).write_parquet(path)
+    with pytest.raises(SchemaError, match=r"the id '../../elsewhere' cannot name a file"):
+        merge([runs / "dataset"], str(runs / "fleet"))
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", manifest("r"), [])
+    own = [tmp_path / "dataset" / name for name in ("runs/a/b.parquet", "trials/x.txt", "y.md")]
+    for path in own:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    ingest(tmp_path)
+    assert [path.read_text() for path in own] == ["mine"] * 3
+
+
+def test_two_ingests_at_once_wait_for_each_other(runs: Path) -> None:
+    wanted = ingest(runs)
+    shutil.rmtree(runs / "dataset")
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: ingest(runs), range(4)):
+            assert_same(found, wanted)
+
+
 def test_folders_with_odd_names(tmp_path: Path) -> None:
     for name in ("a[b]*?", "x=y", os.fsdecode(b"\xff\xfe")):
         runs = tmp_path / name
@@ -228,6 +280,6 @@ def test_a_full_disk_is_one_line_and_the_next_ingest_goes_on(
     ballast.write_bytes(bytes(free.f_bavail * free.f_bsize - 45_000))
     with pytest.raises(StorageError, match="No space left on device; free some space"):
         ingest(small_disk)
-    assert not list((small_disk / "dataset").rglob(".*"))
+    assert {path.name for path in (small_disk / "dataset").rglob(".*")} == {".lock"}
     ballast.unlink()
     assert_same(ingest(small_disk), wanted)

@@ -24,6 +24,7 @@ from tests.analytics.factory import (
     fma_trials,
     manifest,
     stream_trials,
+    trial,
     write_run,
     write_two_modes,
 )
@@ -128,6 +129,20 @@ def test_what_only_one_side_has_is_listed_and_not_compared(tmp_path: Path) -> No
     assert found.only_first == ("fp64 peak",)
     assert found.only_second == ()
     assert "fp64 peak" not in {change.quantity for change in found.changes}
+
+
+def test_a_trial_that_only_one_side_has_changes_no_verdict(tmp_path: Path) -> None:
+    # 128 per element is 2.5 % faster than 64, within the plateau; the second run lacks it. Pooled,
+    # half of the first's blocks would be above all of the second's.
+    sixty_four = trial("one", "fma", 100e9, fma_per_element=64)
+    longer = trial("one", "fma", 102.5e9, fma_per_element=128)
+    write_run(tmp_path / "a" / "one", manifest("one", 2, 2), [sixty_four, longer])
+    again = trial("two", "fma", 100e9, fma_per_element=64)
+    write_run(tmp_path / "b" / "two", manifest("two", 2, 1), [again])
+    peak = by_name(tmp_path / "a", tmp_path / "b")["fp32 peak"]
+    # The median of 18 blocks lies between 100 · 1.004 and 102.5 · 0.996: 101.245
+    assert peak.ratio == pytest.approx(100 / 101.245)
+    assert peak.p == 1.0
 
 
 def test_modes_pair_by_name_and_single_runs_whatever_their_mode(tmp_path: Path) -> None:

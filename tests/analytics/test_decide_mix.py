@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.mix import constant_powers, plan_mix
+from mansard.analytics.decide.mix import constant_powers, plan_mix, plan_mixes
 from mansard.analytics.decide.mix_records import Mix, Task
 from mansard.analytics.decide.records import Wanted
 from mansard.analytics.decide.share_time import lower_hull, share_time
@@ -61,6 +61,17 @@ def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:
     assert answer.schedule.power_w == pytest.approx(11.33333, abs=1e-5)
     fast = [share for share in answer.schedule.shares if share.mode == "fast"]
     assert sum(share.busy for share in fast) == pytest.approx(0.32 * 0.208333, abs=1e-6)
+
+
+def test_a_slower_mode_that_saves_idling_beats_one_of_less_energy() -> None:
+    # 30 items/s of 40 ms and 0.4 J, or of 16 ms and 0.36 J. Fast alone and idle in slow:
+    # 30 · 0.36 + 0.52 · 4 = 12.88 W. Slow as far as it goes, 1.2 − 0.72 y = 1, y = 0.27778:
+    # 30 · (0.72222 · 0.4 + 0.27778 · 0.36) = 11.66667 W, and nothing idles.
+    rows = frame([row("slow", 0.040, 0.40), row("fast", 0.016, 0.36)])
+    mix = Mix(tasks=(Task(network="net", rate_per_s=30.0),))
+    schedule = plan_mix(rows, mix, Wanted(), IDLE_W).schedule
+    assert schedule is not None
+    assert schedule.power_w == pytest.approx(11.66667, abs=1e-5)
 
 
 def test_rates_add_up_to_what_was_asked_for() -> None:
@@ -159,6 +170,32 @@ def test_energy_is_asked_for_only_where_it_decides() -> None:
     assert answer.one_mode.modes == ("fast",)
     with pytest.raises(UsageError, match="no energy-delay product"):
         plan_mix(rows, mix, Wanted(minimise="edp"), {})
+
+
+def test_a_device_that_lacks_a_network_does_not_stop_the_others() -> None:
+    coefficients = board_coefficients().clear()
+    other = [{**row("slow", 0.001, 0.4, network="eyes"), "device": "another"}]
+    mix = Mix(tasks=tasks(15, 40))
+    first, second = plan_mixes(frame([*ROWS, *other]), mix, Wanted(), coefficients)
+    assert first.one_mode is not None
+    assert (second.device, second.one_mode) == ("another", None)
+    assert "nothing is predicted for ears" in second.sentence
+    with pytest.raises(UsageError, match="nothing is predicted for ears"):
+        plan_mixes(frame(other), mix, Wanted(), coefficients)
+
+
+def test_modes_without_constant_power_compete_only_where_none_has_one() -> None:
+    rows = [
+        *ROWS,
+        row("bare", 0.016, 0.1, network="eyes"),
+        row("bare", 0.002, 0.01, network="ears"),
+    ]
+    priced = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W).one_mode
+    assert priced is not None
+    assert priced.modes == ("slow",)  # what "bare" draws at rest is not known
+    unpriced = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), {"gone": 1.0}).one_mode
+    assert unpriced is not None
+    assert unpriced.modes == ("bare",)
 
 
 def test_constant_powers_come_from_the_coefficients() -> None:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decide.plan import Plan, plan_next
 from mansard.analytics.decide.plan_expecting import prior_outlook
+from mansard.analytics.decide.plan_outlook import block_of
 from mansard.analytics.scaling.network_terms import setting_values
+from mansard.analytics.scaling.term_fit import information_inverse
 from mansard.core.errors import UsageError
 from tests.analytics.network_truth import modes, name, observe, some
 
@@ -141,6 +143,37 @@ def test_modes_too_slow_for_the_limit_promise_nothing() -> None:
     gains = {pick.mode: pick.improvement for pick in bound.picks}
     assert all((gain or 0) < 1e-6 for mode, gain in gains.items() if mode < name(0.6))
     assert gains[name(0.8)] > 1e-4  # type: ignore[operator]
+
+
+def test_where_all_are_too_slow_the_first_within_the_limit_is_sought() -> None:
+    # 8 ms / 0.5 GHz + 1 ms = 17 ms and more was measured; 12 ms take 0.73 GHz
+    known = [name(0.2), name(0.3), name(0.4), name(0.5)]
+    found = observe(some(LINE, known), time_s, power_w)
+    pick = plan_next(LINE, found, n=1, max_latency_s=0.012).picks[0]
+    assert pick.settings["gpu_hz"] >= 0.8e9
+    assert pick.improvement is None
+    assert pick.reason.startswith("within the limit with a chance of")
+
+
+def test_a_limit_before_anything_is_measured_has_no_say() -> None:
+    plan = plan_next(LINE, n=2, max_latency_s=0.012)
+    assert plan.notes == ("the limit on time has no say yet: no time can be predicted",)
+    assert picked(plan) == picked(plan_next(LINE, n=2))
+
+
+def test_a_row_more_and_a_row_less_is_as_before() -> None:
+    random = np.random.default_rng(3)
+    rows = random.uniform(0.5, 2, (7, 4))
+    start = block_of(rows, information_inverse(rows[:2], 0.02), 1.0)
+    more = start.changed(4, 1.0)
+    exact = block_of(rows, information_inverse(rows[[0, 1, 4]], 0.02), 1.0)
+    for name_ in ("inverse", "leverages", "reach"):
+        assert getattr(more, name_) == pytest.approx(getattr(exact, name_), rel=1e-6)
+        back = getattr(more.changed(4, -1.0), name_)
+        assert back == pytest.approx(getattr(start, name_), rel=1e-6)
+    # measuring mode 4 lessens the mean of all variances by what was said beforehand
+    lessened = start.uncertainty().mean() - more.uncertainty().mean()
+    assert start.lessening()[4] == pytest.approx(lessened)
 
 
 def test_without_a_power_energy_cannot_be_planned_for_and_it_is_said() -> None:

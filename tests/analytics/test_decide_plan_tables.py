@@ -42,7 +42,7 @@ def test_a_table_of_modes_in_any_usual_units(tmp_path: Path) -> None:
         ("mode,colour\na,red\n", "no column is a clock, a count or a power limit"),
         ("mode,gpu_hz\na,nan\n", "line 2: gpu_hz is nan, and must be above 0"),
         ("mode,gpu_hz\na,1e9\na,2e9\n", "lines 2 and 3 give mode 'a' different clocks"),
-        ("gpu_hz,emc_hz\n1e9,2e9\n", "the table has no column for the mode"),
+        ("mode,gpu_hz\n,1e9\n", "line 2: mode is empty"),
     ],
 )
 def test_a_table_of_no_modes(tmp_path: Path, content: str, line: str) -> None:
@@ -51,6 +51,12 @@ def test_a_table_of_no_modes(tmp_path: Path, content: str, line: str) -> None:
     with pytest.raises(InputError) as error:
         read_mode_table(path, "orin")
     assert line in str(error.value)
+
+
+def test_modes_without_a_name_are_called_by_their_clocks(tmp_path: Path) -> None:
+    path = tmp_path / "modes.csv"
+    path.write_text("gpu_mhz,emc_mhz,n_cpus\n408,2133,4\n")
+    assert read_mode_table(path, "orin")["mode"].to_list() == ["gpu408MHz_emc2133MHz_4c"]
 
 
 def test_modes_of_a_plain_machine_have_cores_and_no_clocks() -> None:
@@ -68,8 +74,11 @@ def test_of_several_devices_one_has_to_be_named() -> None:
     both = pl.concat([GRID, GRID.with_columns(device=pl.lit("other"))])
     with pytest.raises(UsageError, match=r"2 devices were measured; .*: board, other"):
         observed(both, RAN, NOTHING)
-    known = observed(both, RAN, NOTHING, device="other")
-    assert (known.modes.height, known.observations.height) == (6, 0)
+    for part in ("other", "OTH"):
+        known = observed(both, RAN, NOTHING, device=part)
+        assert (known.modes.height, known.observations.height) == (6, 0)
+    with pytest.raises(UsageError, match="2 devices were measured"):
+        observed(both, RAN, NOTHING, device="o")  # board and other
     with pytest.raises(UsageError, match="no measured device is called 'third'; use board, other"):
         observed(both, RAN, NOTHING, device="third")
 

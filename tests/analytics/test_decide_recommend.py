@@ -70,7 +70,10 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     rows = [row("15W", 0.0199, 0.2, spread=1.1), row("30W", 0.0195, 0.4, spread=1.1)]
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (found.verdict, chosen(found), found.n_feasible) == ("uncertain", "30W", 0)
-    assert "No mode keeps every limit with 90%" in found.sentence
+    assert found.sentence.startswith("No mode keeps every limit with 90%")
+    assert "least energy" not in found.sentence
+    assert found.why[0].startswith("none of 2 candidates keeps every limit with 90%")
+    assert found.equals == ()
 
 
 def test_infeasible_limits_are_answered_by_the_nearest_and_by_what_would_do() -> None:
@@ -92,6 +95,22 @@ def test_infeasible_limits_are_answered_by_the_nearest_and_by_what_would_do() ->
     assert found.unknown["most_excess"] == "no mode keeps the limits"
 
 
+def test_where_no_single_limit_can_give_way_it_is_said() -> None:
+    found = recommend(frame(FOUR), Wanted(max_latency_s=0.011, max_power_w=9.0))
+    assert found.relaxations == ()
+    assert found.sentence.endswith("Loosening one limit alone is not enough.")
+    assert found.choice is not None
+    # Worst shares: 15W 40/11, 30W 20/9 = 2.22, 50W 30/9, MAXN 40/9
+    assert found.choice.mode == "30W"
+
+
+def test_what_the_numbers_are_without_is_said() -> None:
+    found = recommend(frame([row("15W", 1.0, 2.0, notes="no launch cost is known")]), Wanted())
+    assert "no launch cost is known" in found.notes
+    both = [row("15W", 1.0, 2.0), row("15W", 0.5, 1.0, precision="int8")]
+    assert any("fp16, int8 were open" in note for note in recommend(frame(both), Wanted()).notes)
+
+
 def test_the_relaxed_limit_is_one_that_a_mode_keeps() -> None:
     wanted = Wanted(max_latency_s=0.016, max_power_w=15.0)
     for way in recommend(frame(FOUR), wanted).relaxations:
@@ -102,6 +121,14 @@ def test_the_relaxed_limit_is_one_that_a_mode_keeps() -> None:
         )
         again = recommend(frame(FOUR), relaxed)
         assert (again.verdict, chosen(again)) == ("feasible", way.candidate.mode)
+
+
+def test_rounding_breaks_no_limit() -> None:
+    # 1 / (1 / x) is not x here
+    latency_s = 0.04858278584440438
+    assert 1 / (1 / latency_s) != latency_s
+    found = recommend(frame([row("15W", latency_s, 1.0)]), Wanted(min_fps=1 / latency_s))
+    assert (found.verdict, found.checks[0].excess) == ("feasible", 0.0)
 
 
 def test_a_rate_is_relaxed_downwards() -> None:

@@ -122,6 +122,17 @@ def test_bounds_hold_whatever_the_network(
     assert (rows["truth"] <= rows["latency_high_s"] * slack).all()
 
 
+def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
+    found = observe(GRID, lambda *_: 0.010)
+    fit = fit_network(some(found, [name(0.5, 1.6)]), GRID)
+    rows = predict_modes(fit, pl.concat([modes((0.5,)), GRID]))
+    assert rows["latency_s"][0] is None
+    assert rows["reason"][0] == "time was measured in 1 mode, a fit takes 3"
+    # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
+    last = some(rows, [name(0.5, 0.8)]).row(0, named=True)
+    assert last["latency_high_s"] == pytest.approx(0.020)
+
+
 @given(
     st.lists(st.floats(0, 10), min_size=5, max_size=5),
     st.floats(0.1, 10),
@@ -181,6 +192,22 @@ def test_modes_of_unknown_clocks_are_left_out_and_named() -> None:
     found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory)
     fit = fit_network(found, GRID.filter(pl.col("mode") != name(0.3, 0.8)))
     assert fit.notes == (f"left out, their clocks are unknown: {name(0.3, 0.8)}",)
+
+
+def test_a_clock_that_some_modes_lack_is_in_no_term_and_it_is_said() -> None:
+    odd = GRID.with_columns(
+        memory_hz=pl.when(pl.col("mode") != name(0.3, 0.8)).then(pl.col("memory_hz"))
+    )
+    fit = fit_network(observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory), odd)
+    assert fit.notes == ("memory_hz is in no term: 1 of 12 modes lack it",)
+    assert fit.time is not None
+    assert fit.time.basis.settings == ("gpu_hz",)
+
+
+def test_modes_of_other_devices_are_not_predicted() -> None:
+    both = pl.concat([GRID, GRID.with_columns(device=pl.lit("other"))])
+    fit = fit_network(observe(GRID, lambda gpu, _: 0.006 / gpu), both)
+    assert predict_modes(fit, both)["device"].unique().to_list() == ["board"]
 
 
 def test_modes_that_do_not_differ_cannot_be_fitted() -> None:

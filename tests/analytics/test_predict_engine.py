@@ -165,6 +165,20 @@ def test_a_limit_below_the_constant_power_has_no_time() -> None:
     assert found["reason"] == "the power limit leaves nothing beside the constant power"
 
 
+def test_a_limit_that_may_leave_nothing_has_no_interval() -> None:
+    found = predicted(group(cuda=100e9), values={**ROUND, CONSTANT_W: (5, 4, 6)}, limit_w=5.5)
+    # 100 mJ / (5.5 - 5 W); with a constant power of 6 W it takes forever
+    assert found["latency_s"] == pytest.approx(0.2)
+    ends = ("latency_low_s", "latency_high_s", "energy_low_j", "energy_high_j", "power_low_w")
+    assert [found[name] for name in (*ends, "power_high_w")] == [None] * 6
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_efficiency_that_cannot_be_is_refused(factor: float) -> None:
+    with pytest.raises(ValueError, match="the time of conv cannot be multiplied with"):
+        predicted(group(cuda=1e9), efficiency={"conv": factor})
+
+
 def test_a_limit_is_not_seen_where_no_energy_is_known() -> None:
     found = predicted(group(cuda=100e9), values={FP32: 1e12}, limit_w=1.0)
     assert found["latency_s"] == pytest.approx(0.1)
@@ -191,7 +205,7 @@ def test_what_a_score_says_of_itself_is_in_the_notes() -> None:
     ]
 
 
-@pytest.mark.parametrize("value", [0.0, -1e12, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0.0, -1e12, 1e-300, float("nan"), float("inf")])
 def test_a_peak_that_cannot_be_is_unknown(value: float) -> None:
     found = predicted(group(cuda=1e9), values={**ROUND, FP32: value})
     assert [found[name] for name in ("latency_s", "latency_low_s", "energy_j", "power_w")] == [
@@ -226,8 +240,9 @@ def test_unknown_work_or_traffic_is_the_networks() -> None:
     found = predicted(group(0, cuda=1e9), lost)
     assert found["latency_s"] is None
     assert found["reason"] == "the work of Sprocket is unknown"
-    odd = predicted(group(0, traffic=-5.0))
-    assert odd["reason"] == "the work or traffic of a group is unknown"
+    for traffic in (-5.0, float("nan"), float("inf")):
+        odd = predicted(group(0, traffic=traffic))
+        assert odd["reason"] == "the work or traffic of a group is unknown"
     nameless = predicted(group(0, cuda=1e9, precision=None))
     assert nameless["latency_s"] is None
 

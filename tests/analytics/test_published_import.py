@@ -52,9 +52,9 @@ def test_rates_of_a_mode_in_si_units(tmp_path: Path) -> None:
 def test_runs_of_networks(tmp_path: Path) -> None:
     found = read(
         tmp_path,
-        "power_mode,model,bs,latency_ms,latency_std_ms,power_mw\n"
-        "MAXN,resnet50,16,51.56,0.2,53541\n"
-        "MAXN,resnet50,32,100.98,0.2,-\n",
+        "power_mode,model,bs,latency_ms,latency_std_ms,p99_ms,power_mw,idle_w\n"
+        "MAXN,resnet50,16,51.56,0.2,55,53541,9\n"
+        "MAXN,resnet50,32,100.98,0.2,110,-,9\n",
     )
     first, second = found.runs
     assert (first.network, first.batch) == ("resnet50", 16)
@@ -62,7 +62,7 @@ def test_runs_of_networks(tmp_path: Path) -> None:
     assert first.latency_s == pytest.approx(0.05156, rel=1e-12)
     assert (second.power_w, second.unknown["power_w"]) == (None, "the table leaves it empty")
     assert first.unknown["precision"] == "the table has no such column"
-    assert found.ignored == ("latency_std_ms",)
+    assert found.ignored == ("latency_std_ms", "p99_ms", "idle_w")
 
 
 def test_images_a_second_and_energy(tmp_path: Path) -> None:
@@ -163,6 +163,8 @@ REFUSED = {
     "mode,network,fps\nA,b,3\n": "images a second are no time without the batch",
     "mode,network,energy_j\nA,b,3\n": "an energy without a time gives no power",
     "mode,network,time_s,power_w,energy_j\nA,b,2,10,30\n": "is 15 W, its power 10 W",
+    "mode,network,batch,time_s,fps\nA,b,8,1,10\n": "images a second is 0.8 s, its time 1 s",
+    "mode,network,idle_power_w\nA,b,3\n": "no column is a time, a power or an energy",
     "mode,network,batch,time_s\nA,b,1.5,2\n": "batch is 1.5, no whole number",
     "mode,network,batch,time_s\nA,b,9e18,2\n": "batch is 9e18, no whole number",
     "mode,network,time_s\nA,b,2\nA,b,3\n": "lines 2 and 3 are both 'b'",
@@ -241,11 +243,37 @@ def test_a_field_without_its_column() -> None:
         ("GPU clock, MHz", "gpu", 1e6),
         ("emc_khz", "emc", 1e3),
         ("img/s", "throughput", 1.0),
+        ("throughput_inf_s", "throughput", 1.0),
+        ("peak_bw_gb_s", "bandwidth", 1e9),
+        ("energy per batch (mJ)", "energy", 1e-3),
     ],
 )
 def test_units_in_names(name: str, field: str, factor: float) -> None:
     ((column,), _) = find_columns([name], {}, "t.csv")
     assert (column.field, column.factor) == (field, factor)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GFLOPS/W", "tok_per_j", "ms per layer", "gpu_power_w", "VDD_SOC mW"],
+)
+def test_what_is_no_quantity_of_a_run_is_not_read(name: str) -> None:
+    assert find_columns([name], {}, "t.csv") == ((), (name,))
+    with pytest.raises(InputError, match="seems to be the throughput"):
+        find_columns(["throughput_ms"], {}, "t.csv")
+
+
+def test_energies_of_one_item_are_not_those_of_a_batch(tmp_path: Path) -> None:
+    table = "mode,network,batch,time_ms,energy_per_inference_j\nA,b,1,100,2\n"
+    assert read(tmp_path, table).runs[0].power_w == 20.0  # 2 J in 0.1 s
+    with pytest.raises(InputError, match="may be of one item or of the batch of 8"):
+        read(tmp_path, table.replace("b,1", "b,8"))
+
+
+def test_modes_without_names_have_their_clocks(tmp_path: Path) -> None:
+    table = "model,gpu_freq_hz,emc_mhz,cores,time_ms\na,114750000,1600,4,9\na,216750000,,4,5\n"
+    runs = read(tmp_path, table).runs
+    assert [run.mode.name for run in runs] == ["gpu114MHz_emc1600MHz_4c", "gpu216MHz_4c"]
 
 
 def test_figures_above_the_hardware_are_told(tmp_path: Path) -> None:

@@ -72,11 +72,11 @@ def test_all_points_have_a_time_and_a_power(page: tuple[Pagoda, str]) -> None:
     assert points["network"].to_list()[::5] == list(NETWORKS)
 
 
-def test_no_point_is_quicker_than_the_bound(page: tuple[Pagoda, str]) -> None:
+def test_which_points_are_quicker_than_the_published_roofs(page: tuple[Pagoda, str]) -> None:
     points = page[0].points
     assert (points["least_tf32_s"] <= points["measured_s"]).all()
     assert (points["least_tf32_s"] <= points["least_fp32_s"]).all()
-    # Four points are quicker than fp32 on CUDA cores allows: they ran in TF32.
+    # Four points are quicker than the best fp32 product that was published.
     quick = points.filter(pl.col("least_fp32_s") > pl.col("measured_s"))
     assert quick.select("network", "batch").rows() == [
         ("resnet50", 16),
@@ -86,33 +86,19 @@ def test_no_point_is_quicker_than_the_bound(page: tuple[Pagoda, str]) -> None:
     ]
 
 
-def test_training_could_not_have_been_that_quick(page: tuple[Pagoda, str]) -> None:
-    # A training step is three forward passes of work: 3 × 525 GFLOP in 0.1916 s are 8.2 TFLOP/s,
-    # and the best that was recorded of TF32 is 3.7.
-    last = row(page[0].points, "resnet50", 64)
-    best = max(
-        rate.value
-        for rate in page[0].published.rates
-        if (rate.subject, rate.mode.name) == ("tf32", "MAXN")
-    )
-    assert (
-        last["their_flop"] / last["measured_s"] < best < 3 * last["their_flop"] / last["measured_s"]
-    )
-
-
 def test_errors_are_said_as_they_are(page: tuple[Pagoda, str]) -> None:
     points = page[0].points
     times = (points["estimate_s"] / points["measured_s"] - 1).abs()
     kept = points.filter(pl.col("remark").is_null())
     powers = (kept["estimate_w"] / kept["measured_w"] - 1).abs()
     # As docs/pagoda.md has them.
-    assert times.median() == pytest.approx(0.25, abs=0.01)
+    assert times.median() == pytest.approx(0.23, abs=0.01)
     assert times.max() == pytest.approx(0.67, abs=0.01)
     assert powers.median() == pytest.approx(0.21, abs=0.01)
     assert powers.max() == pytest.approx(0.49, abs=0.01)
     said = [line.replace("\u00a0", " ") for line in findings(points)]
-    assert said[0].startswith("Time: the estimate is 25 % off in the median of 25 points and 67 %")
-    assert "of 0 of 25 points, that in FP32 of 4" in said[1]
+    assert said[0].startswith("Time: the estimate is 23 % off in the median of 25 points and 67 %")
+    assert "0 of 25 points would take longer than was measured in TF32, 4 in FP32" in said[1]
     assert said[2].startswith("Power: 21 % off in the median of 24 points and 49 % at worst")
     assert "resnet50 at batch 32" in said[3]
     assert "56.7 W beside the published 18.4 W" in said[3]

@@ -35,6 +35,8 @@ MODULES = {
     "orin_nx_16_rates": "orin-nx",
     "orin_nano_8_rates": "orin-nano",
 }
+SUBGRAPHS = "power_modes/branes-ai+graphs__jetson_orin_per_subgraph_latency_by_power_mode.csv"
+LEAST_BATCH = 16
 FLOATS = {"fp64", "fp32", "tf32", "fp16", "bf16"}
 
 
@@ -56,12 +58,30 @@ def recorded(shared: Path, board: str) -> dict[tuple[str, str], float]:
     return best
 
 
+def convolutions(shared: Path) -> dict[tuple[str, str], float]:
+    """The best convolution at batch 16 or more of each mode and format, FLOP/s; AGX Orin."""
+    best: dict[tuple[str, str], float] = {}
+    with (shared / SUBGRAPHS).open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if int(row["batch"]) < LEAST_BATCH or not row["operation_type"].startswith("conv"):
+                continue
+            # PyTorch runs convolutions of fp32 tensors in TF32.
+            key = (row["power_mode"], row["precision"].replace("fp32", "tf32"))
+            rate = float(row["flops"]) / (float(row["latency_mean_ms"]) * 1e-3)
+            best[key] = max(best.get(key, 0.0), rate)
+    return best
+
+
 @pytest.mark.shared_data
 @pytest.mark.parametrize("table", RATES, ids=lambda table: table.name)
 def test_every_rate_is_the_recorded_one(shared_data: Path, table: ReferenceTable) -> None:
     rates = [rate for rate in table.read().rates if rate.quantity != "launch"]
     found = {(rate.mode.name, rate.subject): rate.value for rate in rates}
-    assert found == pytest.approx(recorded(shared_data, BOARDS[table.name]), rel=1e-12)
+    wanted = recorded(shared_data, BOARDS[table.name])
+    if table.name == "agx_orin_64_rates":
+        for key, rate in convolutions(shared_data).items():
+            wanted[key] = max(wanted[key], rate)
+    assert found == pytest.approx(wanted, rel=5e-5)  # convolutions' rates have five digits
 
 
 @pytest.mark.shared_data

@@ -20,7 +20,7 @@ from mansard.analytics.published.frames import (
 )
 from mansard.analytics.published.importing import import_table
 from mansard.analytics.published.rate_rows import Origin
-from mansard.analytics.published.rooflines import published_rooflines
+from mansard.analytics.published.rooflines import MOST_ROOFS, published_rooflines
 from mansard.analytics.published.store import (
     Published,
     has_published,
@@ -28,6 +28,7 @@ from mansard.analytics.published.store import (
     read_published,
     write_published,
 )
+from mansard.analytics.report.published_tables import source_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import compute
@@ -149,6 +150,17 @@ def test_a_roof_for_each_mode(tmp_path: Path) -> None:
     (ridge,) = maxn.ridges()
     assert (ridge.value, ridge.low) == (10.0, None)  # 2000 GFLOP/s over 200 GB/s
     assert low.peak("fp32").value is None
+
+
+def test_a_table_of_many_modes_has_roofs_for_some(tmp_path: Path) -> None:
+    rows = [f"m{at},fp32,{500 + at},50\n" for at in range(3 * MOST_ROOFS)]
+    put(tmp_path, "mode,precision,gflops,gb_per_s\n" + "".join(rows))
+    published = read_published(tmp_path)
+    roofs = published_rooflines(published)
+    assert len({roof.mode for roof in roofs}) == len(roofs) == MOST_ROOFS
+    assert (roofs[0].mode, roofs[-1].mode) == ("m0", f"m{3 * MOST_ROOFS - 1}")
+    assert len(published_modes(published)) == 3 * MOST_ROOFS
+    assert source_table(published).rows[0][3] == "144, 48 of them with a roof"
 
 
 def test_two_authors_are_never_one_roof(tmp_path: Path) -> None:

@@ -103,6 +103,21 @@ def test_beyond_a_limit_that_was_never_reached_the_bound_is_stated() -> None:
     assert row["is_extrapolated"]
 
 
+def test_a_bound_is_marked_among_the_clocks_measured_too() -> None:
+    # 200 byte · f_gpu in both modes; the memory moved 37.5 byte a cycle at least.
+    modes = rows(
+        {"mode": "a", "gpu_hz": 300e6, "memory_hz": 1600e6, "n_sms": 8},
+        {"mode": "b", "gpu_hz": 500e6, "memory_hz": 3200e6, "n_sms": 8},
+    )
+    of_memory = {"quantity": "bandwidth", "subject": "DRAM", "unit": ""}
+    measured = table(coefficient("a", 60e9, **of_memory), coefficient("b", 100e9, **of_memory))
+    wanted = rows({"mode": "c", "gpu_hz": 500e6, "memory_hz": 1600e6, "n_sms": 8})
+    row = scale(modes, measured, wanted).row(0, named=True)
+    assert row["value"] == pytest.approx(60e9)  # 37.5 · 1.6 GHz
+    assert row["high"] >= 100e9 * (1 - 1e-9)
+    assert row["is_extrapolated"]
+
+
 def test_a_cpu_goes_with_its_cores() -> None:
     modes = rows({"mode": "1c", "n_cpus": 1}, {"mode": "2c", "n_cpus": 2})
     measured = table(

@@ -84,6 +84,14 @@ def test_a_cpu_has_no_clock_of_a_gpu_and_no_costs_without_a_meter(cores: Results
     assert nulls["reason"].is_not_null().all()
 
 
+def test_the_cpu_of_a_board_has_no_clock_of_the_gpu_beside_it(board: Results) -> None:
+    run = board.dataset.manifests[0]
+    cpu = replace(run, run_id="cpu", gpu=None, unknown={**run.unknown, "gpu": "ran on the CPU"})
+    roof = replace(board.roofs[0], run_id="cpu")
+    row = measured_modes([cpu], [roof]).row(0, named=True)
+    assert (row["gpu_hz"], row["n_sms"], row["cpu_hz"]) == (None, None, 1728e6)
+
+
 def test_measured_frames_scale_to_core_counts_that_nobody_ran(cores: Results) -> None:
     modes, coefficients = frames(cores)
     wanted = modes.head(1).with_columns(mode=pl.lit("4c"), n_cpus=pl.lit(4, pl.Int64))

@@ -78,23 +78,36 @@ def test_the_lesser_of_two_limits() -> None:
     np.testing.assert_allclose(predicted(law, columns, values, at), [160.0, 60.0])
 
 
-def test_a_limit_that_no_mode_reached_is_at_least_what_was_seen() -> None:
+def test_a_limit_that_held_no_mode_is_at_least_what_was_seen() -> None:
     law = Least(MEMORY, GPU)
-    columns = clocks(memory_hz=[3.0, 3.0], gpu_hz=[0.4, 0.6])
-    fitted = law.fit(parts_of(law, columns), np.array([80.0, 120.0]))
+    # 200 byte · f_gpu; that the last one is half a percent short tells of no other limit.
+    columns = clocks(memory_hz=[3.0, 3.0, 3.0], gpu_hz=[0.4, 0.5, 0.6])
+    fitted = law.fit(parts_of(law, columns), np.array([80.0, 100.0, 119.4]))
     assert fitted is not None
-    value, most = fitted.predict(parts_of(law, clocks(memory_hz=[3.0, 3.0], gpu_hz=[0.5, 1.2])))
-    # 200 byte · 0.5 = 100 is below the 120 seen; 200 · 1.2 = 240 is not, and may be true.
-    np.testing.assert_allclose(value, [100.0, 120.0])
+    value, most = fitted.predict(parts_of(law, clocks(memory_hz=[3.0, 3.0], gpu_hz=[0.55, 1.2])))
+    # 200 byte · 0.55 = 110 is below the 119.4 seen; 200 · 1.2 = 240 is not, and may be true.
+    np.testing.assert_allclose(value, [110.0, 119.4])
     np.testing.assert_allclose(most, [np.nan, 240.0])
+
+
+def test_so_is_the_other_limit() -> None:
+    law = Least(MEMORY, GPU)
+    # 60 byte of the memory's clock in both; of the GPU's clock 30 and 60 byte were seen at least.
+    columns = clocks(memory_hz=[1.0, 2.0], gpu_hz=[2.0, 2.0])
+    fitted = law.fit(parts_of(law, columns), np.array([60.0, 120.0]))
+    assert fitted is not None
+    value, most = fitted.predict(parts_of(law, clocks(memory_hz=[2.0, 1.0], gpu_hz=[1.0, 2.0])))
+    # 60 · 1 is below 60 · 2; 60 · 2 is not below 60 · 1.
+    np.testing.assert_allclose(value, [60.0, 60.0])
+    np.testing.assert_allclose(most, [120.0, np.nan])
 
 
 def test_a_limit_that_may_not_exist_is_none_until_it_shows() -> None:
     law = Least(SMS_GPU, GPU, is_second_sure=False)
-    # 250 FLOP of each SM in a cycle, within 2 %.
+    # 255 and 245 FLOP of each SM in a cycle: 2 % more or less than 250 tell of no limit.
     few = clocks(n_sms=[6, 8], gpu_hz=[1.0, 1.0])
     at = clocks(n_sms=[16], gpu_hz=[1.0])
-    np.testing.assert_allclose(predicted(law, few, [1500.0, 2040.0], at), [16 * 252.5])
+    np.testing.assert_allclose(predicted(law, few, [1530.0, 1960.0], at), [16 * 250])
     # With 16 SMs no more than 3000 in a cycle: what they share is the limit.
     more = clocks(n_sms=[6, 8, 16], gpu_hz=[1.0, 1.0, 1.0])
     at = clocks(n_sms=[16, 4], gpu_hz=[2.0, 1.0])
@@ -138,6 +151,17 @@ def test_the_simplest_law_wins_where_more_terms_say_no_more() -> None:
     assert rising is not None
     assert rising.law == laws[1]
     assert np.abs(rising.errors).max() < 1e-9
+
+
+def test_a_mode_is_left_out_before_the_law_is_chosen() -> None:
+    laws = (Sum((GPU,)), Least(GPU, ONE, is_second_sure=False))
+    # Of all three a plateau at 2.2 is chosen, and it meets the first two when they are left out.
+    # From two modes it cannot be told, so that they are met by the median share of the others:
+    # (1 + 2.2 / 3) / 2 = 0.8667 for both. The third is 3 without a plateau, where 2.2 is true.
+    choice = choose(laws, clocks(gpu_hz=[1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.2]))
+    assert choice is not None
+    assert choice.law == laws[1]
+    np.testing.assert_allclose(np.exp(choice.errors), [0.8667, 0.8667, 3 / 2.2], rtol=1e-4)
 
 
 def test_one_mode_has_a_law_but_no_error() -> None:

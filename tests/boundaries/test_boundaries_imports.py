@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"polars", "altair", "onnx", "numba", "docker", "numpy", "jinja2", "vl_convert"}
+HEAVY = {"polars", "altair", "onnx", "numba", "docker", "numpy", "jinja2", "scipy", "vl_convert"}
 
 # Refuses every import from outside the standard library but those named.
 BLOCKER = """
@@ -29,7 +29,8 @@ def run_python(*arguments: str, cwd: Path | None = None) -> subprocess.Completed
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["bench", "--help"], ["score", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["bench", "--help"], ["score", "--help"], ["recommend", "--help"], ["--version"]],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     result = run_python("-X", "importtime", "-m", "mansard.cli", *arguments)

@@ -60,6 +60,15 @@ def test_a_first_plan_of_a_table_and_the_command_that_measures_it(table: Path) -
     ]
 
 
+def test_modes_that_clocks_do_not_make_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "modes.csv"
+    path.write_text("mode,gpu_mhz,n_sms\n15W,408,6\n30W,612,8\nMAX N\x1b[2J,1300,16\n")
+    done = run("plan", "--modes", path, "--next", "3")
+    assert done.returncode == 0, done.stderr
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert sorted(words[3].split(",")) == ["15W", "30W", "MAX N\\x1b[2J"]  # no escape gets out
+
+
 def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path: Path) -> None:
     figures, runs = tmp_path / "figures.csv", tmp_path / "runs"
     figures.write_text(FIGURES, encoding="utf-8")

@@ -101,6 +101,17 @@ def test_a_cpu_without_a_meter_is_asked_for_its_fastest_mode(
     assert energy["choice"] is None
 
 
+def test_many_networks_are_one_table(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("alexnet", "resnet18", "squeezenet1_1", "mobilenet_v2", "googlenet")
+    code, out, err = answer(
+        capsys, "recommend", *names, "--runs", measured, "--minimise", "latency"
+    )
+    assert code == 0
+    assert out.count("feasible") == len(names)
+    assert all(name in out for name in names)
+    assert "name a network, or fewer" in err
+
+
 def test_predictions_are_scaled_to_measured_networks_only_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

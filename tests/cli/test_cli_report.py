@@ -50,25 +50,21 @@ def test_versions_refuse_in_one_line_and_mix_if_told(folders: Path) -> None:
 
 
 def test_merge_and_report_what_was_merged(folders: Path) -> None:
-    done = mansard("merge", "a", "b", "--into", "fleet", cwd=folders)
-    assert done.stdout == "fleet: 2 new runs, 0 that grew, 0 unchanged\n", done.stderr
-    again = mansard("merge", "a", "--into", "fleet", "--json", cwd=folders)
-    assert json.loads(again.stdout) == {"place": "fleet", "n_new": 0, "n_grown": 0, "n_same": 1}
-    into_runs = mansard("merge", "a", "--into", "b", cwd=folders)
-    assert into_runs.returncode == 2
-    assert "'b' is a folder of runs, no dataset" in into_runs.stderr
+    done = mansard("merge", "a", "b", "--into", "fleet", "--json", cwd=folders)
+    counts = {"place": "fleet", "n_new": 2, "n_grown": 0, "n_same": 0}
+    assert json.loads(done.stdout) == counts, done.stderr
     found = mansard("report", "--runs", "fleet", "--mix", "--json", cwd=folders)
     assert found.returncode == 0, found.stderr
     assert len(json.loads(found.stdout)["summary"]["modes"]) == 2
     assert (folders / "fleet/report.html").is_file()
 
 
-def test_places_that_hold_nothing_are_one_line(folders: Path) -> None:
-    for place, words in (
-        ("nowhere", "nowhere: there is no such folder; measure first, with 'mansard bench'"),
-        ("ftp://x/y", "ftp://x/y: ftp:// is no object store that can hold a dataset"),
+def test_what_cannot_be_is_one_line(folders: Path) -> None:
+    for words, code, line in (
+        (("report", "--runs", "ftp://x/y"), 1, "ftp://x/y: ftp:// is no object store that can"),
+        (("merge", "a", "--into", "b"), 2, "'b' is a folder of runs, no dataset; merge into"),
     ):
-        result = mansard("report", "--runs", place, cwd=folders)
-        assert result.returncode == 1
-        assert result.stderr.startswith(f"mansard: {words}")
+        result = mansard(*words, cwd=folders)
+        assert result.returncode == code
+        assert result.stderr.startswith(f"mansard: {line}")
         assert len(result.stderr.splitlines()) == 1

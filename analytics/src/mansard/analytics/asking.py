@@ -18,8 +18,7 @@ from mansard.analytics.predict.groups import group_frame
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.predict.totals_apply import apply_totals
 from mansard.analytics.scaling.board import scale
-from mansard.analytics.scaling.network_fit import fit_networks
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.scaling.observed_networks import predict_observed
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import ModelScore, Phase
 
@@ -126,7 +125,7 @@ def predict_known(
         notes = (_calibration_words(totals),)
     observed = _observed(known, measured)
     alone = observed.join(roofed, on=list(_PAIR), how="anti", nulls_equal=True)
-    predictions = pl.concat([roofed, *_fitted(alone, modes, asked)])
+    predictions = pl.concat([roofed, predict_observed(alone, modes, asked)])
     if predictions.is_empty():
         raise InputError(
             "there is nothing to predict: no roof with a scored network, and no times of one",
@@ -187,13 +186,3 @@ def _observed(known: Known, measured: Sequence[Measured]) -> pl.DataFrame:
         for each in measured
     ]
     return pl.concat(kept).unique(maintain_order=True) if kept else rows.clear()
-
-
-def _fitted(observed: pl.DataFrame, modes: pl.DataFrame, asked: pl.DataFrame) -> list[pl.DataFrame]:
-    """Networks whose times are known in some modes, in every mode that is asked for."""
-    found = []
-    for fit in fit_networks(observed, modes):
-        rows = asked.filter(pl.col("device") == fit.device)
-        if not rows.is_empty():
-            found.append(predict_modes(fit, rows).select(list(PREDICTION_SCHEMA)))
-    return found

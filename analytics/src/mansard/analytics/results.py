@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -18,13 +19,12 @@ from mansard.analytics.models import Models, find_models
 from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
 from mansard.analytics.predict.engine import predict
 from mansard.analytics.predict.groups import group_frame
-from mansard.analytics.predict.run_networks import run_networks
+from mansard.analytics.predict.run_networks import networks_of_runs, run_networks
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.scaling.network_fit import fit_networks
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.scaling.observed_networks import predict_observed
 
 _PAIR = ("device", "network", "batch", "precision", "phase")
 
@@ -42,7 +42,6 @@ class Results:
     dataset: Dataset
     rates: tuple[TrialRate, ...]
     roofs: tuple[Roofline, ...]
-    groups: pl.DataFrame
     networks: pl.DataFrame
     names: dict[str, str]
     energies: dict[str, EnergyFit]
@@ -54,6 +53,19 @@ class Results:
     observations: pl.DataFrame
     calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
+
+    @cached_property
+    def groups(self) -> pl.DataFrame:
+        """Group by group under ``roofs``; made when asked for, for a page draws few of many."""
+        launches = _launches(self.coefficients)
+        return run_networks(
+            self.dataset.layers,
+            self.roofs,
+            self.energies,
+            _limits_w(self.dataset),
+            self.names,
+            launches,
+        ).groups
 
     def labels(self) -> dict[str, str]:
         """The label of each run."""
@@ -68,16 +80,19 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     """
     models = find_models(dataset, wanted_modes)
     names = network_names(dataset)
-    limits_w = {each.run_id: each.mode_read_back.power_limit_w for each in dataset.manifests}
-    launches = models.coefficients.filter(pl.col("quantity") == "launch")
-    by_run = run_networks(dataset.layers, models.roofs, models.energies, limits_w, names, launches)
     predictions = _predictions(dataset, names, models)
     return Results(
         dataset=dataset,
         rates=models.rates,
         roofs=models.roofs,
-        groups=by_run.groups,
-        networks=by_run.networks,
+        networks=networks_of_runs(
+            dataset.layers,
+            models.roofs,
+            models.energies,
+            _limits_w(dataset),
+            names,
+            _launches(models.coefficients),
+        ),
         names=names,
         energies=models.energies,
         rail_energies={
@@ -95,6 +110,14 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     )
 
 
+def _limits_w(dataset: Dataset) -> dict[str, float | None]:
+    return {each.run_id: each.mode_read_back.power_limit_w for each in dataset.manifests}
+
+
+def _launches(coefficients: pl.DataFrame) -> pl.DataFrame:
+    return coefficients.filter(pl.col("quantity") == "launch")
+
+
 def _predictions(dataset: Dataset, names: dict[str, str], models: Models) -> pl.DataFrame:
     """Networks under their roofs; those that only were measured by what was measured of them."""
     modes, coefficients = models.modes, models.coefficients
@@ -102,13 +125,14 @@ def _predictions(dataset: Dataset, names: dict[str, str], models: Models) -> pl.
     roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
     found = predict(groups, scores, coefficients, roofed).collect().select(list(PREDICTION_SCHEMA))
     alone = models.observations.join(found, on=list(_PAIR), how="anti", nulls_equal=True)
-    fitted = [predict_modes(fit, modes) for fit in fit_networks(alone, modes)]
-    return pl.concat([found, *fitted])
+    return pl.concat([found, predict_observed(alone, modes, modes)])
 
 
 def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration | None:
     """How far measured networks are from their predictions; None where no pair is known."""
     timed = observations.filter(pl.col("latency_s") > 0)
+    # A prediction that was fitted to the very measurements would tell nothing about the model.
+    predictions = predictions.filter(~pl.col("is_calibrated"))
     pairs = predictions.filter(pl.col("latency_s") > 0).join(
         timed, on=["mode", *_PAIR], how="semi", nulls_equal=True
     )

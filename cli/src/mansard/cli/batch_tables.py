@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mansard.cli.console import print_json, print_table
+from mansard.cli.console import note, print_json, print_table
 
 _COLUMNS = (
     "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",
@@ -21,6 +21,8 @@ def print_batches(curves: Sequence[Sequence[Mapping[str, Any]]], *, as_json: boo
         first = curve[0]
         title = f"{first['network']} in {first['precision']} on {first['device']}, {first['mode']}"
         print_table(f"{title} ({first['source']})", _COLUMNS, [_cells(row) for row in curve])
+    for line in dict.fromkeys(row["notes"] for curve in curves for row in curve if row["notes"]):
+        note(f"note: {line}")
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

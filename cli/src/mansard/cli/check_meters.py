@@ -89,7 +89,8 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
         return warning(
             "total power",
             f"{' + '.join(total.rails)} reads {now.power_w:.3f} W, which no machine takes",
-            "start the board (a simulated one: 'mansard demo'), or look at the sensors with 'cat'",
+            "start the board (a simulated one: 'mansard demo simulated'), or look at the sensors "
+            "with 'cat'",
         )
     return ok("total power", f"{total.rule}; {total.boundary}")
 

@@ -21,6 +21,7 @@ _LOCKED = (
     "the runs were measured with clocks held at the mode's caps: 'sudo jetson_clocks' holds them "
     "too, and a governor may stay below"
 )
+_BY_NAME = "numbers of modes differ between boards: the name is looked up"
 _REBOOT = "where nvpmodel asks for a reboot, the mode gates parts of the GPU: see docs/modes.md"
 _ON_THE_BOARD = "the clocks' files are the board's own: run the same command on the board"
 
@@ -34,18 +35,27 @@ def commands_for(
     machine's own root folder where it is at hand; then the lines hold the numbers, paths and
     present values that are read there. Nothing is set.
     """
-    if machine is None and "jetson" in device.casefold():
-        return _elsewhere(mode)
+    kind = machine.kind if machine is not None else "published"
+    if kind == "jetson" or (kind == "published" and "jetson" in device.casefold()):
+        return _of_jetson(mode, machine, root)
     if machine is None:
         return None, "the device was not measured here, so what sets its modes is not known"
-    if machine.kind == "jetson":
-        return _at_hand(mode, machine, root) if root is not None else _elsewhere(mode)
     cores = _CORES.fullmatch(mode)
     if cores is not None:
         return _cores(int(cores[1]), machine), ""
     if machine.kind == "gpu":
         return _card(mode)
-    return _at_hand(mode, machine, root) if root is not None else (None, _ON_THE_BOARD)
+    return _at_hand(mode, machine, root)
+
+
+def _of_jetson(
+    mode: str, machine: MachineIdentity | None, root: Path | None
+) -> tuple[Commands | None, str]:
+    if machine is None:
+        return _elsewhere(mode, (_BY_NAME, _REBOOT))
+    if root is None:
+        return _elsewhere(mode, (_BY_NAME, _LOCKED, _REBOOT))
+    return _at_hand(mode, machine, root)
 
 
 def root_of(machine: MachineIdentity, board: Path | None) -> Path | None:
@@ -73,12 +83,16 @@ def machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | 
     return machines[-1] if machines else None
 
 
-def _at_hand(mode: str, machine: MachineIdentity, root: Path) -> tuple[Commands | None, str]:
+def _at_hand(mode: str, machine: MachineIdentity, root: Path | None) -> tuple[Commands | None, str]:
     from mansard.device.choosing.choice import choose_modes
     from mansard.device.holding.planning import planned_steps
 
+    if root is None:
+        return None, _ON_THE_BOARD
     try:
-        (wanted,) = choose_modes(mode, root, machine)
+        wanted, *others = choose_modes(mode, root, machine)
+        if others:  # a name from outside that means several modes here
+            return None, f"{mode!r} is not the name of one mode"
         steps = planned_steps(root, wanted)
         if wanted.kind == "nvpmodel":
             return _nvpmodel(steps, root), ""
@@ -121,7 +135,7 @@ def _write(path: str, value: str) -> str:
     return f"echo {value} | sudo tee {path}"
 
 
-def _elsewhere(mode: str) -> tuple[Commands | None, str]:
+def _elsewhere(mode: str, notes: tuple[str, ...]) -> tuple[Commands | None, str]:
     """A Jetson that is not at hand: its numbers of modes are looked up when the lines are run."""
     from mansard.analytics.decide.records import Commands
     from mansard.core.power_mode import parse_custom_name
@@ -137,7 +151,7 @@ def _elsewhere(mode: str) -> tuple[Commands | None, str]:
             f"sudo nvpmodel -m \"$(sed -nE '{find}' /etc/nvpmodel.conf)\"",
         ),
         undo_lines=('sudo nvpmodel -m "$was"',),
-        notes=("numbers of modes differ between boards: the name is looked up", _LOCKED, _REBOOT),
+        notes=notes,
     ), ""
 
 

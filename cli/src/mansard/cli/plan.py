@@ -32,7 +32,7 @@ def plan(
         str | None, typer.Option(help="The network that counts; all of RUNS by default.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="The device of RUNS, where there are several.")
+        str | None, typer.Option(help="The device of RUNS, or a part of its name.")
     ] = None,
     board: BoardOption = None,
     mix: Annotated[

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.cli.plan_inputs import PlanInputs, PlanRequest
+from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.plan import Pick, Plan
@@ -43,14 +44,15 @@ def run_plan(request: PlanRequest, *, as_json: bool) -> None:
 def bench_command(plan: Plan, request: PlanRequest, inputs: PlanInputs) -> str:
     """The command that measures the modes of ``plan``; empty where there is none.
 
-    Modes that the board knows have their names in it, others their clocks.
+    Modes that the board knows have their names in it, others their clocks if those can be set.
     """
     if not plan.picks:
         return ""
-    if inputs.are_named:
+    clocks = [_settings_text(pick) for pick in plan.picks]
+    if inputs.are_named or not all(clocks):
         chosen = ",".join(pick.mode for pick in plan.picks)
     else:
-        chosen = ";".join(_settings_text(pick) for pick in plan.picks)
+        chosen = ";".join(clocks)
     words = ["mansard", "bench", "--mode", chosen]
     if inputs.known is not None and inputs.known.is_cpu:
         words += ["--processor", "cpu"]
@@ -62,12 +64,12 @@ def bench_command(plan: Plan, request: PlanRequest, inputs: PlanInputs) -> str:
 
 
 def _settings_text(pick: Pick) -> str:
-    """``gpu=612MHz,emc=2133MHz,cores=4``, or the name where no clock of it can be set."""
+    """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
     from mansard.core.frequency import format_frequency
 
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:
-        return pick.mode
+        return ""
     parts = [
         f"{key}={format_frequency(pick.settings[name])}"
         for name, key in _HZ.items()
@@ -75,7 +77,7 @@ def _settings_text(pick: Pick) -> str:
     ]
     if "n_cpus" in pick.settings:
         parts.append(f"cores={pick.settings['n_cpus']:.0f}")
-    return ",".join(parts) or pick.mode
+    return ",".join(parts)
 
 
 def _print(plan: Plan, command: str) -> None:
@@ -89,7 +91,7 @@ def _print(plan: Plan, command: str) -> None:
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
     print_table(f"Modes to measure next ({plan.minimise}; {measured})", columns, rows)
     if command:
-        print(command)  # noqa: T201 - this line is the command's data
+        print(printable(command, len(command)))  # noqa: T201 - this line is the command's data
 
 
 def _clocks(pick: Pick) -> tuple[str, ...]:

@@ -27,9 +27,32 @@ def recommendation_tables(found: Recommendation) -> list[Table]:
     rows += [
         _row(each.other, each.baseline)
         for each in found.savings
-        if each.other not in (None, found.choice)
+        if each.other is not None and each.other != found.choice
     ]
     return [(title, _COLUMNS, _once(rows))]
+
+
+def overview_table(found: Sequence[Recommendation]) -> Table:
+    """One row for each recommendation: the choice, and what it saves against the highest mode."""
+    columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
+    return ("Recommendations", columns, [_overview_row(each) for each in found])
+
+
+def _overview_row(found: Recommendation) -> tuple[str, ...]:
+    from mansard.analytics.decide.amounts import change
+
+    if found.choice is None:
+        why = found.unknown["choice"]
+        return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
+    saving = found.savings[0] if found.savings else None
+    ratios = () if saving is None else (saving.energy_ratio, saving.latency_ratio)
+    words = [
+        f"{name} {change(ratio)}"
+        for name, ratio in zip(("energy", "time"), ratios, strict=False)
+        if ratio is not None
+    ]
+    cells = _row(found.choice, "")[:-1]
+    return (found.device, found.network, *cells, ", ".join(words) or "–", found.verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -40,11 +63,10 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [(*cells, "; ".join(dict.fromkeys(remarks))) for cells, remarks in merged.items()]
 
 
-def _row(candidate: Candidate | None, remark: str) -> tuple[str, ...]:
+def _row(candidate: Candidate, remark: str) -> tuple[str, ...]:
     from mansard.analytics.data.quantities import digits, seconds
     from mansard.analytics.decide.amounts import amount
 
-    assert candidate is not None  # noqa: S101 - callers have looked
     power_w, energy_j = candidate.power_w, candidate.energy_j
     return (
         candidate.mode,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.cli.console import print_json, print_table
+from mansard.cli.console import note, print_json, print_table
 from mansard.cli.recommend_tables import (
     Table,
     mix_tables,
+    overview_table,
     recommendation_lines,
     recommendation_tables,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
 AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+_MOST_DETAILED = 4  # recommendations that are told in full; more are a table
 
 
 def parse_batches(texts: Sequence[str] | None) -> tuple[int, ...]:
@@ -61,6 +63,10 @@ def recommend_models(asked: Asked, wanted: Wanted, default: str | None, *, as_js
     ]
     if as_json:
         print_json({"recommendations": found})
+        return
+    if len(found) > _MOST_DETAILED:
+        _print([overview_table(found)], ())
+        note("name a network, or fewer, to see why, the neighbours and the commands")
         return
     for each in found:
         _print(recommendation_tables(each), recommendation_lines(each))

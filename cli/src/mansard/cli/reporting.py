@@ -9,6 +9,8 @@ from mansard.cli.console import note, path_text, print_json, print_table
 from mansard.cli.mode_choice import wanted_modes
 from mansard.cli.summary_tables import summary_tables
 
+MOST_ROWS = 1000  # of a table: more of them nobody reads, and a terminal takes minutes
+
 
 def report_runs(
     places: Sequence[str],
@@ -45,5 +47,7 @@ def report_runs(
         print_json({"report": path_text(path), "summary": found})
         return
     for title, columns, rows in summary_tables(found, run_ids):
-        print_table(title, columns, rows)
+        print_table(title, columns, rows[:MOST_ROWS])
+        if len(rows) > MOST_ROWS:
+            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
     print(f"report: {path}")  # noqa: T201 - this line is the command's data

@@ -17,7 +17,7 @@ def summary_tables(summary: Summary, run_ids: Collection[str] | None = None) -> 
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
-    tables = [_ceilings(summary, run_ids)]
+    tables = [_ceilings(summary, run_ids)] if summary.modes else []
     standings = _standings(summary, run_ids)
     if standings[2]:
         tables.append(standings)
@@ -80,7 +80,7 @@ def _remark(ceiling: Ceiling) -> str:
 
 
 def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
-    from mansard.analytics.data.quantities import digits, quantity, seconds
+    from mansard.analytics.data.quantities import digits, joules, seconds
 
     networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
     rows: list[tuple[str, ...]] = [
@@ -92,7 +92,7 @@ def _networks(summary: Summary, run_ids: Collection[str] | None) -> Table:
             "unknown" if network.work_flop is None else digits(network.work_flop / 1e9),
             "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
             seconds(network.time_s, network.low_s, network.high_s),
-            quantity(network.energy_j, "J", network.energy_low_j, network.energy_high_j),
+            joules(network.energy_j, network.energy_low_j, network.energy_high_j),
             network.bound or network.unknown["bound"],
         )
         for network in networks

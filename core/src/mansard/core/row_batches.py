@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Generic
@@ -14,6 +15,8 @@ from mansard.core.jsonl import Row, check_header, decode_row
 
 BATCH_BYTES = 16 * 1024**2  # of text; the records made of it take about five times as much
 LONGEST_LINE = 256 * 1024**2  # bytes; no trial has so many repetitions
+# What other programs write for a number that is none.
+_NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
 _BEYOND = "Number out of range"  # msgspec's words for 1e999
 
 
@@ -87,12 +90,7 @@ class RowReader(Generic[Row]):
             if isinstance(cause, msgspec.ValidationError) and _BEYOND not in str(cause):
                 raise
             if not self.n_malformed:
-                why = "it holds NaN or Infinity" if _names_no_number(line) else error.what
+                why = "it holds NaN or Infinity" if _NO_NUMBER.search(line) else error.what
                 self.first_malformed = f"line {number}, {why}"
             self.n_malformed += 1
             return None
-
-
-def _names_no_number(line: bytes) -> bool:
-    """Whether a line has what other programs write for a number that is none."""
-    return any(word in line for word in (b"NaN", b"nan", b"Infinity"))

@@ -40,6 +40,7 @@ def batch_points(
     found = (
         predictions.filter((pl.col("phase") == "inference") & pl.col("batch").is_not_null())
         .join(named, on=["device", "mode"])
+        .filter(~_is_fitted() | _is_fitted().all().over("network", "precision"))
         .filter(pl.col("batch").n_unique().over("network", "precision") > 1)
     )
     known = found.filter((pl.col("latency_s") > 0) & pl.col("latency_s").is_finite())
@@ -59,6 +60,11 @@ def batch_points(
         .sort("mode", "network", "precision", "batch")
     )
     return Drawn(frame, len(found) - len(known))
+
+
+def _is_fitted() -> pl.Expr:
+    """Whether a prediction is a fit to measurements; one curve holds no two kinds."""
+    return pl.col("is_calibrated").fill_null(False)
 
 
 def _kept_modes(known: pl.DataFrame, modes: Sequence[str]) -> list[str]:

@@ -74,31 +74,33 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
     return positive(rows, schema, "intensity", "rate")
 
 
+LAYER_POINT_SCHEMA = {
+    "mode": pl.String,
+    "network": pl.String,
+    "batch": pl.String,
+    "precision": pl.String,
+    "is_main": pl.Boolean,
+    "layer": pl.String,
+    "operator": pl.String,
+    "rank": pl.Int64,
+    "intensity": pl.Float64,
+    "rate": pl.Float64,
+    "efficiency": pl.Float64,
+    "power": pl.Float64,
+    "share": pl.Float64,  # of the network's time, %
+    "time_ms": pl.Float64,
+    "energy_mj": pl.Float64,
+    "bound": pl.String,
+    "energy_bound": pl.String,
+}
+
+
 def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:
     """The ``n_most`` slowest layers of each network in each mode, on the roofs.
 
     ``groups`` are fused layers: see ``Results.groups``. ``rank`` counts from the slowest;
     ``is_main`` marks the precision that is shown where none is chosen: the fastest.
     """
-    schema = {
-        "mode": pl.String,
-        "network": pl.String,
-        "batch": pl.String,
-        "precision": pl.String,
-        "is_main": pl.Boolean,
-        "layer": pl.String,
-        "operator": pl.String,
-        "rank": pl.Int64,
-        "intensity": pl.Float64,
-        "rate": pl.Float64,
-        "efficiency": pl.Float64,
-        "power": pl.Float64,
-        "share": pl.Float64,  # of the network's time, %
-        "time_ms": pl.Float64,
-        "energy_mj": pl.Float64,
-        "bound": pl.String,
-        "energy_bound": pl.String,
-    }
     own = ("score_id", "label")
     ranked = (
         groups.filter(pl.col("time_s") > 0)
@@ -129,7 +131,7 @@ def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
         }
         for row in ranked.iter_rows(named=True)
     ]
-    return positive(rows, schema, "time_ms")
+    return positive(rows, LAYER_POINT_SCHEMA, "time_ms")
 
 
 def under_roofs(points: pl.DataFrame, height: str) -> pl.DataFrame:

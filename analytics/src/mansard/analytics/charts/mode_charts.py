@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -115,14 +116,14 @@ def _map(cells: pl.DataFrame, kind: str, labelled: bool) -> alt.LayerChart:
     layers = [base.mark_rect(style="m-cell").encode(color=shade, tooltip=tooltips(**_TOLD))]
     if labelled:
         dark = f"datum.{kind}_shade > 0.45"
-        text = alt.Text(f"{kind}:Q", format=".3~g")
+        text = alt.Text(f"{kind}:Q", format=".3~r")
         layers += [
             base.mark_text(style=style).encode(text=text).transform_filter(where)
             for style, where in (("m-cell-low", f"!({dark})"), ("m-cell-high", dark))
         ]
     layers += [
         base.mark_rect(style="m-picked").transform_filter("datum.mode === picked"),
-        base.mark_point(style="m-best", size=150, shape=_STAR, opacity=1, yOffset=-18)
+        base.mark_point(style="m-best", size=250, shape=_STAR, opacity=1, yOffset=-18)
         .encode(tooltip=tooltips(**_TOLD))
         .transform_filter("datum.is_recommended"),
     ]
@@ -134,9 +135,8 @@ def _shown(first: str) -> str:
     return f"{of_network(first)} && {_OF_PRECISION} && (device === '' || datum.device === device)"
 
 
-def _if(test: str, size: int) -> alt.Size:
-    condition: alt.Size = alt.condition(test, alt.value(size), alt.value(0))
-    return condition
+def _if(test: str, size: int) -> Any:
+    return alt.condition(test, alt.value(size), alt.value(0))
 
 
 def _labels(base: alt.Chart, test: str) -> list[alt.Chart]:
@@ -152,4 +152,4 @@ def _scale() -> alt.Scale:
 
 
 def _axis(title: str) -> alt.Axis:
-    return alt.Axis(title=title, format=".3~g", tickCount=6, labelOverlap="greedy")
+    return alt.Axis(title=title, format=".3~r", tickCount=6, labelOverlap="greedy")

@@ -65,16 +65,9 @@ def mode_points(
         return Drawn(pl.DataFrame(schema=MODE_POINT_SCHEMA), n_dropped)
     marked = _marked(_with_clocks(known, modes), recommended)
     kept = _kept(marked)
-    named = pl.DataFrame(
-        [
-            {"device": device, "name": mode, "mode": label}
-            for (device, mode), label in labels.items()
-        ],
-        schema={"device": pl.String, "name": pl.String, "mode": pl.String},
-    )
     frame = (
         kept.rename({"mode": "name"})
-        .join(named, on=["device", "name"], how="left")
+        .join(_names(labels), on=["device", "name"], how="left")
         .with_columns(
             mode=pl.coalesce("mode", "name"),
             gpu=(pl.col("gpu_hz") / MEGA).round_sig_figs(5),
@@ -88,6 +81,12 @@ def mode_points(
         .sort(*_SET, "latency", "mode")
     )
     return Drawn(frame, n_dropped)
+
+
+def _names(labels: Mapping[tuple[str, str], str]) -> pl.DataFrame:
+    rows = [(*key, label) for key, label in labels.items()]
+    columns = ("device", "name", "mode")
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 
 
 def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:

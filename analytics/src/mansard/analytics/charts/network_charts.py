@@ -1,4 +1,4 @@
-"""One network closer: its layers by time and energy, its batch sizes, its predictions."""
+"""One network closer: its layers by time and energy, and its batch sizes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,20 @@ from mansard.analytics.charts.sweeps import inline, layered, shape_scale, toolti
 TIME_BOUNDS = ("compute", "memory", "launch", "power")
 ENERGY_BOUNDS = ("work", "traffic", "constant")
 MOST_BARS = 14  # layers of one network
-_BAR_PX, _BARS_PX, _CURVE_PX, _PLOT_PX = 21, 340, (430, 280), 400
+_BAR_PX, _BARS_PX, _CURVE_PX = 21, 340, (430, 280)
 _OF_PRECISION = "(precision === '' ? datum.is_main : datum.precision === precision)"
+
+
+_LAYER_WORDS = {
+    "layer": "layer",
+    "operator": "operator",
+    "time_ms": "modelled time, ms",
+    "share": "of the network's time, %",
+    "energy_mj": "modelled energy, mJ",
+    "intensity": "FLOP/byte",
+    "bound": "time bound by",
+    "energy_bound": "energy mostly for",
+}
 
 
 def bar_chart(layers: pl.DataFrame, chosen: Chosen, first: str) -> alt.HConcatChart:
@@ -56,31 +68,31 @@ def _bars(
     *,
     with_names: bool,
 ) -> alt.LayerChart:
-    base = alt.Chart(data).encode(
-        y=alt.Y(
-            "layer:N",
-            sort=alt.EncodingSortField("time_ms", op="max", order="descending"),
-            axis=alt.Axis(title=None, labelLimit=190) if with_names else None,
-        ),
-        x=alt.X(f"{kind}:Q", axis=alt.Axis(title=None, format=".3~g", tickCount=5)),
+    # A bar of no length where nothing is known: its text says so, and the axis keeps an extent.
+    known = f"isValid(datum.{kind})"
+    base = (
+        alt.Chart(data)
+        .transform_calculate(
+            length=f"{known} ? datum.{kind} : 0", why=f"{known} ? datum.{bound} : 'unknown'"
+        )
+        .encode(
+            y=alt.Y(
+                "layer:N",
+                sort=alt.EncodingSortField("time_ms", op="max", order="descending"),
+                axis=alt.Axis(title=None, labelLimit=190) if with_names else None,
+            ),
+            x=alt.X("length:Q", axis=alt.Axis(title=None, format=".3~r", tickCount=5)),
+        )
     )
     color = alt.Color(
         f"{bound}:N", scale=alt.Scale(domain=list(bounds)), legend=alt.Legend(title=None, offset=4)
     )
-    told = tooltips(
-        layer="layer",
-        operator="operator",
-        time_ms="modelled time, ms",
-        share="of the network's time, %",
-        energy_mj="modelled energy, mJ",
-        intensity="FLOP/byte",
-        bound="time bound by",
-        energy_bound="energy mostly for",
-    )
     chart: alt.LayerChart = layered(
         [
-            base.mark_bar(height={"band": 0.72}).encode(color=color, tooltip=told),
-            base.mark_text(style="m-rule-label", align="left", dx=5).encode(text=f"{bound}:N"),
+            base.mark_bar(height={"band": 0.72}).encode(
+                color=color, tooltip=tooltips(**_LAYER_WORDS)
+            ),
+            base.mark_text(style="m-rule-label", align="left", dx=5).encode(text="why:N"),
         ]
     )
     return chart
@@ -121,7 +133,7 @@ def _curve(points: pl.DataFrame, kind: str, precisions: Sequence[str]) -> alt.La
         y=alt.Y(
             f"{kind}:Q",
             scale=alt.Scale(zero=True),
-            axis=alt.Axis(title=None, format=".3~s" if kind == "rate" else ".3~g", tickCount=5),
+            axis=alt.Axis(title=None, format=".3~s" if kind == "rate" else ".3~r", tickCount=5),
         ),
         color=alt.Color("precision:N", scale=alt.Scale(domain=list(precisions)), title=None),
         tooltip=tooltips(
@@ -144,75 +156,4 @@ def _curve(points: pl.DataFrame, kind: str, precisions: Sequence[str]) -> alt.La
             base.mark_point(size=60, opacity=1).encode(shape=shape),
         ]
     )
-    return chart
-
-
-def accuracy_chart(
-    points: pl.DataFrame, bands: Sequence[tuple[str, str, str, pl.DataFrame]], chosen: Chosen
-) -> alt.HConcatChart:
-    """Predicted over measured, both logarithmic; the band is a fifth to either side.
-
-    ``bands``: for each panel the columns of measured and predicted, the unit, and its band.
-    """
-    by = "mode" if points["mode"].n_unique() <= len(points["network"].unique()) else "network"
-    names = sorted(set(points[by].to_list()))
-    panels = [
-        _panel(points, measured, predicted, unit, ground, (by, names))
-        for measured, predicted, unit, ground in bands
-    ]
-    own: tuple[Name, ...] = ("network", "precision")
-    chart: alt.HConcatChart = (
-        alt.hconcat(*panels, spacing=30)
-        .add_params(*[chosen.parameter(name) for name in own])
-        .properties(
-            description="Predicted over measured for each network, batch and mode; on the dashed "
-            "line they are equal, the shaded band is 20 % to either side"
-        )
-    )
-    return chart
-
-
-def _panel(
-    points: pl.DataFrame,
-    measured: str,
-    predicted: str,
-    unit: str,
-    ground: pl.DataFrame,
-    groups: tuple[str, Sequence[str]],
-) -> alt.LayerChart:
-    by, names = groups
-    known = points.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
-    low, high = ground["x"][0], ground["x"][-1]
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-
-    def axis(word: str) -> alt.Axis:
-        return alt.Axis(title=f"{word}, {unit}", format=".3~g", tickCount=6, labelOverlap="greedy")
-
-    across = alt.Chart(inline(ground)).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
-    dots = alt.Chart(inline(known)).encode(
-        x=alt.X(f"{measured}:Q", scale=scale),
-        y=alt.Y(f"{predicted}:Q", scale=scale, axis=axis("Predicted")),
-        color=alt.Color(f"{by}:N", scale=alt.Scale(domain=list(names)), title=None),
-        shape=alt.Shape(f"{by}:N", scale=shape_scale(names), title=None),
-        tooltip=tooltips(
-            network="network",
-            mode="mode",
-            batch="batch",
-            precision="precision",
-            measured="measured, ms",
-            predicted="predicted, ms",
-            error="error, %",
-            measured_w="measured, W",
-            predicted_w="predicted, W",
-            source="source",
-        ),
-    )
-    shown = f"{equals_or_all('network')} && {equals_or_all('precision')}"
-    chart: alt.LayerChart = layered(
-        [
-            across.mark_area(style="m-roof-area", clip=True).encode(y="low:Q", y2="high:Q"),
-            across.mark_line(style="m-diagonal").encode(y="y:Q"),
-            dots.mark_point(size=60, opacity=0.85).transform_filter(shown),
-        ]
-    ).properties(width=_PLOT_PX, height=_PLOT_PX - 60)
     return chart

@@ -97,7 +97,7 @@ def _panel(
             batch="batch",
             measured_ms="measured, ms",
             estimate_ms="estimated, ms",
-            bound_ms="bound in TF32, ms",
+            roof_ms="at the roofs in TF32, ms",
             measured_w="measured, W",
             estimate_w="estimated, W",
             doubt="remark",
@@ -119,7 +119,7 @@ def _panel(
 
 
 def _axis(title: str) -> alt.Axis:
-    return alt.Axis(title=title, format=".3~g", tickCount=6, labelOverlap="greedy")
+    return alt.Axis(title=title, format=".12~g", tickCount=6, labelOverlap="greedy")
 
 
 def _ends(values: pl.Series) -> list[float]:

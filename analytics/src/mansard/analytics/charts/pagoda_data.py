@@ -17,7 +17,7 @@ def comparison(points: pl.DataFrame) -> pl.DataFrame:
         "batch",
         measured_ms=(pl.col("measured_s") / MILLI).round_sig_figs(4),
         estimate_ms=(pl.col("estimate_s") / MILLI).round_sig_figs(4),
-        bound_ms=(pl.col("least_tf32_s") / MILLI).round_sig_figs(4),
+        roof_ms=(pl.col("least_tf32_s") / MILLI).round_sig_figs(4),
         measured_w=pl.col("measured_w").round_sig_figs(4),
         estimate_w=pl.col("estimate_w").round_sig_figs(4),
         doubt=pl.col("remark").fill_null(""),

@@ -65,7 +65,7 @@ def right_labels(
     stand too far to the left is left out: its line has a tooltip.
     """
     below_px, shift_px = -math.inf, 0.0
-    for precision, text, value in sorted(entries, key=lambda entry: entry[2]):
+    for precision, text, value in sorted(entries, key=_first_named):
         height_px = math.log10(value) * seen.y_per_decade_px
         if height_px - below_px >= PEAK_GAP_PX:
             below_px, shift_px = height_px, 0.0
@@ -74,6 +74,12 @@ def right_labels(
         if shift_px > MOST_SHIFT * seen.width_px:
             continue
         yield _label(mode, precision, "compute", text, x, value)
+
+
+def _first_named(entry: tuple[str, str, float]) -> tuple[float, bool, str]:
+    """From the lowest up; of two at one height the half precision that every GPU has is named."""
+    precision, _, value = entry
+    return float(f"{value:.4g}"), precision != "fp16", precision
 
 
 def _label(

@@ -26,7 +26,7 @@ from mansard.analytics.data.run_rows import exists
 from mansard.analytics.data.sources import MANIFEST, content_of, shown_folder, stamps_json
 from mansard.analytics.data.store import Store
 from mansard.core.documents import read_document
-from mansard.core.errors import InputError, StorageError
+from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.jsonl import Row, read_rows
 from mansard.core.records import Manifest, Measurement, ModelScore
@@ -49,15 +49,20 @@ def update_dataset(runs: Path) -> Part:
     written. Folders that are no runs are left alone, a torn last line and rows that cannot be
     are put aside; all are said in ``Dataset.notes``.
     """
-    store = Store(runs / DATASET_FOLDER)
     notes: list[str] = []
     folders = _run_folders(runs, notes)
-    there = _part_there(store)
-    entries = _run_entries(folders, store, there.runs)
-    if entries.is_empty() and not any((runs / PUBLISHED_FOLDER).glob("*.jsonl")):
+    if not folders and not any((runs / PUBLISHED_FOLDER).glob("*.jsonl")):
         raise InputError(
             "no run was found here", where=str(runs), fix="measure first, with 'mansard bench'"
         )
+    store = Store(runs / DATASET_FOLDER)
+    with store.locked():
+        return _updated(runs, folders, store, notes)
+
+
+def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> Part:
+    there = _part_there(store)
+    entries = _run_entries(folders, store, there.runs)
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
     measurements = _read(runs / "measurements.jsonl", Measurement, notes)
     for score in scores:
@@ -110,7 +115,7 @@ def _part_there(store: Store) -> Part:
     """What an earlier ingest left; nothing where it is damaged, for it is made again."""
     try:
         return read_part(store.root)
-    except StorageError:
+    except (SchemaError, StorageError):
         store.remove_others(_TABLES, ())
         return read_part(store.root)
 
@@ -148,7 +153,10 @@ def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.Dat
 
 
 def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
-    files = run_files(entry["files_json"].item(), store.root)
+    try:
+        files = run_files(entry["files_json"].item(), store.root)
+    except SchemaError:
+        return False
     return all(
         store.has(name, n_bytes)
         for table in RUN_TABLES

@@ -16,14 +16,14 @@ SHORTEST_S, LONGEST_S = 1e-12, 1e9
 MOST_HZ = 1e12  # of a clock
 MOST_J = 1e15  # of one window: what a large power station makes in a week
 LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
-_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")  # folders of the dataset bear it
+RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")  # folders of the dataset bear it
 _MEASURE_AGAIN = "the file was changed by hand; measure again into another folder"
 
 
 def check_manifest(manifest: Manifest, path: Path | str) -> None:
     """Raises InputError for counts that cannot be, two caches of one level, or an odd run id."""
     machine = manifest.machine
-    if not _RUN_ID.fullmatch(manifest.run_id):
+    if not RUN_ID.fullmatch(manifest.run_id):
         raise InputError(
             f"the run id {manifest.run_id!r} cannot name a folder",
             where=str(path),
@@ -86,7 +86,7 @@ def check_measurement(measurement: Measurement, path: Path | str) -> None:
     where, fix = f"{path}, model {measurement.model!r}", "measure the model again"
     _check_counts(measurement, where, fix)
     _check_windows(measurement.energy or (), where)
-    if not _RUN_ID.fullmatch(measurement.run_id):
+    if not RUN_ID.fullmatch(measurement.run_id):
         raise InputError(f"the run id {measurement.run_id!r} is none", where=where, fix=fix)
     if any(not SHORTEST_S <= s <= LONGEST_S for s in measurement.seconds_s):
         raise InputError(

@@ -12,9 +12,8 @@ from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.joining import is_fuller, without_repeats
 from mansard.analytics.data.layout import RUN_TABLES, RunFiles, run_entry
 from mansard.analytics.data.networks_store import write_measurements, write_scores
-from mansard.analytics.data.opening import open_part
+from mansard.analytics.data.opening import holds_runs, open_part
 from mansard.analytics.data.read import Part, read_part, run_files
-from mansard.analytics.data.sources import MANIFEST
 from mansard.analytics.data.store import Store, is_url
 from mansard.core.errors import UsageError
 
@@ -36,7 +35,7 @@ def merge(places: Sequence[str | Path], into: str) -> Merged:
     files of its own. Merging again changes nothing. Raises UsageError where ``into`` is a
     folder of runs, InputError as ``without_repeats``, StorageError where writing fails.
     """
-    if not is_url(into) and any(Path(into).glob(f"*/{MANIFEST}")):
+    if not is_url(into) and holds_runs(Path(into)):
         raise UsageError(
             f"{into!r} is a folder of runs, no dataset", fix="merge into a folder of its own"
         )

@@ -10,6 +10,7 @@ from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.joining import join
 from mansard.analytics.data.mixing import mixed, unmixed
 from mansard.analytics.data.read import Part, read_part
+from mansard.analytics.data.sources import MANIFEST
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
 
@@ -17,9 +18,9 @@ from mansard.core.errors import InputError
 def open_runs(places: Sequence[str | Path], *, mix: bool = False) -> Dataset:
     """All runs of ``places``: folders of runs, datasets that were merged, URLs of such.
 
-    A folder of runs is ingested first. Runs of one device by different versions of Mansard, or
-    from different sources of a kernel, raise InputError unless ``mix``, which also takes boards
-    that are alike for one. Raises what ``ingest`` and ``join`` raise.
+    There is at least one. A folder of runs is ingested first. Runs of one device by different
+    versions of Mansard, or from different sources of a kernel, raise InputError unless ``mix``,
+    which also takes boards that are alike for one. Raises what ``ingest`` and ``join`` raise.
     """
     parts = [open_part(str(place)) for place in dict.fromkeys(str(place) for place in places)]
     dataset = join(parts)
@@ -28,8 +29,15 @@ def open_runs(places: Sequence[str | Path], *, mix: bool = False) -> Dataset:
 
 def open_part(place: str) -> Part:
     """One place; a folder of runs is ingested, anything else has to hold a dataset."""
-    if not is_url(place) and not holds_dataset(Path(place)):
-        return update_dataset(Path(place))
+    if not is_url(place):
+        if not holds_dataset(Path(place)):
+            return update_dataset(Path(place))
+        if holds_runs(Path(place)):
+            raise InputError(
+                "holds a dataset and folders of runs beside it",
+                where=place,
+                fix="move the runs into a folder of their own",
+            )
     part = read_part(place)
     if part.runs.is_empty():
         raise InputError(
@@ -43,3 +51,8 @@ def open_part(place: str) -> Part:
 def holds_dataset(folder: Path) -> bool:
     """Whether a folder is a dataset itself, as ``mansard merge`` writes one."""
     return any((folder / "runs").glob("run_id=*/*.parquet"))
+
+
+def holds_runs(folder: Path) -> bool:
+    """Whether there are folders of runs in it, as ``mansard bench`` makes them."""
+    return any(folder.glob(f"*/{MANIFEST}"))

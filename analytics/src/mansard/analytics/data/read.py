@@ -18,13 +18,14 @@ from mansard.analytics.data.layout import (
     SCORE_ENTRY_SCHEMA,
     RunFiles,
 )
-from mansard.analytics.data.limits import check_manifest, check_score
+from mansard.analytics.data.limits import RUN_ID, check_manifest, check_score
 from mansard.analytics.data.run_frames import RUN_SCHEMA
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, SchemaError
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 Decoded = TypeVar("Decoded")
+_MAKE_AGAIN = "make the dataset again from the runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +43,22 @@ class Part:
 def read_part(place: str) -> Part:
     """What is in the dataset in a folder or at a URL; empty frames where there is none.
 
-    Raises StorageError where it cannot be read.
+    Raises SchemaError and StorageError where it cannot be read.
     """
     store = Store(place)
-    return Part(
+    part = Part(
         place=place,
         store=store,
         runs=store.read_each("runs", ENTRY_FILE, RUN_ENTRY_SCHEMA),
         scores=store.read_each("scores", ENTRY_FILE, SCORE_ENTRY_SCHEMA),
         measurements=store.read_each("measurements", ENTRY_FILE, MEASUREMENT_SCHEMA),
     )
+    # They become names of files where this is merged into another dataset.
+    ids = pl.concat([part.runs["run_id"], part.scores["score_id"], part.measurements["run_id"]])
+    odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
+    if len(odd):
+        raise SchemaError(f"the id {odd[0]!r} cannot name a file", where=place, fix=_MAKE_AGAIN)
+    return part
 
 
 def read_dataset(place: str) -> Dataset:
@@ -108,7 +115,7 @@ def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
         raise SchemaError(
             f"holds a {row_type.__name__} of another version: {error}",
             where=where,
-            fix="make the dataset again from the runs",
+            fix=_MAKE_AGAIN,
         ) from error
 
 
@@ -121,7 +128,7 @@ def run_files(text: str, where: str) -> RunFiles:
                 raise SchemaError(
                     f"names the file {name!r}, which is not its own",
                     where=where,
-                    fix="make the dataset again from the runs",
+                    fix=_MAKE_AGAIN,
                 )
     return files
 

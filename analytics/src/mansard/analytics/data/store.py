@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,8 @@ class Store:
     """
 
     def __init__(self, root: str | Path) -> None:
-        self.root = str(root).rstrip("/") or "/"
+        text = str(root) or "."
+        self.root = text.rstrip("/") or "/"
         self.is_remote = is_url(self.root)
 
     def location(self, name: str) -> str:
@@ -53,7 +55,7 @@ class Store:
         """Replace one file, whole or not at all; raises StorageError."""
         where = self.location(name)
         if self.is_remote:
-            with polars_errors(where, "check the URL, the credentials and the network"):
+            with _polars_errors(where, "check the URL, the credentials and the network"):
                 frame.write_parquet(where)  # an object appears whole
             return
         make_folder(Path(where).parent)
@@ -73,27 +75,22 @@ class Store:
         return pl.scan_parquet(paths, glob=False, hive_partitioning=False).select(list(schema))
 
     def read(self, names: Collection[str], schema: FrameSchema) -> pl.DataFrame:
-        """The same, read; raises InputError where a file is damaged or of another version."""
-        with polars_errors(self.root, _MAKE_AGAIN):
-            frame = self.scan(names, schema).collect()
-        if frame.schema != pl.Schema(schema):
-            raise InputError(
-                "was written by another version of Mansard", where=self.root, fix=_MAKE_AGAIN
-            )
-        return frame
+        """The same, read; raises StorageError where a file is damaged or has other columns."""
+        with _polars_errors(self.root, _MAKE_AGAIN):
+            return self._checked(self.scan(names, schema).collect(), schema)
 
     def read_each(self, table: str, file: str, schema: FrameSchema) -> pl.DataFrame:
         """The rows of ``file`` in every folder of ``table``, in the order of their names."""
         if not self.is_remote:
             return self.read(self._names(table, file), schema)
-        pattern = self.location(f"{table}/*/{file}")
-        try:
-            frame = pl.scan_parquet(pattern, hive_partitioning=False).select(list(schema)).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            if any(words in str(error) for words in _NO_FILES):
+        found = pl.scan_parquet(self.location(f"{table}/*/{file}"), hive_partitioning=False)
+        with _polars_errors(self.root, "check the URL, the credentials and the network"):
+            try:
+                return self._checked(found.select(list(schema)).collect(), schema)
+            except (pl.exceptions.PolarsError, OSError) as error:
+                if not any(words in str(error) for words in _NO_FILES):
+                    raise
                 return pl.DataFrame(schema=schema)
-            raise _unreadable(error, self.root, _MAKE_AGAIN) from error
-        return frame
 
     def has(self, name: str, n_bytes: int) -> bool:
         """Whether the file is there in its full length; of an object store it is believed."""
@@ -115,17 +112,39 @@ class Store:
                 _remove(Path(self.location(name)))
 
     def remove_others(self, tables: Sequence[str], kept: Collection[str]) -> None:
-        """Remove the files of ``tables`` that are not ``kept``; of a folder only."""
+        """Remove the files of ``tables`` that are not ``kept``, and halves of files; in a folder.
+
+        Files that do not bear our names are left alone.
+        """
         if self.is_remote:
             return
         root = Path(self.root)
         for table in tables:
-            for path in sorted((root / table).glob("*/*"), reverse=True):
-                if path.relative_to(root).as_posix() not in kept:
-                    _remove(path)
-            for folder in (root / table).glob("*"):
-                if folder.is_dir() and not any(folder.iterdir()):
+            for folder in sorted(filter(Path.is_dir, (root / table).glob("*_id=*"))):
+                for path in sorted([*folder.glob("*.parquet"), *folder.glob(".*.parquet.*")]):
+                    if path.relative_to(root).as_posix() not in kept:
+                        _remove(path)
+                if not any(folder.iterdir()):
                     _remove(folder)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Waits until no other process changes the dataset in this folder."""
+        path = make_folder(Path(self.root)) / ".lock"
+        try:
+            stream = path.open("ab")
+        except OSError as error:
+            raise storage_error(error, path) from error
+        with stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def _checked(self, frame: pl.DataFrame, schema: FrameSchema) -> pl.DataFrame:
+        if frame.schema != pl.Schema(schema):
+            raise StorageError(
+                "has columns of other types than this Mansard", where=self.root, fix=_MAKE_AGAIN
+            )
+        return frame
 
     def _names(self, table: str, file: str) -> list[str]:
         root = Path(self.root)
@@ -137,17 +156,14 @@ class Store:
 
 
 @contextmanager
-def polars_errors(where: str, fix: str) -> Iterator[None]:
+def _polars_errors(where: str, fix: str) -> Iterator[None]:
     """Turns what Polars raises on reading or writing files into one clear line."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise _unreadable(error, where, fix) from error
-
-
-def _unreadable(error: Exception, where: str, fix: str) -> StorageError:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return StorageError(f"cannot be read or written: {lines[0]}", where=where, fix=fix)
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        what = f"cannot be read or written: {lines[0]}"
+        raise StorageError(what, where=where, fix=fix) from error
 
 
 def _is_utf8(path: str) -> bool:

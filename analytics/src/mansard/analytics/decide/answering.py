@@ -31,25 +31,24 @@ def answer_chosen(
     at, feasible, usable = found
     choice = values.candidate(at)
     savings = find_savings(values, choice, baselines)
-    equals, n_equals = find_equals(values, wanted, at, feasible)
     n_all, n_likely = int(usable.sum()), int((usable & screened.is_likely).sum())
     excess, why_no_excess = most_excess(values, wanted, at, usable & screened.may_be)
+    why = wording.why_chosen(choice, wanted, n_all, n_likely)
     is_likely = bool(screened.is_likely[at])
-    sentence = wording.chosen_sentence(choice, wanted, savings)
-    if not is_likely:
-        sentence += f" No mode keeps every limit with {wanted.probability:.0%}; this is likeliest."
+    equals, n_equals = find_equals(values, wanted, at, feasible) if is_likely else ((), 0)
+    say = wording.chosen_sentence if is_likely else wording.likeliest_sentence
     return Recommendation(
         device=choice.device,
         network=choice.network,
         minimise=wanted.minimise,
         verdict="feasible" if is_likely else "uncertain",
         choice=choice,
-        sentence=sentence,
+        sentence=say(choice, wanted, savings),
         n_candidates=n_all,
         n_feasible=n_likely,
         most_excess=excess,
         commands=None,
-        why=wording.why_chosen(choice, wanted, (n_all, n_likely), n_equals),
+        why=(*why, wording.equal_words(n_equals)) if n_equals else why,
         checks=check_limits(choice, wanted),
         savings=savings,
         neighbours=find_neighbours(values, wanted, at, usable),
@@ -140,7 +139,7 @@ def _notes(values: Values, usable: Mask, wanted: Wanted, at: int) -> tuple[str, 
     precisions = values.frame["precision"].filter(pl.Series(usable)).unique().sort()
     if len(precisions) > 1:
         notes.append(
-            f"{' and '.join(precisions)} were open: what each does to the results is not known here"
+            f"{', '.join(precisions)} were open: what each does to the results is not known here"
         )
     n_out = len(values) - int(usable.sum())
     if n_out:

@@ -28,6 +28,7 @@ BATCH_SCHEMA: FrameSchema = {
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
     "source": pl.String,
     "reason": pl.String,  # why latency or energy is null
+    "notes": pl.String,  # what the numbers are without
 }
 NEAR = 1.01  # a larger batch that gains less is not worth its latency
 _CURVE = ("device", "mode", "network", "precision", "phase")

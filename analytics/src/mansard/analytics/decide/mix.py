@@ -39,10 +39,17 @@ def plan_mixes(
     predictions: pl.DataFrame, mix: Mix, wanted: Wanted, coefficients: pl.DataFrame
 ) -> tuple[MixAnswer, ...]:
     """``plan_mix`` for every device; constant powers are those of ``coefficients``."""
-    return tuple(
-        plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device)))
-        for (device,), rows in predictions.group_by("device", maintain_order=True)
-    )
+    answers: list[MixAnswer] = []
+    errors: list[UsageError] = []
+    for (device,), rows in predictions.group_by("device", maintain_order=True):
+        try:
+            answers.append(plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device))))
+        except UsageError as error:  # another device may well have what this one lacks
+            errors.append(error)
+            answers.append(_cannot(str(device), f"{error}.", "it cannot be planned", 0.0))
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    return tuple(answers)
 
 
 def plan_mix(
@@ -64,7 +71,7 @@ def plan_mix(
     device = str(predictions["device"][0])
     hopeless = [each.task.network for each in options if not each.rows]
     if hopeless:
-        return _cannot(device, hopeless_sentence(hopeless), 0.0)
+        return _cannot(device, hopeless_sentence(hopeless), "no mode keeps the limits", 0.0)
     notes = [NO_QUEUE]
     if wanted.minimise != "latency":
         options = _with_energy(options)
@@ -76,7 +83,7 @@ def plan_mix(
     keeps_up = min(1.0, 1.0 / least_time([each.busy_high for each in options]))
     sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up)
     if one_mode is None and schedule is None:
-        return _cannot(device, sentence, keeps_up, tuple(notes))
+        return _cannot(device, sentence, "no mode keeps up", keeps_up, tuple(notes))
     return MixAnswer(
         device=device,
         one_mode=one_mode,
@@ -88,7 +95,9 @@ def plan_mix(
     )
 
 
-def _cannot(device: str, sentence: str, keeps_up: float, notes: tuple[str, ...] = ()) -> MixAnswer:
+def _cannot(
+    device: str, sentence: str, why: str, keeps_up: float, notes: tuple[str, ...] = ()
+) -> MixAnswer:
     return MixAnswer(
         device=device,
         one_mode=None,
@@ -96,16 +105,14 @@ def _cannot(device: str, sentence: str, keeps_up: float, notes: tuple[str, ...] 
         keeps_up=keeps_up,
         sentence=sentence,
         notes=notes,
-        unknown=_which_missing(None, None),
+        unknown={"one_mode": why, "schedule": why},
     )
 
 
 def _which_missing(one_mode: MixPlan | None, schedule: MixPlan | None) -> dict[str, str]:
-    reasons = {} if one_mode is not None else {"one_mode": "no single mode keeps up"}
-    if schedule is None:
-        worse = "modes in turn would not be better"
-        reasons["schedule"] = "no modes in turn keep up" if one_mode is None else worse
-    return reasons
+    if one_mode is None:
+        return {"one_mode": "no single mode keeps up"}
+    return {} if schedule is not None else {"schedule": "modes in turn would not be better"}
 
 
 def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:
@@ -129,8 +136,8 @@ def _best_single(
     """
     by_mode = [each.by_mode() for each in options]
     common = set(by_mode[0]).intersection(*by_mode[1:])
-    if idle_w:
-        common &= idle_w.keys()  # a mode that idles for nothing would look like the best
+    # A mode that seems to idle for nothing would look like the best.
+    common = common & idle_w.keys() or common
     bounds = []
     for mode in common:
         inside = [each.keep(rows[mode]) for each, rows in zip(options, by_mode, strict=True)]

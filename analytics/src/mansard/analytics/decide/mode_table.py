@@ -34,8 +34,8 @@ def read_mode_table(path: Path, device: str) -> ModeFrame:
 
     Columns: ``mode``, and of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
     ``n_cpus``, ``power_limit_w`` those that there are, named as for an imported table; others
-    do not matter. Raises InputError for what is no such table, StorageError where it cannot be
-    read.
+    do not matter. Without ``mode`` they are called by their clocks. Raises InputError for what
+    is no such table, StorageError where it cannot be read.
     """
     table = read_table(path)
     columns, _ = find_columns(table.columns, {}, table.where)

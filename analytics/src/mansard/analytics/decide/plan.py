@@ -12,27 +12,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.decide.plan_candidates import plan_modes
+from mansard.analytics.decide.plan_choice import Step, choose, exchange
 from mansard.analytics.decide.plan_expecting import fitted_outlook, prior_outlook
 from mansard.analytics.decide.plan_outlook import Outlook
 from mansard.analytics.decide.plan_words import place_of, reason_of
 from mansard.analytics.decide.records import Objective
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_networks
-from mansard.analytics.scaling.network_terms import SETTINGS, Array, setting_values
+from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
 from mansard.core.errors import UsageError
 from mansard.core.records import Record
 
 MOST_PICKS = 1000
-_MOST_SWEEPS = 5  # of exchanges in a design; two are nearly always enough
-Indices: TypeAlias = NDArray[np.int64]
 _NO_BEST = "no mode is measured yet whose objective is known and within the limit"
-_DIGITS = 9  # scores that agree so far are equal on every machine; the earlier mode wins
 
 
 class Pick(Record, frozen=True, kw_only=True):
@@ -88,12 +85,14 @@ def plan_next(
     free = np.flatnonzero(~is_taken)
     if n > free.size:
         notes = (*notes, f"{free.size} of {modes.height} modes are left to measure")
-    chosen = _greedy(outlooks, free, min(n, free.size))
+    steps = choose(outlooks, free, min(n, free.size))
     if all(outlook.mean is None for outlook in outlooks):
-        chosen = _exchange(outlooks, free, chosen)
-        chosen = _greedy(outlooks, np.array(sorted(chosen), dtype=int), len(chosen))
+        if max_latency_s is not None:
+            notes = (*notes, "the limit on time has no say yet: no time can be predicted")
+        design = exchange(outlooks, free, [step.at for step in steps])
+        steps = choose(outlooks, design, design.size)
     return Plan(
-        picks=_picks(modes, outlooks, chosen, minimise),
+        picks=tuple(_pick(modes, step, minimise) for step in steps),
         minimise=minimise,
         networks=tuple(dict.fromkeys(fit.network for fit in fits)),
         n_candidates=modes.height,
@@ -139,65 +138,15 @@ def _outlooks(
     return tuple(found) or (prior_outlook(values, minimise, is_taken),), notes
 
 
-def _score(outlooks: Sequence[Outlook]) -> Array:
-    """Of each mode: expected improvement and lessening of the error, the mean of networks."""
-    both = [outlook.improvement() + outlook.information() for outlook in outlooks]
-    found: Array = np.stack(both).mean(axis=0).round(_DIGITS)
-    return found
-
-
-def _greedy(outlooks: Sequence[Outlook], free: Indices, n: int) -> list[int]:
-    chosen: list[int] = []
-    for _ in range(n):
-        score = np.full(len(outlooks[0].blocks[0].rows), -np.inf)
-        score[free] = _score(outlooks)[free]
-        score[chosen] = -np.inf
-        chosen.append(int(score.argmax()))
-        outlooks = [outlook.measured(chosen[-1]) for outlook in outlooks]
-    return chosen
-
-
-def _exchange(outlooks: Sequence[Outlook], free: Indices, chosen: list[int]) -> list[int]:
-    """The design after each of its modes was tried against all others, until none is better."""
-    best = list(chosen)
-    for _ in range(_MOST_SWEEPS):
-        before = list(best)
-        for place in range(len(best)):
-            others = best[:place] + best[place + 1 :]
-            without = outlooks
-            for at in others:
-                without = [outlook.measured(at) for outlook in without]
-            candidates = np.setdiff1d(free, others)
-            score = _score(without)
-            rival = int(candidates[score[candidates].argmax()])
-            if score[rival] > score[best[place]]:
-                best[place] = rival
-        if best == before:
-            break
-    return best
-
-
-def _picks(
-    modes: pl.DataFrame, outlooks: Sequence[Outlook], chosen: Sequence[int], minimise: Objective
-) -> tuple[Pick, ...]:
-    picks = []
-    for at in chosen:
-        before = float(np.mean([outlook.error() for outlook in outlooks]))
-        gains = [float(o.improvement()[at]) for o in outlooks if o.best is not None]
-        outlooks = [outlook.measured(at) for outlook in outlooks]
-        after = float(np.mean([outlook.error() for outlook in outlooks]))
-        improvement = float(np.mean(gains)) if gains else None
-        row = modes.row(at, named=True)
-        picks.append(
-            Pick(
-                device=row["device"],
-                mode=row["mode"],
-                settings={name: float(row[name]) for name in SETTINGS if row[name] is not None},
-                reason=reason_of(place_of(modes, at), minimise, improvement, before, after),
-                improvement=improvement,
-                error_before=before,
-                error_after=after,
-                unknown={} if gains else {"improvement": _NO_BEST},
-            )
-        )
-    return tuple(picks)
+def _pick(modes: pl.DataFrame, step: Step, minimise: Objective) -> Pick:
+    row = modes.row(step.at, named=True)
+    return Pick(
+        device=row["device"],
+        mode=row["mode"],
+        settings={name: float(row[name]) for name in SETTINGS if row[name] is not None},
+        reason=reason_of(step, place_of(modes, step.at), minimise),
+        improvement=step.improvement,
+        error_before=step.error_before,
+        error_after=step.error_after,
+        unknown={} if step.improvement is not None else {"improvement": _NO_BEST},
+    )

@@ -76,11 +76,13 @@ def fitted_outlook(
     if fit.power is not None:
         expected["power"] = estimate(fit.power, values, rate)[0]
     terms = {"time": _time_terms(values), "power": _power_terms(values, rate)}
+    seen = {"time": at, "power": at[fit.measured.get_column("power_w").is_not_null().to_numpy()]}
     blocks = []
     for name, found in used.items():
         rows = terms[name] / (expected[name] / found.level)[:, None]
         variance = (WEIGHTS[minimise][name] * found.scatter) ** 2
-        blocks.append(block_of(rows, information_inverse(rows[at], found.scatter), variance))
+        inverse = information_inverse(rows[seen[name]], found.scatter)
+        blocks.append(block_of(rows, inverse, variance))
     mean = sum(weight * np.log(expected[name]) for name, weight in WEIGHTS[minimise].items())
     chance = None
     if max_latency_s is not None:

@@ -30,12 +30,12 @@ def observed(
     device: str | None = None,
     network: str | None = None,
 ) -> Observed:
-    """What is known of ``device``, or of the only one there is, and of ``network`` or all.
+    """What is known of one device, and of ``network`` or all.
 
-    ``modes``: those that were measured or published. ``predictions``: PREDICTION_SCHEMA rows
-    from the roofs of measured modes. A network that nobody ran on the device has them for
-    observations, with a note: what its modes allow says where another mode may be better.
-    Raises UsageError that names what there is.
+    ``device``: its name or a part of it; None where there is but one. ``modes``: those that were
+    measured or published. ``predictions``: PREDICTION_SCHEMA rows from the roofs of these modes.
+    A network that nobody ran on the device has them for observations, with a note: what its
+    modes allow says where another mode may be better. Raises UsageError that names what there is.
     """
     chosen = _choose_device(modes, observations, device)
     ours = pl.col("device") == chosen
@@ -60,16 +60,20 @@ def observed(
 
 def _choose_device(modes: pl.DataFrame, observations: pl.DataFrame, device: str | None) -> str:
     devices = pl.concat([modes.get_column("device"), observations.get_column("device")])
-    names = devices.unique(maintain_order=True).to_list()
-    if device in names:
-        return str(device)
-    if device is not None:
+    names: list[str] = devices.unique(maintain_order=True).to_list()
+    if not names:
+        raise UsageError("no mode was measured", fix="leave the folder out")
+    asked = (device or "").casefold()
+    found = [name for name in names if name == device] or [
+        name for name in names if asked in name.casefold()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
         raise UsageError(f"no measured device is called {device!r}", fix=f"use {_few(names)}")
-    if len(names) != 1:
-        what = f"{len(names)} devices were measured" if names else "no mode was measured"
-        fix = f"choose one with --device: {_few(names)}" if names else "leave the folder out"
-        raise UsageError(what, fix=fix)
-    return str(names[0])
+    raise UsageError(
+        f"{len(found)} devices were measured", fix=f"choose one with --device: {_few(found)}"
+    )
 
 
 def _choose_network(

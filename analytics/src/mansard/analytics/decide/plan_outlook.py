@@ -16,6 +16,7 @@ import numpy as np
 from mansard.analytics.scaling.network_terms import Array
 from mansard.analytics.scaling.term_fit import leverage
 
+_LIKELY = 0.5  # a limit that more likely holds than not counts as kept
 _Z = np.linspace(-8.0, 8.0, 16_001)  # beyond, a share is 0 or 1 within 1e-15
 _SHARES = np.array([math.erfc(-z / math.sqrt(2)) / 2 for z in _Z])
 
@@ -43,10 +44,10 @@ class Block:
         """By how much measuring each mode lessens the mean of that variance over all modes."""
         return np.asarray(self.variance * self.reach / (1 + self.leverages), dtype=np.float64)
 
-    def measured(self, at: int) -> Block:
-        """The same after mode ``at`` is measured: one row more in A (Sherman and Morrison)."""
+    def changed(self, at: int, sign: float) -> Block:
+        """The same with one row more in A (sign 1) or less (-1), by Sherman and Morrison."""
         step = self.inverse @ self.rows[at]
-        size = 1 + float(self.rows[at] @ step)
+        size = sign + float(self.rows[at] @ step)
         passed = self.spread @ step
         along, across = self.rows @ step, self.rows @ (self.inverse @ passed)
         reach = self.reach - 2 * along * across / size
@@ -77,6 +78,22 @@ class Outlook:
     best: float | None = None  # the best that was measured within the limit
     scatter: float = 0.0  # of a measurement, relative
 
+    @property
+    def n_modes(self) -> int:
+        """How many modes there are."""
+        return len(self.blocks[0].rows)
+
+    @property
+    def is_seeking(self) -> bool:
+        """Whether no measured mode is within the limit on time, and others may be."""
+        return self.best is None and self.chance is not None
+
+    def hope(self) -> Array:
+        """The chance of each mode to be the first within the limit; 0 where there is one."""
+        if self.chance is None or not self.is_seeking:
+            return np.zeros(self.n_modes)
+        return self.chance
+
     def error(self) -> float:
         """The expected relative error of the objective over all modes."""
         return float(np.sqrt(sum(block.uncertainty().mean() for block in self.blocks)))
@@ -94,9 +111,8 @@ class Outlook:
         D. R. Jones, M. Schonlau, W. J. Welch, Efficient global optimization of expensive
         black-box functions, Journal of Global Optimization 13, 1998, eq. 15, of logarithms.
         """
-        n_modes = len(self.blocks[0].rows)
         if self.mean is None or self.best is None:
-            return np.zeros(n_modes)
+            return np.zeros(self.n_modes)
         spread = sum(block.uncertainty() for block in self.blocks)
         deviation = np.sqrt(spread + self.scatter**2)
         ahead = self.best - self.mean
@@ -112,9 +128,14 @@ class Outlook:
     def measured(self, at: int) -> Outlook:
         """The same as if mode ``at`` were measured and came out as predicted."""
         best = self.best
-        if self.mean is not None and best is not None:
-            best = min(best, float(self.mean[at]))
-        return replace(self, blocks=tuple(b.measured(at) for b in self.blocks), best=best)
+        is_within = self.chance is None or self.chance[at] > _LIKELY
+        if self.mean is not None and is_within:
+            best = min(math.inf if best is None else best, float(self.mean[at]))
+        return replace(self, blocks=tuple(b.changed(at, 1.0) for b in self.blocks), best=best)
+
+    def unmeasured(self, at: int) -> Outlook:
+        """The same as if mode ``at``, which counts as measured, were not; of a design."""
+        return replace(self, blocks=tuple(block.changed(at, -1.0) for block in self.blocks))
 
 
 def normal_share(z: Array) -> Array:

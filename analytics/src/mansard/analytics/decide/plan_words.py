@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from mansard.analytics.decide.plan_choice import Step
 from mansard.analytics.decide.records import Objective
 from mansard.analytics.scaling.network_terms import SETTINGS
 
@@ -35,14 +36,16 @@ def place_of(modes: pl.DataFrame, at: int) -> str:
     return ", ".join(parts) or "one of many alike"
 
 
-def reason_of(
-    place: str, minimise: Objective, improvement: float | None, before: float, after: float
-) -> str:
-    """The greater of what a pick is expected to bring, and where it lies."""
+def reason_of(step: Step, place: str, minimise: Objective) -> str:
+    """The greatest of what a mode is expected to bring, and where it lies."""
     noun = _NOUNS[minimise]
-    if improvement is not None and improvement > before - after:
-        return f"may lower the {noun} by {_percent(improvement)}: {place}"
-    return f"expected error of {noun} {_percent(before)} → {_percent(after)}: {place}"
+    surer = step.error_before - step.error_after
+    if step.chance is not None and step.chance > max(surer, step.improvement or 0.0):
+        return f"within the limit with a chance of {_percent(step.chance)}: {place}"
+    if step.improvement is not None and step.improvement > surer:
+        return f"may lower the {noun} by {_percent(step.improvement)}: {place}"
+    before, after = _percent(step.error_before), _percent(step.error_after)
+    return f"expected error of {noun} {before} → {after}: {place}"
 
 
 def _rank_word(rank: float) -> str:
@@ -52,5 +55,5 @@ def _rank_word(rank: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Two digits; an error of the whole or more is no number worth telling."""
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 % or more"
+    """Two digits; more than the whole is no number worth telling."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mansard.analytics.decide.records import Quantity, Relaxation, Wanted
-from mansard.analytics.decide.screening import Mask, Screen
+from mansard.analytics.decide.screening import Mask, Screen, most_of
 from mansard.analytics.decide.values import Values
 
 _SHOWN = 3
@@ -62,6 +62,6 @@ def _keeps_others(values: Values, screened: Screen, wanted: Wanted, but: int) ->
 
 
 def _is_likely(values: Values, wanted: Wanted, quantity: Quantity, limit: float) -> Mask:
-    most = 1.0 / limit if quantity == "rate" else limit
-    likely: Mask = values.of(quantity).quantile(wanted.probability) <= most
+    quantile = values.of(quantity).quantile(wanted.probability)
+    likely: Mask = quantile <= most_of(quantity, limit)
     return likely

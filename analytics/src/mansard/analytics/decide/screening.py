@@ -14,6 +14,7 @@ from mansard.analytics.decide.values import Values
 from mansard.core.errors import UsageError
 
 Mask = NDArray[np.bool_]
+_ROUNDING = 1e-9  # 1 / (1 / x) need not be x
 _NO_INTERVAL = "the prediction has no interval"
 
 
@@ -64,7 +65,7 @@ def screen(values: Values, wanted: Wanted) -> Screen:
     may_be = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
-        band, most = values.of(quantity), _most(quantity, limit)
+        band, most = values.of(quantity), most_of(quantity, limit)
         excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
         is_likely &= band.quantile(wanted.probability) <= most
         may_be &= band.ends()[0] <= most
@@ -89,9 +90,11 @@ def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]
     return tuple(_check(candidate, quantity, limit) for quantity, limit in limits_of(wanted))
 
 
-def _most(quantity: Quantity, limit: float) -> float:
+def most_of(quantity: Quantity, limit: float) -> float:
+    """The most that ``Values.of`` the quantity may be; rounding alone breaks no limit."""
     # So many items in a second are so many seconds for an item.
-    return 1.0 / limit if quantity == "rate" else limit
+    most = 1.0 / limit if quantity == "rate" else limit
+    return most * (1.0 + _ROUNDING)
 
 
 def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck:
@@ -103,7 +106,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck
             quantity=quantity, limit=limit, value=None, excess=None, probability=None,
             unknown=unknown,
         )  # fmt: skip
-    most = _most(quantity, limit)
+    most = most_of(quantity, limit)
     probability = probability_at_most(value, low, high, most)
     return LimitCheck(
         quantity=quantity,

@@ -56,8 +56,11 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
     Energies and powers that are no positive numbers count as unknown.
     """
     notes: list[str] = []
-    # A network without a batch of its own does one item at a time.
-    rows = predictions.with_columns(pl.col("batch").fill_null(1)).sort(_ORDER)
+    # A network without a batch of its own does one item at a time. Tables of others may not say
+    # in which precision they ran it.
+    rows = predictions.with_columns(
+        pl.col("batch").fill_null(1), pl.col("precision").fill_null("unknown precision")
+    ).sort(_ORDER)
     if wanted.batches is not None:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
     usable = rows.filter(_is_positive("latency_s"), pl.col("batch") >= 1)

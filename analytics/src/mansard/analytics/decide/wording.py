@@ -42,13 +42,11 @@ _BOUND_WORDS = {
     "launch": "starting kernels limits its time there: a larger batch would help",
     "power": "the mode's power limit decides its time there",
 }
-_LARGE_S = 60.0
 
 
-def place(candidate: Candidate, *, with_batch: bool = True) -> str:
+def place(candidate: Candidate) -> str:
     """What a candidate is: ``30W, batch 8``."""
-    batch = f", batch {candidate.batch}" if with_batch else ""
-    return f"{shown(candidate.mode)}{batch}"
+    return f"{shown(candidate.mode)}, batch {candidate.batch}"
 
 
 def figures(candidate: Candidate) -> str:
@@ -72,15 +70,27 @@ def limit_list(wanted: Wanted) -> str:
 
 def chosen_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
     """The recommendation itself: one sentence, and what it saves."""
-    aim = OBJECTIVE_WORDS[wanted.minimise]
     limits = limit_list(wanted)
     within = f" with {limits}" if limits else ""
-    saved = [saving_words(saving) for saving in savings if saving.other is not None]
-    rest = f". {'; '.join(saved)}." if saved else "."
     return (
-        f"{shown(choice.network)} in {choice.precision} takes the {aim}{within} in mode "
-        f"{place(choice)}: {figures(choice)} ({choice.source}){rest}"
+        f"{shown(choice.network)} in {choice.precision} takes the "
+        f"{OBJECTIVE_WORDS[wanted.minimise]}{within} in mode {place(choice)}: {figures(choice)} "
+        f"({choice.source}){_saved(savings)}"
     )
+
+
+def likeliest_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
+    """That limits may be kept, but by no mode as likely as asked."""
+    return (
+        f"No mode keeps every limit with {wanted.probability:.0%}: {shown(choice.network)} in "
+        f"{choice.precision} with {limit_list(wanted)} is likeliest in mode {place(choice)}: "
+        f"{figures(choice)} ({choice.source}){_saved(savings)}"
+    )
+
+
+def _saved(savings: Sequence[Saving]) -> str:
+    saved = [saving_words(saving) for saving in savings if saving.other is not None]
+    return f". {'; '.join(saved)}." if saved else "."
 
 
 def saving_words(saving: Saving) -> str:
@@ -105,34 +115,39 @@ def nearest_sentence(nearest: Candidate, wanted: Wanted, relaxations: Sequence[R
         f"instead of {amount(way.quantity, way.asked)} (mode {place(way.candidate)})"
         for way in relaxations
     )
-    relax = f" It would take {ways}." if ways else ""
+    relax = f" It would take {ways}." if ways else " Loosening one limit alone is not enough."
     return (
         f"No mode runs {shown(nearest.network)} with {limit_list(wanted)}. The nearest is "
         f"{place(nearest)}: {figures(nearest)} ({nearest.source}).{relax}"
     )
 
 
-def why_chosen(
-    choice: Candidate, wanted: Wanted, counts: tuple[int, int], n_equals: int
-) -> tuple[str, ...]:
-    """What speaks for the choice. ``counts``: candidates, and those as likely as asked."""
-    n_all, n_feasible = counts
-    lines = []
-    if limits_of(wanted):
-        lines.append(
-            f"{n_feasible} of {n_all} candidates keep every limit with at least "
-            f"{wanted.probability:.0%}; of these it has the {OBJECTIVE_WORDS[wanted.minimise]}"
-        )
+def why_chosen(choice: Candidate, wanted: Wanted, n_all: int, n_likely: int) -> tuple[str, ...]:
+    """What speaks for the choice: of ``n_all``, ``n_likely`` are as likely as asked."""
+    best = f"it has the {OBJECTIVE_WORDS[wanted.minimise]}"
+    if not limits_of(wanted):
+        lines = [f"of {n_all} candidates {best}"]
+    elif n_likely:
+        lines = [
+            f"{n_likely} of {n_all} candidates keep every limit with at least "
+            f"{wanted.probability:.0%}; of these {best}"
+        ]
     else:
-        lines.append(f"of {n_all} candidates it has the {OBJECTIVE_WORDS[wanted.minimise]}")
+        lines = [
+            f"none of {n_all} candidates keeps every limit with {wanted.probability:.0%}; of those "
+            "that keep them as predicted, its least likely limit is likeliest"
+        ]
     if choice.bound in _BOUND_WORDS:
         lines.append(_BOUND_WORDS[choice.bound])
-    if n_equals:
-        others = "1 other" if n_equals == 1 else f"{n_equals} others"
-        lines.append(f"{others} cannot be told apart from it by the 95 % intervals")
     if choice.is_extrapolated:
         lines.append("its clocks lie outside those that were measured: measure it before relying")
     return tuple(lines)
+
+
+def equal_words(n_equals: int) -> str:
+    """That others cannot be told from the choice."""
+    others = "1 other" if n_equals == 1 else f"{n_equals} others"
+    return f"{others} cannot be told apart from it by the 95 % intervals"
 
 
 def check_words(check: LimitCheck) -> str:

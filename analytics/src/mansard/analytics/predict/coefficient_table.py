@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from mansard.analytics.predict.groups import CUDA, TENSOR
 from mansard.analytics.roofs.levels import DRAM
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 Key = tuple[str, str, str]  # quantity, subject and unit of a coefficient
 
 BANDWIDTH: Key = ("bandwidth", DRAM, "")
@@ -20,7 +21,8 @@ LAUNCH: Key = ("launch", "", "")
 BYTE_ENERGY: Key = ("byte_energy", DRAM, "")
 CONSTANT_POWER: Key = ("constant_power", "", "")
 _RATES = ("peak", "bandwidth")
-_ENERGIES = ("flop_energy", "byte_energy", "constant_power")
+# Of any coefficient, SI; times any count of 63 bits it is still a number.
+_LEAST, _MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +49,39 @@ class CoefficientTable:
     modes: pl.DataFrame
     columns: Mapping[Key, Column]
     limit_w: Array  # NaN where a mode has none that is known
+    _whys: dict[Key, pl.Series] = field(default_factory=dict, init=False)
 
     @property
     def n_modes(self) -> int:
         """How many modes there are."""
         return len(self.limit_w)
 
+    def whys(self, key: Key) -> pl.Series:
+        """Why a coefficient has no value, for each mode; null where it has one."""
+        if key not in self._whys:
+            self._whys[key] = self._why(key)
+        return self._whys[key]
+
+    def _why(self, key: Key) -> pl.Series:
+        column, name = self.columns.get(key), describe(key)
+        bare = f"no {name} is known in this mode"
+        if column is None:
+            return repeated(pl.Series([bare]), self.n_modes)
+        frame = pl.DataFrame({"known": column.is_known, "reason": column.reasons})
+        return frame.select(
+            pl.when("known")
+            .then(None)
+            .when(pl.col("reason").is_not_null())
+            .then(pl.concat_str(pl.lit(f"no {name}: "), "reason"))
+            .otherwise(pl.lit(bare))
+        ).to_series()
+
 
 def coefficient_table(coefficients: pl.DataFrame, modes: pl.DataFrame) -> CoefficientTable:
     """COEFFICIENT_SCHEMA over MODE_SCHEMA; of modes or coefficients that are there twice the first.
 
-    A value that cannot be (a rate of 0, a negative cost, NaN) is unknown, and so is an interval
-    that does not hold its value.
+    A value that cannot be (a rate of 0, a negative cost, NaN, beyond 1e±30) is unknown, and so is
+    an interval that does not hold its value.
     """
     once = (
         modes.select("device", "mode", "power_limit_w")
@@ -82,11 +105,12 @@ def _column(quantity: str, part: pl.DataFrame, n_modes: int) -> Column:
         part = part.unique("at", keep="first", maintain_order=True)
     at = part["at"].to_numpy()
     given, low, high = (_numbers(part[name]) for name in ("value", "low", "high"))
-    is_free = quantity not in _RATES + _ENERGIES  # starting a kernel may cost nothing
-    fits = np.isfinite(given) & ((given >= 0) if is_free else (given > 0))
+    fits = (given >= _LEAST) & (given <= _MOST)
+    if quantity == LAUNCH[0]:  # starting a kernel may cost nothing
+        fits |= given == 0
     value = np.where(fits, given, np.nan)
-    holds = (low <= value) & (value <= high) & np.isfinite(high)
-    holds &= (low > 0) if quantity in _RATES else (low >= 0)
+    holds = (low <= value) & (value <= high) & (high <= _MOST)
+    holds &= low >= (_LEAST if quantity in _RATES else 0.0)
     impossible = part["value"].is_not_null() & pl.Series(~fits)
     said = (
         part.select(
@@ -132,7 +156,7 @@ def _reasons(said: pl.Series, at: NDArray[np.uint32], n_modes: int) -> pl.Series
 
 
 def describe(key: Key) -> str:
-    """What is missing without the coefficient: "fp16 peak of tensor cores"."""
+    """What is missing without the coefficient: "fp16 peak on tensor cores"."""
     quantity, subject, unit = key
     where = f" on {unit}s" if unit == TENSOR else ""
     return {
@@ -143,29 +167,11 @@ def describe(key: Key) -> str:
     }.get(quantity, quantity.replace("_", " "))
 
 
-def why_unknown(table: CoefficientTable, keys: Sequence[Key]) -> pl.Series:
-    """For each mode why ``keys`` have no value, in one line; null where all of them have one."""
-    frame = pl.DataFrame(
-        {f"{describe(key)}|{at}": _why(table, key) for at, key in enumerate(keys)}
-        or {"": pl.Series([None] * table.n_modes, dtype=pl.String)}
-    )
+def why_unknown(table: CoefficientTable, keys: Sequence[Key], at: Places) -> pl.Series:
+    """Why ``keys``, at least one, have no value in the modes at ``at``; null where all have one."""
+    frame = pl.DataFrame({str(place): table.whys(key).gather(at) for place, key in enumerate(keys)})
     joined = pl.concat_str(pl.all(), separator="; ", ignore_nulls=True)
     return frame.select(pl.when(joined != "").then(joined)).to_series()
-
-
-def _why(table: CoefficientTable, key: Key) -> pl.Series:
-    column, name = table.columns.get(key), describe(key)
-    bare = f"no {name} is known in this mode"
-    if column is None:
-        return repeated(pl.Series([bare]), table.n_modes)
-    frame = pl.DataFrame({"known": column.is_known, "reason": column.reasons})
-    return frame.select(
-        pl.when("known")
-        .then(None)
-        .when(pl.col("reason").is_not_null())
-        .then(pl.format(f"no {name}: {{}}", "reason"))
-        .otherwise(pl.lit(bare))
-    ).to_series()
 
 
 def peak_key(unit: str, precision: str) -> Key:

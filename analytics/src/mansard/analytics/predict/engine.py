@@ -39,7 +39,7 @@ SHARE_SCHEMA: FrameSchema = {
 }
 _KINDS = {**PREDICTION_SCHEMA, **SHARE_SCHEMA}
 _TEXTS = ("reason", "notes")
-_WORDS = {"time_bound": TIME_BOUNDS, "energy_bound": ENERGY_BOUNDS}
+_BOUNDS = {"time_bound": TIME_BOUNDS, "energy_bound": ENERGY_BOUNDS}
 _SCORE_FIELDS = ("score_id", "network", "batch", "precision", "phase")
 
 
@@ -70,7 +70,7 @@ def predict(
         *(pl.col(name).cast(PREDICTION_SCHEMA[name]) for name in _SCORE_FIELDS),
         pl.col("note") if "note" in scores.columns else pl.lit(None, pl.String).alias("note"),
     )
-    is_calibrated = efficiency is not None
+    is_calibrated = bool(efficiency)
     schema = {**PREDICTION_SCHEMA, **(SHARE_SCHEMA if with_shares else {})}
 
     def batches(
@@ -89,7 +89,7 @@ def predict(
             n_rows = None if n_rows is None else n_rows - len(frame)
             yield frame if predicate is None else frame.filter(predicate)
 
-    return register_io_source(batches, schema=schema, is_pure=True)
+    return register_io_source(batches, schema=schema)
 
 
 def _frame(
@@ -109,8 +109,8 @@ def _frame(
         if name in _TEXTS:
             return _texts([part.words(name) for part in found], order)
         numbers = _numbers([part.numbers(name) for part in found], order)
-        if name in _WORDS:
-            return _words(numbers, _WORDS[name])
+        if name in _BOUNDS:
+            return _bounds(numbers, _BOUNDS[name])
         return pl.Series(numbers, dtype=_KINDS[name], nan_to_null=True)
 
     return pl.DataFrame([column(name).alias(name) for name in names])
@@ -131,6 +131,6 @@ def _order(parts: Sequence[ModePart]) -> Order | None:
     return np.argsort(np.concatenate([part.at for part in parts]))
 
 
-def _words(codes: Array, words: tuple[str, ...]) -> pl.Series:
-    places = np.minimum(codes, len(words)).astype(np.uint32)
-    return pl.Series([*words, None], dtype=pl.String).gather(places)
+def _bounds(codes: Array, names: tuple[str, ...]) -> pl.Series:
+    places = np.minimum(codes, len(names)).astype(np.uint32)
+    return pl.Series([*names, None], dtype=pl.String).gather(places)

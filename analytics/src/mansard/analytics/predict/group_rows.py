@@ -19,7 +19,6 @@ from mansard.analytics.predict.coefficient_table import (
     Key,
     coefficient_table,
     energy_key,
-    why_unknown,
 )
 from mansard.analytics.predict.groups import CUDA
 from mansard.analytics.predict.mode_parts import ModePart, Rates, mode_parts
@@ -186,9 +185,7 @@ def _why_missing(
     keys: Sequence[Key], part: ModePart, table: CoefficientTable, place: int
 ) -> list[str | None]:
     at = int(part.at[place])
-    return [
-        None if key in part.middle.costs else str(why_unknown(table, (key,))[at]) for key in keys
-    ]
+    return [None if key in part.middle.costs else str(table.whys(key)[at]) for key in keys]
 
 
 def _joined(

@@ -108,8 +108,8 @@ def _of_head(name: str) -> pl.Expr:
 
 
 def _main_precision(precision: str, flop: str) -> pl.Expr:
-    has_work = pl.col(flop) > 0
-    return pl.col(precision).filter(has_work).sort_by(pl.col(flop).filter(has_work)).last()
+    most = pl.col(precision).gather(pl.col(flop).arg_max()).first()
+    return pl.when(pl.col(flop).max() > 0).then(most)
 
 
 def _sum_of_known(name: str) -> pl.Expr:

@@ -29,8 +29,8 @@ class Rates:
 
     costs: Mapping[Key, Array]
     n_modes: int
-    _ridges: dict[Key, Ridges] = field(default_factory=dict)
-    _ratios: dict[tuple[Key, Key], tuple[float, float]] = field(default_factory=dict)
+    _ridges: dict[Key, Ridges] = field(default_factory=dict, init=False)
+    _ratios: dict[tuple[Key, Key], tuple[float, float]] = field(default_factory=dict, init=False)
 
     @property
     def second_per_byte(self) -> Array:

@@ -19,6 +19,8 @@ from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import roof_coefficients
 
+ROOFS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
+_NETWORK_ORDER = ("model", "batch", "precision", "phase", "score_id", "label")
 _SHARES = tuple(SHARE_SCHEMA)
 _SHORT = {
     "latency_s": "time_s",
@@ -88,9 +90,28 @@ def run_networks(
     return RunNetworks(
         _by_run(found.join(same, on="score_id"), labels).sort("score_id", "run_id", "group"),
         _by_run(_with_totals(predicted, scores, found), labels).sort(
-            "model", "batch", "precision", "phase", "score_id", "label", nulls_last=True
+            _NETWORK_ORDER, nulls_last=True
         ),
     )
+
+
+def networks_of_runs(
+    layers: pl.DataFrame,
+    roofs: Sequence[Roofline],
+    energies: Mapping[str, EnergyFit],
+    limits_w: Mapping[str, float | None],
+    names: Mapping[str, str],
+    launches: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """``run_networks(…).networks``, of hundreds of roofs as well: some of them at a time."""
+    starts = range(0, max(1, len(roofs)), ROOFS_AT_ONCE)
+    pieces = [
+        run_networks(
+            layers, roofs[at : at + ROOFS_AT_ONCE], energies, limits_w, names, launches
+        ).networks
+        for at in starts
+    ]
+    return pl.concat(pieces).sort(_NETWORK_ORDER, nulls_last=True, maintain_order=True)
 
 
 def _launches_of(roofs: Sequence[Roofline], launches: pl.DataFrame) -> pl.DataFrame:

@@ -103,9 +103,18 @@ class ScorePrediction:
         return find_end(self.work if is_known else None, self.part, rates)
 
 
-def _finite(values: Array, prediction: ScorePrediction) -> Array:
+def _finite(values: Array, found: ScorePrediction) -> Array:
     """A limit that leaves nothing makes times infinite: they are unknown."""
-    return np.where(np.isinf(values), np.nan, values) if prediction.part.has_limit else values
+    return np.where(np.isinf(values), np.nan, values) if found.part.has_limit else values
+
+
+def _low(found: ScorePrediction, fast: Array, middle: Array, slow: Array) -> Array:
+    """The lower end, no higher than the value, where both ends are known."""
+    return _finite(np.where(np.isinf(slow), np.nan, np.minimum(fast, middle)), found)
+
+
+def _high(found: ScorePrediction, middle: Array, slow: Array) -> Array:
+    return _finite(np.maximum(slow, middle), found)
 
 
 def _power(found: ScorePrediction) -> Array:
@@ -116,7 +125,7 @@ def _power(found: ScorePrediction) -> Array:
 def _power_low(found: ScorePrediction) -> Array:
     with np.errstate(invalid="ignore"):
         low_w = found.fast.dynamic_j / found.slow.time_s + found.fast.constant_w
-    return np.minimum(low_w, _power(found))
+    return np.where(np.isinf(found.slow.time_s), np.nan, np.minimum(low_w, _power(found)))
 
 
 def _power_high(found: ScorePrediction) -> Array:
@@ -126,7 +135,7 @@ def _power_high(found: ScorePrediction) -> Array:
     if found.part.has_limit:  # what a limit holds down does not go above it
         limit_w = found.part.limit_w
         high_w = np.where(high_w > limit_w, limit_w, high_w)
-    return np.maximum(high_w, power_w)
+    return np.where(np.isinf(found.slow.time_s), np.nan, np.maximum(high_w, power_w))
 
 
 def _time_bound(found: ScorePrediction) -> Array:
@@ -164,7 +173,7 @@ def _reason(found: ScorePrediction) -> pl.Series:
     if found.lost is not None:
         return _text(found.lost, found.n_modes)
     if found.missing:
-        return why_unknown(found.table, found.missing).gather(found.part.at)
+        return why_unknown(found.table, found.missing, found.part.at)
     why = _energy_reason(found)
     if not found.part.has_limit:
         return why
@@ -181,7 +190,7 @@ def _energy_reason(found: ScorePrediction) -> pl.Series:
         return _text(NO_ENERGY, found.n_modes)
     # Without a meter all of them are unknown for the same reason: once is enough.
     said = (CONSTANT_POWER,) if CONSTANT_POWER in missing else missing
-    return why_unknown(found.table, said).gather(found.part.at)
+    return why_unknown(found.table, said, found.part.at)
 
 
 def _notes(found: ScorePrediction) -> pl.Series:
@@ -205,19 +214,15 @@ def _text(text: str | None, n_modes: int) -> pl.Series:
 _NUMBERS: Mapping[str, Callable[[ScorePrediction], Array]] = MappingProxyType(
     {
         "latency_s": lambda found: _finite(found.middle.time_s, found),
-        "latency_low_s": lambda found: _finite(
-            np.minimum(found.fast.time_s, found.middle.time_s), found
+        "latency_low_s": lambda found: _low(
+            found, found.fast.time_s, found.middle.time_s, found.slow.time_s
         ),
-        "latency_high_s": lambda found: _finite(
-            np.maximum(found.slow.time_s, found.middle.time_s), found
-        ),
+        "latency_high_s": lambda found: _high(found, found.middle.time_s, found.slow.time_s),
         "energy_j": lambda found: _finite(found.middle.energy_j, found),
-        "energy_low_j": lambda found: _finite(
-            np.minimum(found.fast.energy_j, found.middle.energy_j), found
+        "energy_low_j": lambda found: _low(
+            found, found.fast.energy_j, found.middle.energy_j, found.slow.energy_j
         ),
-        "energy_high_j": lambda found: _finite(
-            np.maximum(found.slow.energy_j, found.middle.energy_j), found
-        ),
+        "energy_high_j": lambda found: _high(found, found.middle.energy_j, found.slow.energy_j),
         "power_w": _power,
         "power_low_w": _power_low,
         "power_high_w": _power_high,

@@ -14,6 +14,7 @@ from mansard.analytics.predict.groups import COMPUTED_IN, TENSOR
 
 Codes = NDArray[np.int64]
 _COUNTS = ("tensor_flop", "cuda_flop", "traffic_bytes")
+_MOST = 1e30  # of any count; times a coefficient it is still a number
 NONE = -1  # the code of no precision
 # A GPU whose tensor cores multiply these computes them on CUDA cores at least as fast as fp32
 # (CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions").
@@ -72,11 +73,15 @@ def work_table(groups: pl.DataFrame, efficiency: Mapping[str, float] | None = No
     """GROUP_SCHEMA as columns; groups that neither work nor move nor start anything are left out.
 
     ``efficiency``: what the time of a group of each op_class is multiplied with; 1 for a class
-    that is not in it. Work or traffic that cannot be (negative, NaN) is unknown.
+    that is not in it, and a factor that is not above 0 raises ValueError. Work or traffic that
+    cannot be (negative, NaN) is unknown.
     """
     factors = efficiency or {}
+    for name, factor in factors.items():
+        if not 0 < factor < _MOST:
+            raise ValueError(f"the time of {name} cannot be multiplied with {factor}")
     found = busy_groups(groups).with_columns(
-        pl.when(pl.col(*_COUNTS).is_finite() & (pl.col(*_COUNTS) >= 0)).then(pl.col(*_COUNTS))
+        pl.when(pl.col(*_COUNTS).is_between(0.0, _MOST)).then(pl.col(*_COUNTS))
     )
     names = pl.concat([found["tensor_precision"], found["cuda_precision"]]).drop_nulls()
     precisions = tuple(names.unique().sort().to_list())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mansard.analytics.published.columns import Column
 from mansard.analytics.published.csv_text import TextRow, TextTable
 from mansard.analytics.published.numbers import EMPTY, parse_count, parse_positive
 from mansard.core.errors import InputError
+from mansard.core.frequency import format_frequency
 from mansard.core.records import PublishedMode
 
 LEAST, MOST = 1e-15, 1e24  # of any quantity in SI units: a slip of the keyboard is beyond
@@ -100,8 +101,21 @@ class Cells:
         }
         fields = ("gpu", "emc", "cpu", "sms", "cpus", "power_limit")
         unknown = self.reasons(values, dict(zip(values, fields, strict=True)))
-        name = self.needed("mode")
+        name = self.text("mode") if self.columns_of("mode") else _name_of(values)
+        name = name or self.needed("mode")
         return PublishedMode(name=name, **values, unknown=unknown)  # type: ignore[arg-type]
+
+
+def _name_of(values: Mapping[str, object]) -> str | None:
+    """A mode by its clocks, as ``core.power_mode`` names one, where a table names none."""
+    clocks = (("gpu", "gpu_hz"), ("emc", "memory_hz"), ("cpu", "cpu_hz"))
+    parts = [
+        f"{short}{format_frequency(float(str(values[name])))}"
+        for short, name in clocks
+        if values[name] is not None
+    ]
+    parts += [] if values["n_cpus"] is None else [f"{values['n_cpus']}c"]
+    return "_".join(parts) or None
 
 
 def check_modes(modes: Sequence[tuple[int, PublishedMode]], where: str) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.published.units import Unit, may_be_bits, unit_of, words_of
+from mansard.analytics.published.units import Dimension, Unit, may_be_bits, unit_of, words_of
 from mansard.analytics.published.vocabulary import (
     BARE,
     CLOCKS,
     FIELDS,
     FORMATS,
+    ITEMS,
     LAUNCH,
     LEVELS,
     LIMIT,
     NAMES,
+    OTHERS,
+    RAILS,
     SPREADS,
     UNITS,
 )
@@ -39,6 +42,7 @@ class Column:
     precision: str | None = None
     unit: RateWorkUnit | None = None
     level: str | None = None
+    is_per_item: bool = False  # of one image, where a batch may hold several
 
 
 def find_columns(
@@ -117,11 +121,24 @@ def _by_name(name: str, where: str) -> Column | None:
     plain = NAMES.get(" ".join(words))
     if plain is not None:
         return Column(name, plain)
-    if SPREADS & set(words):
-        return None
     unit = _unit_in(name, where)
-    field = None if unit is None else _field_of(unit, words)
-    return None if unit is None or field is None else _qualified(name, field, unit)
+    if unit is None or _is_other(words, unit.dimension):
+        return None
+    bare = _bare_field(name)
+    if bare is not None and FIELDS[bare] != unit.dimension:  # "throughput" in seconds
+        return None
+    field = _field_of(unit, words)
+    return None if field is None else _qualified(name, field, unit)
+
+
+def _is_other(words: Sequence[str], dimension: Dimension | None) -> bool:
+    """Whether a column is about something else than a run: a spread, a start, one rail."""
+    found = set(words)
+    if SPREADS & found:
+        return True
+    if dimension not in {"time", "power", "energy"} or (dimension == "power" and LIMIT & found):
+        return False
+    return bool(OTHERS & found or (dimension != "time" and RAILS & found))
 
 
 def _field_of(unit: Unit, words: Sequence[str]) -> str | None:
@@ -152,9 +169,16 @@ def _unit_in(name: str, where: str) -> Unit | None:
                 where=where,
                 fix=f"say --column bandwidth_gb_per_s={name!r} if they are bytes",
             )
-    # The unit stands last or first: "time_s", "ms (mean)"; a lone s or w inside is a word.
-    units = [unit for word in (*reversed(words),) if (unit := unit_of(word)) is not None]
-    return units[0] if units else None
+    units = [unit for word in words if (unit := unit_of(word)) is not None]
+    if len({unit.dimension for unit in units}) != 1 or _is_ratio(words):
+        return None
+    return units[-1]
+
+
+def _is_ratio(words: Sequence[str]) -> bool:
+    """Whether a name says "per" of anything but an item or a batch: GFLOPS/W, ms per layer."""
+    after = [words[at + 1 : at + 2] for at, word in enumerate(words) if word.casefold() == "per"]
+    return any(not word or word[0].casefold() not in ITEMS | {"batch"} for word in after)
 
 
 def _qualified(name: str, field: str, unit: Unit) -> Column:
@@ -166,14 +190,14 @@ def _qualified(name: str, field: str, unit: Unit) -> Column:
         precision=next((FORMATS[word] for word in words if word in FORMATS), None),
         unit=next((UNITS[word] for word in words if word in UNITS and word != "cpu"), None),
         level=next((LEVELS[word] for word in words if word in LEVELS), None),
+        is_per_item="per" in words and bool(ITEMS & set(words)),
     )
 
 
 def _bare_field(name: str) -> str | None:
     words = [word.casefold() for word in words_of(name)]
-    if SPREADS & set(words):
-        return None
-    return next((BARE[word] for word in words if word in BARE), None)
+    field = next((BARE[word] for word in words if word in BARE), None)
+    return None if field is None or _is_other(words, FIELDS[field]) else field
 
 
 def _without_unit(field: str, name: str, where: str) -> InputError:

@@ -88,12 +88,14 @@ def _decode(data: bytes, where: str) -> str:
             where=where,
             fix="import a summary of it",
         )
-    encoding = "utf-16" if data.startswith(_WIDE_MARKS) else "utf-8-sig"
+    name, encoding = ("UTF-8", "utf-8-sig")
+    if data.startswith(_WIDE_MARKS):
+        name, encoding = ("UTF-16", "utf-16")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"is no {encoding[:6].rstrip('-').upper()} text: {error.reason} at byte {error.start}",
+            f"is no {name} text: {error.reason} at byte {error.start}",
             where=where,
             fix="save it as UTF-8",
         ) from error

@@ -29,7 +29,7 @@ def limit_notes(imported: Imported, module: Module | None) -> list[str]:
     """One line for each rate above what ``module`` can do; none without a module."""
     if module is None:
         return []
-    found = [(rate, _limit(rate, module)) for rate in imported.rates]
+    found = [(rate, hardware_limit(rate, module)) for rate in imported.rates]
     return [
         f"line {rate.row}: {rate.subject} {rate.quantity} of {_text(rate, rate.value)} in mode "
         f"{rate.mode.name} is above the {_text(rate, limit)} that {module.name} can do"
@@ -42,8 +42,18 @@ def _text(rate: PublishedRate, value: float) -> str:
     return quantity(value, "FLOP/s" if rate.quantity == "peak" else "B/s")
 
 
-def _limit(rate: PublishedRate, module: Module) -> float | None:
-    """FLOP/s or B/s at the row's clocks, at the module's highest where it says none."""
+def module_called(name: str) -> Module | None:
+    """The module whose name a table's device has, or None."""
+    return next((module for module in MODULES.values() if module.name == name), None)
+
+
+def hardware_limit(rate: PublishedRate, module: Module | None) -> float | None:
+    """FLOP/s or B/s at the row's clocks, at the module's highest where it says none.
+
+    None without a module, and where its hardware's limit is not known.
+    """
+    if module is None:
+        return None
     if rate.quantity == "peak" and rate.processor == "gpu":
         return peak_flop_per_s(
             module,

@@ -28,7 +28,6 @@ class ReferenceTable:
     commit: str
     path: str  # in the repository
     licence: str
-    what: str
 
     @property
     def file(self) -> Path:
@@ -55,13 +54,14 @@ def _of_branes(name: str, device: str, path: str) -> ReferenceTable:
         commit="b6c5e829c33a",
         path=path,
         licence="MIT",
-        what="PyTorch matrix products of 2048 and the best of STREAM's kernels, in each power mode",
     )
 
 
 _GPU = "hardware_registry/gpu"
 RATES = (
-    _of_branes("agx_orin_64_rates", "Jetson AGX Orin 64GB", f"{_GPU}/jetson_orin_agx_gpu"),
+    _of_branes(
+        "agx_orin_64_rates", "Jetson AGX Orin 64GB", "hardware_registry and calibration_data"
+    ),
     _of_branes("orin_nx_16_rates", "Jetson Orin NX 16GB", f"{_GPU}/jetson_orin_nx_16gb_gpu"),
     _of_branes("orin_nano_8_rates", "Jetson Orin Nano 8GB", f"{_GPU}/jetson_orin_nano_gpu"),
 )
@@ -73,7 +73,6 @@ PAGODA_RUNS = ReferenceTable(
     commit="34dbe0f4b218",
     path="src/analysis/roofline_batch_size_expt.ipynb",
     licence="Apache-2.0",
-    what="time and power of five networks' inference at five batches, in MAXN",
 )
 
 

@@ -13,6 +13,7 @@ from mansard.analytics.roofs.roofline import Roofline
 from mansard.core.hashing import content_hash
 from mansard.core.records import PublishedRate, Scope
 
+MOST_ROOFS = 48  # of one table: each is drawn with every network under it
 _NO_TRIALS = "published: the trials behind it are not known"
 
 
@@ -20,16 +21,25 @@ def published_rooflines(published: Published) -> tuple[Roofline, ...]:
     """One roofline for each table, device and mode, in the order of the tables' rows.
 
     Their ``run_id`` begins with "published-" and belongs to no manifest; no ceiling has an
-    interval, and only the levels that the table names are there.
+    interval, and only the levels that the table names are there. Of a table with more than
+    MOST_ROOFS modes so many have a roof, spread evenly; the coefficients have all.
     """
     names = device_names(published)
-    grouped: dict[tuple[str, str, str], list[PublishedRate]] = {}
+    tables: dict[tuple[str, str], dict[str, list[PublishedRate]]] = {}
     for rate in published.rates:
-        grouped.setdefault((rate.table_id, rate.device, rate.mode.name), []).append(rate)
+        modes = tables.setdefault((rate.device, rate.table_id), {})
+        modes.setdefault(rate.mode.name, []).append(rate)
     return tuple(
-        _roofline(rates, names[device, table_id])
-        for (table_id, device, _), rates in grouped.items()
+        _roofline(rates, names[key])
+        for key, modes in tables.items()
+        for rates in _spread(list(modes.values()))
     )
+
+
+def _spread(modes: list[list[PublishedRate]]) -> list[list[PublishedRate]]:
+    if len(modes) <= MOST_ROOFS:
+        return modes
+    return [modes[at * (len(modes) - 1) // (MOST_ROOFS - 1)] for at in range(MOST_ROOFS)]
 
 
 def is_published(run_id: str) -> bool:

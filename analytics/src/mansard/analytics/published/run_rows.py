@@ -48,7 +48,7 @@ def read_runs(
 def _of_row(cells: Cells, origin: Origin) -> PublishedRun:
     batch, precision = cells.count("batch"), _precision(cells)
     latency_s = _latency_s(cells, batch)
-    power_w = _power_w(cells, latency_s)
+    power_w = _power_w(cells, batch, latency_s)
     if latency_s is None and power_w is None:
         raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
     values: dict[str, object] = {
@@ -77,8 +77,8 @@ def _of_row(cells: Cells, origin: Origin) -> PublishedRun:
 
 def _latency_s(cells: Cells, batch: int | None) -> float | None:
     """Seconds of one batch: as given, or the batch over the images of a second."""
-    time_s, images_hz = cells.number("time"), cells.number("throughput")
-    if time_s is not None or images_hz is None:
+    time_s, images_hz = _of_batch(cells, "time", batch), cells.number("throughput")
+    if images_hz is None:
         return time_s
     if batch is None:
         raise InputError(
@@ -86,12 +86,32 @@ def _latency_s(cells: Cells, batch: int | None) -> float | None:
             where=cells.where,
             fix="say --fixed batch=1, or give a column 'batch'",
         )
-    return batch / images_hz
+    if time_s is not None and abs(batch / images_hz / time_s - 1) > AGREEING:
+        raise InputError(
+            f"its batch over its images a second is {batch / images_hz:.4g} s, its time "
+            f"{time_s:.4g} s",
+            where=cells.where,
+            fix="leave one out, with --column throughput= or --column time=",
+        )
+    return time_s if time_s is not None else batch / images_hz
 
 
-def _power_w(cells: Cells, latency_s: float | None) -> float | None:
+def _of_batch(cells: Cells, field: str, batch: int | None) -> float | None:
+    """A time or an energy, which has to be a batch's; some say "per inference"."""
+    value = cells.number(field)
+    if value is not None and batch != 1 and any(c.is_per_item for c in cells.columns_of(field)):
+        name = cells.columns_of(field)[0].name
+        raise InputError(
+            f"{name} may be of one item or of the batch of {batch or 'unknown size'}",
+            where=cells.where,
+            fix="give that of a batch, under a name without 'per'",
+        )
+    return value
+
+
+def _power_w(cells: Cells, batch: int | None, latency_s: float | None) -> float | None:
     """Mean watts: as given, or the energy of a batch over its time."""
-    power_w, energy_j = cells.number("power"), cells.number("energy")
+    power_w, energy_j = cells.number("power"), _of_batch(cells, "energy", batch)
     if energy_j is None:
         return power_w
     if latency_s is None:

@@ -107,8 +107,9 @@ def _read_all(folders: Sequence[Path], kind: str, row_type: type[Row]) -> tuple[
 def _check(path: Path, rows: Sequence[Row], torn: bytes | None) -> None:
     """A table is written in one step and named by its content: anything else was changed."""
     plain = tuple(replace(row, table_id="") for row in rows)
-    is_whole = torn is None and table_id_of(plain) == path.stem.partition("-")[2]
-    if not is_whole or any(row.table_id != table_id_of(plain) for row in rows):
+    table_id = table_id_of(plain)
+    is_whole = torn is None and table_id == path.stem.partition("-")[2]
+    if not is_whole or any(row.table_id != table_id for row in rows):
         raise InputError(
             "does not hold the table that its name says",
             where=str(path),

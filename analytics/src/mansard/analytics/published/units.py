@@ -45,20 +45,31 @@ def _table() -> dict[str, Unit]:
     units |= dict.fromkeys(("mw", "milliwatts"), Unit("power", 1e-3))
     units |= dict.fromkeys(("j", "joule", "joules"), Unit("energy", 1.0))
     units |= dict.fromkeys(("mj", "millijoules"), Unit("energy", 1e-3))
-    images = ("fps", "ips", "img/s", "images/s", "frames/s", "inferences/s", "qps", "samples/s")
+    items = ("img", "imgs", "images", "frames", "samples", "inf", "inferences")
+    images = ("fps", "ips", "qps", *(f"{item}/s" for item in items))
     return units | dict.fromkeys(images, Unit("images/s", 1.0))
 
 
 UNITS = MappingProxyType(_table())
 _PER_SECOND = re.compile(r"[\s_\-]*(?:/|(?<![a-z])per)[\s_\-]*(?:s|sec|second)(?![a-z])", re.I)
+# "gb_s" and "inf_s" are rates; a lone "s" would be taken for seconds.
+_SHORT = re.compile(
+    r"(?<![A-Za-z])([kmgt]i?b|[kmgt]?flops?|inf|inferences|imgs?|images|frames|samples)[\s_\-]s"
+    r"(?![A-Za-z])",
+    re.IGNORECASE,
+)
 # A small b after a capital prefix is a bit; so is "gbps" to those who build networks.
 _BITS = re.compile(r"[KMGT]b/s|[kmgt]bps", re.IGNORECASE)
 
 
 def words_of(column: str) -> list[str]:
-    """The words of a column's name as they are written; "per s" becomes part of its unit."""
+    """The words of a column's name as they are written; "per s" becomes part of its unit.
+
+    Any other slash is the word "per".
+    """
     text = _PER_SECOND.sub("/s", column.replace("µ", "u").replace("μ", "u"))
-    return re.findall(r"[A-Za-z0-9]+(?:/s)?", text)
+    found: list[str] = re.findall(r"[A-Za-z0-9]+(?:/s)?|/", _SHORT.sub(r"\1/s", text))
+    return ["per" if word == "/" else word for word in found]
 
 
 def unit_of(word: str) -> Unit | None:

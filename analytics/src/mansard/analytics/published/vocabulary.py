@@ -38,8 +38,12 @@ FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
 )
 NAMES = MappingProxyType(
     {
-        **dict.fromkeys(("mode", "power mode", "powermode", "nvpmodel", "nvp mode"), "mode"),
-        **dict.fromkeys(("network", "net", "model", "dnn", "workload"), "network"),
+        **dict.fromkeys(
+            ("mode", "power mode", "powermode", "mode name", "power mode name", "nvpmodel"), "mode"
+        ),
+        **dict.fromkeys(
+            ("network", "net", "model", "model name", "modelname", "dnn", "workload"), "network"
+        ),
         **dict.fromkeys(("batch", "batch size", "batchsize", "bs"), "batch"),
         **dict.fromkeys(("precision", "dtype", "datatype", "data type"), "precision"),
         **dict.fromkeys(("unit", "compute unit", "core type"), "unit"),
@@ -52,6 +56,20 @@ NAMES = MappingProxyType(
     }
 )
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "sem", "var", "variance", "error", "ci"})
+# Times and powers that are not a run's, or not its usual ones: read only where the user says so.
+OTHERS = frozenset(
+    {
+        *("min", "max", "p90", "p95", "p99", "best", "worst"),
+        *("idle", "baseline", "static", "warmup", "timestamp", "start", "end"),
+        *("build", "compile", "load", "setup"),
+    }
+)
+# One rail's power is not the board's: read only where the user says so.
+RAILS = frozenset({"gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"})
+# What a time or an energy may be "per" without being that of a batch.
+ITEMS = frozenset(
+    {"image", "img", "inference", "inf", "frame", "sample", "item", "input", "request"}
+)
 LAUNCH = frozenset({"launch", "dispatch"})
 LIMIT = frozenset({"limit", "budget", "cap", "tdp"})
 CLOCKS = MappingProxyType(

@@ -39,28 +39,31 @@ class Advice:
     notes: Sequence[str]
 
 
-def overview(results: Results) -> str | None:
-    """The recommendation in a sentence; None where there is none."""
+def overview(results: Results) -> list[str]:
+    """The recommendation in a sentence for each device; empty where there is none."""
     told = [each for each in results.recommendations if each.choice is not None]
-    if len(told) < 2:
-        return _line(told[0].sentence) if told else None
-    modes = Counter((each.device, each.choice.mode) for each in told if each.choice is not None)
-    (device, mode), n_same = max(modes.items(), key=lambda item: (item[1], item[0]))
-    same = [
-        each
-        for each in told
-        if each.choice is not None and (each.device, each.choice.mode) == (device, mode)
-    ]
-    place = shown(mode) if len({each.device for each in told}) == 1 else shown(f"{device}, {mode}")
+    devices = list(dict.fromkeys(each.device for each in told))
+    own = {device: [each for each in told if each.device == device] for device in devices}
+    return [_device_line(own[device], len(devices) > 1) for device in devices[:MOST_TOLD]]
+
+
+def _device_line(told: Sequence[Recommendation], several: bool) -> str:
+    if len(told) == 1:
+        return _line(told[0].sentence)
+    modes = Counter(each.choice.mode for each in told if each.choice is not None)
+    mode, n_same = max(modes.items(), key=lambda item: (item[1], item[0]))
+    same = [each for each in told if each.choice is not None and each.choice.mode == mode]
     who = f"{n_same} of {len(told)} networks" if n_same < len(told) else f"all {n_same} networks"
     wanted = sorted({_LEAST[each.minimise] for each in same})
-    return f"{place} takes the least {' or '.join(wanted)} for {who}{_typical(same)}."
+    where = f"{shown(told[0].device)}: " if several else ""
+    least = " or ".join(wanted)
+    return f"{where}{shown(mode)} takes the least {least} for {who}{_typical(same, mode)}."
 
 
-def _typical(same: Sequence[Recommendation]) -> str:
-    """The median change against the highest mode, in words."""
+def _typical(same: Sequence[Recommendation], mode: str) -> str:
+    """The median change against the highest mode, in words; none against itself."""
     savings = [each.savings[0] for each in same if each.savings]
-    if len({saving.mode for saving in savings}) != 1:
+    if len({saving.mode for saving in savings}) != 1 or savings[0].mode == mode:
         return ""
     parts = [
         f"{_change(median(ratios))} {what}"
@@ -143,7 +146,7 @@ def _row(each: Recommendation, with_device: bool) -> list[str]:
         str(choice.batch),
         shown(choice.precision),
         *_costs(choice),
-        *_saving_cells(highest),
+        *_saving_cells(highest, choice.mode),
     ]
 
 
@@ -155,9 +158,11 @@ def _costs(of: Candidate) -> list[str]:
     ]
 
 
-def _saving_cells(saving: Saving | None) -> list[str]:
+def _saving_cells(saving: Saving | None, mode: str) -> list[str]:
     if saving is None:
         return ["", "", "", ""]
+    if saving.mode == mode:
+        return [f"{shown(mode)} itself", "", "", ""]
     ratios = (saving.energy_ratio, saving.latency_ratio, saving.power_ratio)
     return [shown(saving.mode), *[_change(ratio) for ratio in ratios]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mansard.analytics.charts.data import batch_text
 from mansard.analytics.charts.parameters import EVERY, Chosen, Name
-from mansard.analytics.data.names import in_order, network_key
+from mansard.analytics.data.names import in_order, network_key, shown
 from mansard.analytics.report.mode_labels import mode_labels
 from mansard.analytics.results import Results
 
@@ -48,13 +48,16 @@ def first_choice(results: Results) -> Chosen:
 
 def controls(results: Results, chosen: Chosen) -> list[Control]:
     """The controls of a page about ``results``; what leaves no choice is left out."""
+    scored = results.networks.select("model", "model_hash").unique().iter_rows()
+    # Others were imported with their times alone: they have modes and no place under a roof.
     networks = in_order(
         [
-            results.names[network_key(row["model"], row["model_hash"])]
-            for row in results.networks.select("model", "model_hash").unique().iter_rows(named=True)
+            *(results.names[network_key(*key)] for key in scored),
+            *results.predictions["network"].unique().to_list(),
         ]
     )
-    precisions = in_order(results.networks["precision"].drop_nulls().to_list())
+    frames = (results.networks, results.predictions)
+    precisions = in_order([name for each in frames for name in each["precision"].drop_nulls()])
     found = [
         Control("mode", "Power mode", _same([r.label for r in results.roofs]), chosen.mode),
         Control("network", "Network", [(EVERY, "all"), *_same(networks)], chosen.network),
@@ -78,4 +81,4 @@ def device_options(results: Results) -> list[str]:
 
 
 def _same(values: Sequence[str]) -> list[tuple[str, str]]:
-    return [(value, value) for value in values]
+    return [(value, shown(value)) for value in values]

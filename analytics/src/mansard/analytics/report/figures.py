@@ -31,6 +31,7 @@ class Figure:
     spec: Markup
     datasets: Mapping[str, Dataset]
     picture: Markup  # data URI of a static drawing
+    width_px: int  # of the drawing at its own scale
     table: Table
     notes: tuple[str, ...]
 
@@ -41,10 +42,12 @@ def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = 
     spec = chart.to_dict(validate=False)
     description = str(spec["description"])
     spec.pop("config", None)  # the page sets it, for light or for dark
-    picture = still_picture(spec)
+    picture, width_px = still_picture(spec)
     datasets = {key: _by_columns(rows) for key, rows in spec.pop("datasets", {}).items()}
     spec["datasets"] = list(datasets)  # the page puts the rows in their place
-    return Figure(name, description, json_markup(spec), datasets, picture, shortened(table), notes)
+    return Figure(
+        name, description, json_markup(spec), datasets, picture, width_px, shortened(table), notes
+    )
 
 
 def pool(figures: Iterable[Figure]) -> Markup:

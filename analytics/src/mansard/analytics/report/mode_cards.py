@@ -15,6 +15,8 @@ from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.ridge import Ridge
 from mansard.analytics.roofs.roofline import Roofline
 
+MOST_OPEN = 2  # cards that the page shows; the others open
+
 
 @dataclass(frozen=True)
 class ModeCard:
@@ -28,8 +30,11 @@ class ModeCard:
     stable: bool
 
 
-def mode_cards(results: Results) -> list[ModeCard]:
-    """One card per run, in the order of the rooflines."""
+def mode_cards(results: Results, first: str) -> list[ModeCard]:
+    """One card per run: of many the one labelled ``first``, then as their rooflines are ordered."""
+    roofs = results.roofs
+    if len(roofs) > MOST_OPEN:
+        roofs = tuple(sorted(roofs, key=lambda roof: roof.label != first))
     return [
         ModeCard(
             label=shown(roof.label),
@@ -39,7 +44,7 @@ def mode_cards(results: Results) -> list[ModeCard]:
             figures=_figures(roof),
             stable=all(c.stable is not False for c in _used(roof)),
         )
-        for roof in results.roofs
+        for roof in roofs
     ]
 
 

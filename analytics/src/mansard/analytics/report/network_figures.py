@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from mansard.analytics.charts.accuracy_chart import accuracy_chart
 from mansard.analytics.charts.accuracy_data import Accuracy, accuracy_points, band
 from mansard.analytics.charts.batch_data import batch_points
 from mansard.analytics.charts.network_charts import (
     MOST_BARS,
-    accuracy_chart,
     bar_chart,
     batch_chart,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,13 @@ import polars as pl
 
 from mansard.analytics.charts.data import batch_text, bound_text
 from mansard.analytics.data.names import network_key, shown
-from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity, seconds
+from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
 from mansard.analytics.report.page_parts import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.plateau import estimate
+from mansard.analytics.roofs.roofline import Roofline
 
+MOST_MODES = 4  # side by side in a table
 MOST_LAYERS = 40  # of one network
 MOST_LAYER_CELLS = 2400  # in all, over networks, layers and modes: the page stays under 2 MB
 
@@ -29,35 +31,34 @@ class NetworkDetail:
 
 
 def network_table(results: Results) -> Table:
-    """One row per network, batch and precision; two columns per mode, three with energies."""
-    modes = [roof.label for roof in results.roofs]
-    has_energy = results.networks["energy_j"].is_not_null().any()
+    """One row per network, batch, precision and mode; with energies where any is known."""
+    has_energy = bool(results.networks["energy_j"].is_not_null().any())
+    order = {roof.label: at for at, roof in enumerate(results.roofs)}
     rows = []
     for (_,), group in results.networks.group_by(["score_id"], maintain_order=True):
-        first = group.row(0, named=True)
-        cells = {row["label"]: row for row in group.iter_rows(named=True)}
-        rows.append(
-            [
-                results.names[network_key(first["model"], first["model_hash"])],
-                batch_text(first["batch"]),
-                shown(first["precision"]),
-                _giga(first["work_flop"]),
-                _mega(first["traffic_bytes"]),
-                digits(first["intensity"], 3) if first["intensity"] is not None else UNKNOWN,
-                *[
-                    text
-                    for mode in modes
-                    for text in _mode_cells(cells[mode], has_energy=has_energy)
-                ],
-            ]
-        )
+        cells = sorted(group.iter_rows(named=True), key=lambda row: order[row["label"]])
+        rows += [_network_row(row, results.names, has_energy=has_energy) for row in cells]
+    energy = ["Energy"] if has_energy else []
     columns = ["Network", "Batch", "Precision", "GFLOP", "MB", "FLOP/byte"]
-    for mode in modes:
-        energy = [f"Energy, {shown(mode)}"] if has_energy else []
-        columns += [f"Time, {shown(mode)}", *energy, f"Bound, {shown(mode)}"]
-    texts = {at for at, column in enumerate(columns) if column.startswith("Bound")}
-    numeric = frozenset({1, *range(3, len(columns))} - texts)
+    columns += ["Mode", "Time", *energy, "Bound"]
+    numeric = frozenset({1, 3, 4, 5, *range(7, len(columns) - 1)})
     return Table("Modelled time of each network", columns, rows, numeric)
+
+
+def _network_row(
+    row: dict[str, object], names: Mapping[str, str], *, has_energy: bool
+) -> list[str]:
+    batch, intensity = row["batch"], _float(row["intensity"])
+    return [
+        names[network_key(str(row["model"]), str(row["model_hash"]))],
+        batch_text(batch if isinstance(batch, int) else None),
+        shown(str(row["precision"])),
+        _giga(row["work_flop"]),
+        _mega(row["traffic_bytes"]),
+        UNKNOWN if intensity is None else digits(intensity, 3),
+        shown(str(row["label"])),
+        *_mode_cells(row, has_energy=has_energy),
+    ]
 
 
 def measurement_table(results: Results) -> Table:
@@ -95,12 +96,12 @@ def network_details(results: Results) -> list[NetworkDetail]:
         .sort("model", "precision", "phase")
     )
     n_sets = max(1, len(smallest) * len(results.roofs))
-    n_most = max(10, min(MOST_LAYERS, MOST_LAYER_CELLS // n_sets))
+    n_most = max(6, min(MOST_LAYERS, MOST_LAYER_CELLS // n_sets))
     return [_detail(results, row, n_most) for row in smallest.iter_rows(named=True)]
 
 
 def _detail(results: Results, network: dict[str, object], n_most: int) -> NetworkDetail:
-    modes = [roof.label for roof in results.roofs]
+    modes = _detailed_modes(results.roofs)
     inside = results.groups.filter(pl.col("score_id") == network["score_id"])
     last = inside.filter(pl.col("label") == modes[-1])
     n_groups = len(last)
@@ -125,11 +126,21 @@ def _detail(results: Results, network: dict[str, object], n_most: int) -> Networ
         if len(kept) < n_groups
         else f"All {n_groups} fused layers."
     )
+    if len(modes) < len(results.roofs):
+        note += f" In {len(modes)} of {len(results.roofs)} modes; the charts have the others."
     return NetworkDetail(
         title=f"{title}, {network['precision']}",
         note=note,
         table=Table(f"Layers of {name}", columns, rows, frozenset(numeric)),
     )
+
+
+def _detailed_modes(roofs: Sequence[Roofline]) -> list[str]:
+    """The labels of all modes, or of the last, fastest one of each processor if they are many."""
+    if len(roofs) <= MOST_MODES:
+        return [roof.label for roof in roofs]
+    last = {(roof.machine_id, roof.place, roof.processor): roof.label for roof in roofs}
+    return list(last.values())[:MOST_MODES]
 
 
 def _layer_row(
@@ -167,13 +178,11 @@ def _mode_cells(row: dict[str, object], *, has_energy: bool) -> list[str]:
         bound = f", at least {seconds(least)}" if isinstance(least, float) and least > 0 else ""
         unpriced = [UNKNOWN] if has_energy else []
         return [f"{UNKNOWN}{bound}", *unpriced, shown(str(row["reason"]))]
-    joules = quantity(
-        _float(row["energy_j"]), "J", *_interval(row, "energy_low_j", "energy_high_j")
-    )
+    energy = joules(_float(row["energy_j"]), *_interval(row, "energy_low_j", "energy_high_j"))
     bound_by = row["bound"]
     return [
         seconds(time, *_interval(row, "low_s", "high_s")),
-        *([joules] if has_energy else []),
+        *([energy] if has_energy else []),
         bound_text(bound_by if isinstance(bound_by, str) else None, _float(share)),
     ]
 

@@ -51,7 +51,7 @@ def _mode_rows(results: Results) -> Iterator[list[str]]:
     if modelled.is_empty():
         return
     n_modes = modelled.select("device", "mode").n_unique()
-    n_fitted = modelled["n_fitted"].max()
+    n_fitted = max((n for n in modelled["n_fitted"].to_list() if n is not None), default=None)
     rests = f"scaled from {n_fitted or UNKNOWN} measured modes by their clocks"
     yield ["Roofs and costs of other modes", "modelled", f"{n_modes:,} modes", rests]
 

@@ -23,6 +23,10 @@ from mansard.analytics.report.figures import json_markup
 from mansard.core.version import VERSION
 
 _TEMPLATES = Path(__file__).parent / "templates"
+MOST_COLUMNS = 60  # of a table whose numbers stand at the right
+_NUMERIC = "".join(
+    f".n{at} tr>:nth-child({at}){{text-align:right}}\n" for at in range(1, MOST_COLUMNS + 1)
+)
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
@@ -55,7 +59,7 @@ def _common() -> dict[str, Any]:
         "policy": policy(bundle, boot),
         "bundle": Markup(bundle),  # noqa: S704 - checked by _script
         "boot": Markup(boot),  # noqa: S704 - checked by _script
-        "style": Markup((_TEMPLATES / "report.css").read_text()),  # noqa: S704 - our own file
+        "style": Markup((_TEMPLATES / "report.css").read_text() + _NUMERIC),  # noqa: S704 - ours
         "themes": json_markup({name: vega_config(theme) for name, theme in THEMES.items()}),
         "version": VERSION,
     }

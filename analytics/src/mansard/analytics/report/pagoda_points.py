@@ -1,7 +1,8 @@
 """Pagoda's table and points beside our estimates: frames for tables and charts.
 
-Two estimates of a time, neither of which has seen Pagoda's points. ``least_s`` is the roofline
-bound with fused traffic: no runtime on these roofs is quicker. ``estimate_s`` is that of a
+Two estimates of a time, neither of which has seen Pagoda's points. ``least_s`` is the time at
+the published roofs with fused traffic, in fp32 and in tf32: what a runtime as good as the kernels
+behind the roofs would take, not the hardware's bound. ``estimate_s`` is that of a
 framework which starts every operator by itself: unfused traffic, PyTorch's usual number formats,
 and the published cost of starting an operator. Roofs are branes-ai's figures of an AGX Orin.
 
@@ -60,9 +61,9 @@ def pagoda_points(scores: Sequence[ModelScore]) -> Pagoda:
     points = _measured(published).join(_work(layers), on=_KEYS, how="left")
     timed = layers.join(points, left_on=["model", "batch"], right_on=_KEYS, how="semi")
     points = points.join(counts.select(*_KEYS, "their_flop", "their_bytes"), on=_KEYS, how="left")
-    bound = _times(timed, published, None).rename({"latency_s": "least_s"})
+    at_roofs = _times(timed, published, None).rename({"latency_s": "least_s"})
     for precision in ("fp32", "tf32"):
-        of_format = bound.filter(pl.col("precision") == precision).drop("precision")
+        of_format = at_roofs.filter(pl.col("precision") == precision).drop("precision")
         named = of_format.rename({"least_s": f"least_{precision}_s"})
         points = points.join(named, on=_KEYS, how="left")
     usual = pl.col("network").replace_strict(dict(USUAL_FORMATS))

@@ -6,25 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
-from msgspec.structs import replace
 
 from mansard.analytics.charts import data as chart_data
 from mansard.analytics.charts import energy_data, roof_chart, roof_geometry
 from mansard.analytics.charts.energy_chart import ArchFrames, arch_chart
-from mansard.analytics.charts.energy_data import Kind, PricedRoof
+from mansard.analytics.charts.energy_data import Kind
 from mansard.analytics.charts.label_layout import LABEL_SCHEMA, place_labels
 from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.charts.roof_labels import roof_labels
 from mansard.analytics.data.names import in_order
-from mansard.analytics.energy.balance import balance
-from mansard.analytics.energy.fit import EnergyFit
-from mansard.analytics.energy.roof import EnergyRoof
 from mansard.analytics.report import figure_tables
 from mansard.analytics.report.figures import Figure, dropped_note, make_figure
 from mansard.analytics.report.page_parts import Missing, Table
+from mansard.analytics.report.priced_roofs import cap_w, priced_roofs
 from mansard.analytics.results import Results
-from mansard.analytics.roofs.levels import DRAM
-from mansard.analytics.roofs.roofline import Roofline
 
 MOST_LAYERS_DRAWN = 30  # of one network in one mode
 MOST_LAYER_ROWS = 1200  # in all: each is some 150 bytes of a page that stays under 2 MB
@@ -35,6 +30,11 @@ NO_METER = (
     "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
     "can read. `mansard doctor` says which meters there are and what keeps one from being read."
 )
+NO_ROOFS = (
+    "No roofs: nothing was measured here and no ceilings were imported. `mansard bench` measures "
+    "them, `mansard import` takes a table of GFLOP/s and GB/s."
+)
+NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,12 @@ def roof_points(results: Results) -> Points:
     return Points(networks.frame, layers.frame, names, networks.n_dropped)
 
 
-def roofline_figure(results: Results, chosen: Chosen, points: Points, *, is_half: bool) -> Figure:
-    """The roofs of each mode and the networks under them."""
+def roofline_figure(
+    results: Results, chosen: Chosen, points: Points, *, is_half: bool
+) -> Figure | Missing:
+    """The roofs of each mode and the networks under them, or why there are none."""
+    if not results.roofs:
+        return Missing(NO_ROOFS)
     layers = chart_data.under_roofs(points.layers, "rate")
     size_px = HALF_PX if is_half else WHOLE_PX
     seen = roof_geometry.window(results.roofs, points.networks, layers, size_px)
@@ -87,7 +91,8 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
     """FLOP/J or W over intensity, or why there is neither."""
     priced, gaps = priced_roofs(results)
     if not priced:
-        return Missing(gaps[0] if gaps else NO_METER)
+        is_published = all(roof.source == "published" for roof in results.roofs)
+        return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
     across = roof_geometry.window(
         results.roofs, points.networks, chart_data.under_roofs(points.layers, "rate"), HALF_PX
     )
@@ -126,77 +131,19 @@ def balances(results: Results, mode: str) -> Table:
     return figure_tables.short_balance_table(own, mode)
 
 
-def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
-    """Every precision of every mode with all three costs, and why others have none."""
-    priced: list[PricedRoof] = []
-    gaps: list[str] = []
-    for roof in results.roofs:
-        fit = results.energies.get(roof.run_id)
-        if fit is None:
-            continue
-        found, gap = _priced(roof, fit, _cap_w(results, roof))
-        priced += found
-        if gap and not found:
-            gaps.append(f"{roof.label}: no energy roof, for {gap}.")
-    return priced, gaps
-
-
-def _priced(
-    roof: Roofline, fit: EnergyFit, cap_w: float | None
-) -> tuple[list[PricedRoof], str | None]:
-    dram, byte, constant = roof.bandwidth(DRAM), fit.byte_j.get(DRAM), fit.constant_w
-    if dram.value is None:
-        return [], f"its bandwidth is unknown ({dram.unknown['value']})"
-    if byte is None or byte.value is None:
-        return [], "the energy of a byte from main memory is unknown" + _why(byte)
-    if constant.value is None:
-        return [], "its constant power is unknown" + _why(constant)
-    found = []
-    gap = None
-    for peak in roof.peaks:
-        flop = fit.flop_j.get(peak.name)
-        if peak.value is None:
-            continue
-        if flop is None or flop.value is None:
-            gap = f"the energy of work in {peak.name} is unknown{_why(flop)}"
-            continue
-        costs = EnergyRoof(
-            peak_flop_per_s=peak.value,
-            bandwidth_bytes_per_s=dram.value,
-            flop_j=flop.value,
-            byte_j=byte.value,
-            constant_w=constant.value,
-            cap_w=cap_w if cap_w is not None and cap_w > constant.value else None,
-            unknown={"cap_w": "the mode names no limit that could bite"},
-        )
-        if costs.cap_w is not None:
-            costs = replace(costs, unknown={})
-        points = balance(peak, dram, flop, byte, constant)
-        found.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
-    return found, gap
-
-
-def _why(found: object) -> str:
-    unknown = getattr(found, "unknown", {}).get("value")
-    return f" ({unknown})" if unknown else ""
-
-
 _CAP_SCHEMA = {"mode": pl.String, "precision": pl.String, "y": pl.Float64, "text": pl.String}
-
-
-def _cap_w(results: Results, roof: Roofline) -> float | None:
-    """The limit of power that the mode names, W."""
-    for manifest in results.dataset.manifests:
-        if manifest.run_id == roof.run_id:
-            return manifest.mode_read_back.power_limit_w
-    return None
 
 
 def _caps(results: Results) -> pl.DataFrame:
     rows = [
-        {"mode": roof.label, "precision": "", "y": cap_w, "text": f"the mode's limit, {cap_w:g} W"}
+        {
+            "mode": roof.label,
+            "precision": "",
+            "y": limit_w,
+            "text": f"the mode's limit, {limit_w:g} W",
+        }
         for roof in results.roofs
-        if (cap_w := _cap_w(results, roof))
+        if (limit_w := cap_w(results, roof))
     ]
     return pl.DataFrame(rows, schema=_CAP_SCHEMA)
 

@@ -100,8 +100,9 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> Results:
     )
 
 
-def _roofline(results: Results, chosen: Chosen) -> Figure:
-    return roofline_figure(results, chosen, roof_points(results), is_half=False)
+def _roofline(results: Results, chosen: Chosen) -> Figure | None:
+    found = roofline_figure(results, chosen, roof_points(results), is_half=False)
+    return found if isinstance(found, Figure) else None
 
 
 def _machines(results: Results) -> str:

@@ -19,15 +19,20 @@ _HIDDEN = re.compile(r'<path[^>]*d=""[^>]*/>|<path[^>]*d="M0,0h0v0h0Z"[^>]*/>')
 _FAMILY = re.compile(r' font-family="[^"]*"')
 
 
-def still_picture(spec: dict[str, Any]) -> Markup:
-    """The data URI of ``spec`` drawn under the light appearance; safe inside double quotes."""
+def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
+    """``spec`` drawn under the light appearance, and how wide that is, pixels.
+
+    The drawing is a data URI that is safe inside double quotes.
+    """
     svg = vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT))
+    width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
     svg = _FAMILY.sub("", _HIDDEN.sub("", _IDLE.sub("", _renumbered(svg))))
     family = FONT.replace("'", "")
     svg = svg.replace("<svg ", f'<svg font-family="{family}" ', 1)
     text = svg.replace("%", "%25").replace("#", "%23").replace("&", "%26")
     text = text.replace("'", "%27").replace('"', "'").replace("<", "%3C").replace(">", "%3E")
-    return Markup(f"data:image/svg+xml,{text}")  # noqa: S704 - nothing in it ends the attribute
+    uri = Markup(f"data:image/svg+xml,{text}")  # noqa: S704 - nothing in it ends the attribute
+    return uri, round(float(width[1])) if width else 0
 
 
 def _renumbered(svg: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
@@ -9,6 +11,7 @@ from mansard.analytics.report.notices import notices
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.latency import Latency
+from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.ridge import Ridge
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.roofs.standings import Standing
@@ -82,15 +85,17 @@ class Summary(Record, frozen=True, kw_only=True):
 def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     """Ceilings per mode and predicted times per network; unknown is None with a reason."""
     found = results or compute(dataset)
+    rates: dict[str, list[TrialRate]] = {}
+    for rate in found.rates:
+        rates.setdefault(rate.run_id, []).append(rate)
     return Summary(
-        modes=tuple(_mode(roof, found) for roof in found.roofs),
+        modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
         notes=notices(found),
     )
 
 
-def _mode(roof: Roofline, results: Results) -> ModeSummary:
-    rates = [rate for rate in results.rates if rate.run_id == roof.run_id]
+def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeSummary:
     energy, idle_w, unmetered = None, None, "published figures have no energy of their own"
     if roof.source != "published":
         manifest = results.dataset.manifest(roof.run_id)

@@ -25,7 +25,7 @@ from mansard.analytics.report import (
     sections,
     sweep_figures,
 )
-from mansard.analytics.report.controls import controls, first_choice
+from mansard.analytics.report.controls import controls, device_options, first_choice
 from mansard.analytics.report.energy_tables import energy_facts, energy_table
 from mansard.analytics.report.figures import Figure, pool
 from mansard.analytics.report.latency_figure import latency_figure
@@ -63,11 +63,11 @@ def _context(results: Results, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "title": _title(results, machines),
         "machines": machines,
-        "sources": in_order([roof.source for roof in results.roofs]),
+        "sources": _sources(results),
         "started": _started(results),
         "notes": notes,
         "controls": controls(results, chosen),
-        "cards": mode_cards.mode_cards(results),
+        "cards": mode_cards.mode_cards(results, chosen.mode),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "overview": advice.overview(results),
         "advice": advice.advice(results),
@@ -133,6 +133,12 @@ def _tables(results: Results) -> dict[str, Any]:
     }
 
 
+def _sources(results: Results) -> list[str]:
+    """Where the roofs come from; without any, the times of networks."""
+    roofs = [roof.source for roof in results.roofs]
+    return in_order(roofs or results.observations["source"].to_list())
+
+
 def _started(results: Results) -> str:
     """The day of the first run; published roofs have none."""
     days = [manifest.started_utc[:10] for manifest in results.dataset.manifests]
@@ -140,6 +146,8 @@ def _started(results: Results) -> str:
 
 
 def _title(results: Results, machines: list[str]) -> str:
+    if not machines:
+        return f"Power modes of {' and '.join(map(shown, device_options(results)))}"
     title = f"Rooflines of {' and '.join(machines)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):

@@ -58,15 +58,16 @@ class TrialRate:
         return estimate([self.blocks])
 
 
-def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
+def trial_rates(dataset: Dataset, at_once: int = REPETITIONS_AT_ONCE) -> tuple[TrialRate, ...]:
     """One rate per trial that has accepted repetitions, sorted by run and trial id.
 
     Rate of a block = work (FLOP), traffic (bytes) or loads of one repetition / median
-    seconds of the block's accepted repetitions. A stalled kernel has no rate.
+    seconds of the block's accepted repetitions. A stalled kernel has no rate. Only so many
+    repetitions are in memory ``at_once``, and those of one more trial.
     """
     return tuple(
         _rate(row)
-        for some in _some_trials(dataset.trials)
+        for some in _some_trials(dataset.trials, at_once)
         for row in some.join(_block_seconds(dataset.repetitions, some), on=_TRIAL, how="inner")
         .sort(_TRIAL)
         .iter_rows(named=True)
@@ -74,11 +75,11 @@ def trial_rates(dataset: Dataset) -> tuple[TrialRate, ...]:
     )
 
 
-def _some_trials(trials: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _some_trials(trials: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
     """The trials by run and trial id, so many at a time that their repetitions fit in memory."""
     ordered = trials.sort(_TRIAL)
     before = (ordered["n_accepted"] + ordered["n_rejected"]).cum_sum()
-    starts = before // REPETITIONS_AT_ONCE
+    starts = before // at_once
     for at in starts.unique(maintain_order=True):
         yield ordered.filter(starts == at)
 

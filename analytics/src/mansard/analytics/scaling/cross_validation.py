@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mansard.analytics.scaling.laws import Array, Columns, Fitted, Law, parts_of
 
 N_FOLDS = 8  # from so many modes on they are left out in groups: the cost goes with the square
-GOOD_ENOUGH = 0.01  # as well as ceilings are known: no law of more terms is looked for then
+_GOOD_ENOUGH = 0.01  # as well as ceilings are known: no law of more terms is looked for then
 _BETTER = 0.9  # a law of more terms must bring the error below this share of a simpler one's
 
 Mask = NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Choice:
 def choose(laws: Sequence[Law], columns: Columns, values: Array) -> Choice | None:
     """The best of ``laws``, which come simplest first; None where none can be fitted.
 
-    ``values`` are positive, one for each mode of ``columns``, which has no NaN.
+    ``values`` are positive, one for each mode of ``columns``; no column of a law has a NaN.
     """
     if not len(values):
         return None
@@ -108,7 +108,7 @@ def _best(tried: Sequence[_Tried], kept: Mask) -> _Tried | None:
             continue
         if best is None:
             best, least = each, each.score(kept)
-        elif least > GOOD_ENOUGH and n_kept > each.law.n_least:
+        elif least > _GOOD_ENOUGH and n_kept > each.law.n_least:
             score = each.score(kept)
             if score < _BETTER * least:
                 best, least = each, score

@@ -18,7 +18,8 @@ from mansard.analytics.energy.least_squares import solve_non_negative
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Array]  # by column of MODE_SCHEMA: one number for each mode, NaN: unknown
-_TIE = 1e-9  # of relative errors: rounding
+_TIE = 1e-12  # of their squares: rounding
+_CLEARLY = 0.03  # a mode is held by the limit that is lower by so much, else by either
 _NOTICED = 0.05  # a second limit must spare as much in relative errors, all modes together
 
 
@@ -109,10 +110,10 @@ class Least:
 
     Each mode belongs to one limit. In the order of first / second, the modes that ``first``
     limits come before all others: with n modes there are n + 1 ways to part them, and the one
-    with the least sum of relative errors is taken. A limit that no mode reached is only known to
-    be no lower than what was seen: that is predicted, and the other limit is the most that the
-    value might be. Where it is not sure that there is a second limit, there is none unless the
-    errors tell of it.
+    with the least squares of relative errors is taken. A limit that clearly held no mode is only
+    known to be no lower than what was seen: that is predicted, and the other limit is the most
+    that the value might be. Where it is not sure that there is a second limit, there is none
+    unless the errors tell of it.
     """
 
     first: Monomial
@@ -144,17 +145,20 @@ class Least:
             ]
         )
         modelled = np.minimum(cuts[:, :1] * parts[:, 0], cuts[:, 1:] * parts[:, 1])
-        errors = np.abs(np.log(modelled / values)).sum(axis=1)
-        # Of equally good ways the one with the most modes at the second limit, if that is sure.
-        best = int(np.flatnonzero(errors <= errors.min() + _TIE)[0])
-        if not self.is_second_sure and errors[-1] < errors[best] + _NOTICED:
+        errors = np.abs(np.log(modelled / values))
+        squares = (errors**2).sum(axis=1)
+        best = int(np.flatnonzero(squares <= squares.min() + _TIE)[0])
+        spared = errors[-1].sum() - errors[best].sum()
+        if not self.is_second_sure and spared < _NOTICED:
             best = n_modes
-        return FittedLeast(cuts[best], np.array([best > 0, best < n_modes]))
+        limits = parts * cuts[best]
+        is_reached = (limits < (1 - _CLEARLY) * limits[:, ::-1]).any(axis=0)
+        return FittedLeast(cuts[best], is_reached)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLeast:
-    """The heights of both limits, and whether any mode reached them."""
+    """The heights of both limits, and whether any mode was clearly held by them."""
 
     heights: Array
     is_reached: NDArray[np.bool_]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mansard.analytics.scaling.network_terms import (
     SETTINGS,
@@ -29,17 +30,14 @@ def latency_bounds(
 ) -> tuple[Array, Array, Array]:
     """Geometric middle, least and most seconds of a network in the modes of ``values``.
 
-    ``measured``: rows with SETTINGS and ``latency_s``. NaN where nothing was measured, or
-    settings are not known in both.
+    ``measured``: rows with SETTINGS and ``latency_s``. NaN where no measured mode names the same
+    settings.
     """
-    nothing = np.full(n_modes, math.nan)
-    if measured.is_empty() or not n_modes:
-        return nothing, nothing, nothing
-    low, high = np.zeros(n_modes), np.full(n_modes, math.inf)
-    for row, together in _beside(measured, values):
+    low, high = np.full(n_modes, math.nan), np.full(n_modes, math.nan)
+    for row, alike, together in _beside(measured, values):
         growth = _growth(evaluate(time_basis(together, 1.0), together))
-        low = np.maximum(low, row["latency_s"] * growth.min(axis=1))
-        high = np.minimum(high, row["latency_s"] * growth.max(axis=1))
+        low[alike] = np.fmax(low[alike], row["latency_s"] * growth.min(axis=1))
+        high[alike] = np.fmin(high[alike], row["latency_s"] * growth.max(axis=1))
     # Two measurements contradict each other by their noise: the ends may cross by as much.
     low, high = np.minimum(low, high), np.maximum(low, high)
     return np.sqrt(low * high), low, high
@@ -52,22 +50,36 @@ def least_power_w(measured: pl.DataFrame, values: Mapping[str, Array], n_modes: 
     """
     least = np.zeros(n_modes)
     metered = measured.filter(pl.col("power_w").is_not_null())
-    for row, together in _beside(metered, values):
+    for row, alike, together in _beside(metered, values):
         slowing = _growth(evaluate(time_basis(together, 1.0), together)).max(axis=1)
         rate = np.concatenate([[1.0], 1 / slowing])
         growth = _growth(evaluate(power_basis(together, "clocks and work"), together, rate))
-        least = np.fmax(least, row["power_w"] * growth.min(axis=1))
+        least[alike] = np.maximum(least[alike], row["power_w"] * growth.min(axis=1))
     return least
 
 
 def _beside(
     measured: pl.DataFrame, values: Mapping[str, Array]
-) -> Iterator[tuple[dict[str, float], dict[str, Array]]]:
-    """Each measured row, and its settings before those of all modes."""
+) -> Iterator[tuple[dict[str, float], NDArray[np.int64], dict[str, Array]]]:
+    """Each measured row, the modes that name the same settings as it does, and both together.
+
+    A setting that neither names is taken to be the same in both; one that only one of them names
+    leaves nothing to compare.
+    """
     known = setting_values(measured)
     for at, row in enumerate(measured.select("latency_s", "power_w").iter_rows(named=True)):
-        first = slice(at, at + 1)
-        yield row, {name: np.concatenate([known[name][first], values[name]]) for name in SETTINGS}
+        same = [np.isnan(values[name]) == np.isnan(known[name][at]) for name in SETTINGS]
+        alike = np.flatnonzero(np.logical_and.reduce(same))
+        if alike.size:
+            first = slice(at, at + 1)
+            yield (
+                row,
+                alike,
+                {
+                    name: np.concatenate([known[name][first], values[name][alike]])
+                    for name in SETTINGS
+                },
+            )
 
 
 def _growth(terms: Array) -> Array:

@@ -18,6 +18,7 @@ from mansard.analytics.scaling.network_terms import (
     power_basis,
     setting_values,
     time_basis,
+    usable,
     varying,
 )
 from mansard.analytics.scaling.term_fit import FEWEST_MODES, TermFit, fit_terms
@@ -94,6 +95,7 @@ def join_modes(
     A time or power that is not a positive number is no measurement.
     """
     known = modes.select(*MODE_SCHEMA).unique(["device", "mode"], keep="first", maintain_order=True)
+    known = known.with_columns(usable(name) for name in SETTINGS)
     medians = observations.group_by("device", "mode", maintain_order=True).agg(
         _positive("latency_s").median(), _positive("power_w").median()
     )
@@ -108,7 +110,12 @@ def join_modes(
     n_timeless = joined.get_column("latency_s").null_count()
     if n_timeless:
         notes.append(f"left out, no positive time: {n_timeless} of {joined.height} modes")
-    return joined.filter(pl.col("latency_s").is_not_null()), tuple(notes)
+    timed = joined.filter(pl.col("latency_s").is_not_null())
+    for name in SETTINGS:
+        n_lacking = timed.get_column(name).null_count()
+        if 0 < n_lacking < timed.height:
+            notes.append(f"{name} is in no term: {n_lacking} of {timed.height} modes lack it")
+    return timed, tuple(notes)
 
 
 def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
@@ -154,12 +161,9 @@ def _one_source(observations: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
     sources = observations.get_column("source").unique(maintain_order=True).to_list()
     if len(sources) < 2:
         return observations, ()
-    for source in _TRUST:
-        if source in sources:
-            others = ", ".join(str(other) for other in sources if other != source)
-            kept = observations.filter(pl.col("source") == source)
-            return kept, (f"only {source} rows are fitted, not those that are {others}",)
-    return observations, ()
+    best, *others = (source for source in _TRUST if source in sources)
+    kept = observations.filter(pl.col("source") == best)
+    return kept, (f"only {best} rows are fitted, not those that are {', '.join(others)}",)
 
 
 def _why_not(n_modes: int, values: Mapping[str, Array], what: str) -> str:

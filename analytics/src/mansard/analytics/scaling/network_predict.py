@@ -31,12 +31,14 @@ class Estimate:
 
 
 def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
-    """A row of PREDICTION_SCHEMA for each row of ``modes`` (MODE_SCHEMA), all "modelled".
+    """A row of PREDICTION_SCHEMA for each mode of the fit's device, all "modelled".
 
-    Intervals come from the errors of leaving a mode out. With fewer measured modes than a fit
-    takes, the time is the geometric middle of what any network can do, and the interval its
-    ends. ``energy_bound`` is null: a fit of whole networks cannot tell work from traffic.
+    ``modes``: MODE_SCHEMA; those of other devices are left out. Intervals come from the errors
+    of leaving a mode out. With fewer measured modes than a fit takes, the time is the geometric
+    middle of what any network can do, and the interval its ends. ``energy_bound`` is null: a fit
+    of whole networks cannot tell work from traffic.
     """
+    modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
     latency = _latency(fit, values, modes.height)
     power = _power(fit, values, latency, modes.height)
@@ -51,7 +53,18 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
         "is_extrapolated": is_outside(fit.measured, values),
         "reason": _reasons(fit, values, latency, power),
     }
-    named = {
+    frame = pl.DataFrame(columns).with_columns(
+        pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name)
+        for name, value in _same_in_all(fit).items()
+    )
+    return frame.select(
+        pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
+        for name, kind in PREDICTION_SCHEMA.items()
+    )
+
+
+def _same_in_all(fit: NetworkFit) -> dict[str, object]:
+    return {
         "score_id": content_hash([fit.network, fit.batch, fit.precision, fit.phase]),
         "network": fit.network,
         "batch": fit.batch,
@@ -62,13 +75,6 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
         "energy_bound": None,
         "notes": _note(fit),
     }
-    frame = pl.DataFrame(columns).with_columns(
-        pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name) for name, value in named.items()
-    )
-    return frame.select(
-        pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
-        for name, kind in PREDICTION_SCHEMA.items()
-    )
 
 
 def is_outside(measured: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
@@ -125,7 +131,10 @@ def _columns(name: str, unit: str, found: Estimate) -> dict[str, Array]:
 
 
 def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> pl.Series:
-    """What the time depends on most: the clock of the engine, the memory's, or none ("launch")."""
+    """What the time depends on most: the clock of the engine, the memory's, or none ("launch").
+
+    Where the memory's clock is in no term, what no clock changes may be the memory: null.
+    """
     if fit.time is None:
         return pl.Series([None] * n_modes, dtype=pl.String)
     base, _ = estimate(fit.time, values)
@@ -136,7 +145,10 @@ def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> 
     rest = math.log1p(_STEP) - shares[0] - shares[1]
     stacked = np.stack([*shares, rest])
     words = np.array(["compute", "memory", "launch"])[np.nan_to_num(stacked).argmax(axis=0)]
-    return pl.Series(words).set(pl.Series(np.isnan(base)), None)
+    is_unclear = np.isnan(base)
+    if "memory_hz" not in fit.time.basis.settings:
+        is_unclear |= words == "launch"
+    return pl.Series(words, dtype=pl.String).set(pl.Series(is_unclear), None)
 
 
 _STEP = 0.01  # how much slower a clock is made to see what the time depends on

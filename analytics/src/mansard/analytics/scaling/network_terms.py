@@ -110,10 +110,11 @@ def power_basis(values: Mapping[str, Array], form: str) -> Basis:
     """The terms of the power for modes with these settings; ``form`` is one of POWER_FORMS."""
     varies = varying(values)
     terms = [_single("constant", ())]
-    if form != "work":
-        terms += _clock_terms(varies)
-    elif "gpu_hz" in varies:
-        terms.append(_single("gpu f³", (("gpu_hz", 3.0),)))
+    if form == "work":
+        terms += _clock_terms(varies, (3.0,))
+    else:
+        terms += [_single("memory", (("memory_hz", 1.0),))] if "memory_hz" in varies else []
+        terms += _clock_terms(varies, (1.0, 3.0))
     if form != "clocks":
         terms.append(_single("work", ((RATE, 1.0),)))
         terms += [
@@ -144,14 +145,13 @@ def _single(name: str, powers: tuple[tuple[str, float], ...]) -> Term:
     return Term(name, (Product(1.0, powers),))
 
 
-def _clock_terms(varies: Sequence[str]) -> list[Term]:
-    counts = {"gpu_hz": "n_sms", "cpu_hz": "n_cpus"}
-    terms = [_single("memory", (("memory_hz", 1.0),))] if "memory_hz" in varies else []
-    for clock, count in counts.items():
+def _clock_terms(varies: Sequence[str], exponents: Sequence[float]) -> list[Term]:
+    """Each engine's clock to the exponents, times its count of SMs or cores."""
+    terms = []
+    for clock, count in (("gpu_hz", "n_sms"), ("cpu_hz", "n_cpus")):
         of_count = ((count, 1.0),) if count in varies else ()
         if clock in varies:
-            terms += [_single(f"{clock} f", (*of_count, (clock, 1.0)))]
-            terms += [_single(f"{clock} f³", (*of_count, (clock, 3.0)))]
+            terms += [_single(f"{clock}^{e:g}", (*of_count, (clock, e))) for e in exponents]
         elif of_count:
             terms.append(_single(count, of_count))
     return terms

@@ -18,16 +18,17 @@ from mansard.analytics.scaling.network_terms import Array, Basis, evaluate
 
 FEWEST_MODES = 3  # fewer leave nothing to test a form on
 PRIOR_SCATTER = 0.02  # of a time or a power, before measurements tell; a choice
-_MOST_FOLDS = 20  # from so many modes on several are left out at once
 LEAST_SCATTER = 1e-4  # no clock and no meter is better
+_MOST_FOLDS = 20  # from so many modes on several are left out at once
+_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class TermFit:
     """Weights of the terms of ``basis``; value = ``level`` · terms @ ``weights``.
 
-    ``left_out``: the natural logarithms of predicted over measured when a mode is left out.
-    ``scatter``: the relative error of one measurement that these imply. ``inverse``: A⁻¹.
+    ``left_out``: the natural logarithms of predicted over measured when a mode is left out, by
+    the form that was chosen. ``scatter``: their root mean square. ``inverse``: A⁻¹.
     """
 
     form: str
@@ -62,17 +63,12 @@ def fit_terms(forms: Mapping[str, tuple[Basis, Array]], measured: Array) -> Term
     """
     level = float(np.exp(np.log(measured).mean()))
     wanted = measured / level
-    best: tuple[float, str, Array] | None = None
-    for form, (_, terms) in forms.items():
-        left_out = _left_out(terms / wanted[:, None], wanted)
-        spread = float(np.sqrt((left_out**2).mean()))
-        if best is None or spread < best[0] * (1 - 1e-9):
-            best = (spread, form, left_out)
-    assert best is not None  # noqa: S101 - there is always a form
-    _, form, left_out = best
-    basis, terms = forms[form]
+    tried = {form: _left_out(terms / wanted[:, None]) for form, (_, terms) in forms.items()}
+    # Rounded, so that forms that say the same are equal on every machine.
+    form = min(tried, key=lambda name: round(_spread(tried[name]), _DIGITS))
+    left_out, (basis, terms) = tried[form], forms[form]
     rows = terms / wanted[:, None]
-    scatter = max(LEAST_SCATTER, float(np.sqrt((left_out**2).mean())))
+    scatter = max(LEAST_SCATTER, _spread(left_out))
     inverse = information_inverse(rows, scatter)
     weights = solve_active_set(rows, np.ones(len(wanted)))
     return TermFit(form, basis, weights, level, left_out, scatter, inverse)
@@ -106,9 +102,13 @@ def estimate(
     return fit.level * relative, fit.scatter * np.sqrt(variance)
 
 
-def _left_out(rows: Array, wanted: Array) -> Array:
+def _spread(left_out: Array) -> float:
+    return float(np.sqrt((left_out**2).mean()))
+
+
+def _left_out(rows: Array) -> Array:
     """log(predicted / measured) of each mode, by a fit that has not seen it."""
-    n_modes = len(wanted)
+    n_modes = len(rows)
     n_folds = min(n_modes, _MOST_FOLDS)
     errors = np.zeros(n_modes)
     for fold in range(n_folds):

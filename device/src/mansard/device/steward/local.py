@@ -98,5 +98,5 @@ def check_root(root: Path) -> None:
     if root.resolve() != SYSTEM_ROOT and not is_simulated(root):
         raise UsageError(
             f"{str(root)!r} is no simulated board: it has no {SIMULATED_MARK}",
-            fix="'mansard demo' makes one; without a folder the machine itself is meant",
+            fix="'mansard demo simulated' makes one; without a folder the machine itself is meant",
         )

@@ -39,7 +39,8 @@
         changed = true;
       }
     }
-    return changed ? view.runAsync() : view;
+    // Other labels take other room: without it they would be cut off.
+    return changed ? view.resize().runAsync() : view;
   };
 
   const choose = (values) => {
