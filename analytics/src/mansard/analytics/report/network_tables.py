@@ -18,7 +18,7 @@ from mansard.analytics.roofs.roofline import Roofline
 
 MOST_MODES = 4  # side by side in a table
 MOST_LAYERS = 40  # of one network
-MOST_LAYER_CELLS = 2400  # in all, over networks, layers and modes: the page stays under 2 MB
+MOST_LAYER_CELLS = 1600  # in all, over networks, layers and modes: the page stays under 2 MB
 
 
 @dataclass(frozen=True)
