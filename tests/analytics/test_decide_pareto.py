@@ -26,13 +26,21 @@ def test_the_front_is_what_no_other_dominates(points: list[tuple[float, float, f
     assert pareto_mask(np.array(points).reshape(-1, 3)).tolist() == expected
 
 
-def test_a_front_longer_than_a_chunk_is_compared_with_itself() -> None:
-    x = np.arange(5000.0)
-    front = np.column_stack([x, x[::-1], x * 0])
+@given(st.lists(st.tuples(COORDINATE, COORDINATE), max_size=30), st.sampled_from([1, 2]))
+def test_fewer_columns_are_compared_alike(points: list[tuple[float, float]], n: int) -> None:
+    few = np.array(points).reshape(-1, 2)[:, :n]
+    # A third column that is the same in all rows decides nothing.
+    padded = np.column_stack([few, np.full((len(few), 3 - n), 7.0)])
+    assert pareto_mask(few).tolist() == pareto_mask(padded).tolist()
+
+
+def test_a_front_of_very_many_is_found_whole() -> None:
+    x = np.arange(50_000.0)
+    front = np.column_stack([x, x[::-1], x * 0])  # 2.5e9 pairs, were they all compared
     beaten = front + 0.5  # each half a step behind one of the front
     mask = pareto_mask(np.concatenate([beaten, front]))
-    assert not mask[:5000].any()
-    assert mask[5000:].all()
+    assert not mask[:50_000].any()
+    assert mask[50_000:].all()
 
 
 def test_batches_compete_by_the_energy_of_an_item() -> None:

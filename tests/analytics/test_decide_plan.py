@@ -287,3 +287,12 @@ def test_whatever_the_rows_a_plan_or_one_line(
     for pick in plan.picks:
         assert math.isfinite(pick.error_after)
         assert pick.error_after <= pick.error_before * (1 + 1e-9)
+
+
+def test_a_setting_that_no_mode_to_choose_from_names_is_not_used() -> None:
+    # Runs know the clock of their CPU. A table of GPU clocks alone is no reason to plan nothing.
+    ran = GRID[::2].with_columns(cpu_hz=pl.lit(2e9))
+    plan = plan_next(GRID.with_columns(cpu_hz=pl.lit(None, pl.Float64)), n=2, measured=ran)
+    assert len(plan.picks) == 2
+    assert set(picked(plan)).isdisjoint(ran["mode"].to_list())
+    assert "cpu_hz is not used: no mode to choose from names it" in plan.notes

@@ -167,7 +167,7 @@ REFUSED = {
     "mode,network,idle_power_w\nA,b,3\n": "no column is a time, a power or an energy",
     "mode,network,batch,time_s\nA,b,1.5,2\n": "batch is 1.5, no whole number",
     "mode,network,batch,time_s\nA,b,9e18,2\n": "batch is 9e18, no whole number",
-    "mode,network,time_s\nA,b,2\nA,b,3\n": "lines 2 and 3 are both 'b'",
+    "mode,network,time_s\nA,b,2\nA,b,3\n": "lines 2 and 3 are both 'b', no batch, no precision",
     "mode,network,time_s,phase\nA,b,2,sleeping\n": "unknown phase 'sleeping'",
     "mode,network,time_s\nA,,2\n": "line 2: network is empty",
     f"mode,network,time_s\nA,{'x' * 300},2\n": "network has 300 characters",
@@ -190,7 +190,7 @@ def test_what_is_refused_says_why_in_one_line(tmp_path: Path, text: str) -> None
         (b"mode,GB/s\n15W\xe9,80\n", "is no UTF-8 text"),
         (b"\xff\xfem", "is no UTF-16 text"),
         (b"mode,GB/s\n15W,8\x000\n", "is no text"),
-        (b"x" * (MOST_BYTES + 1), "more than the 16,777,216"),
+        (b"x" * (MOST_BYTES + 1), "more than the 8,388,608"),
     ],
 )
 def test_bytes_that_are_no_table(tmp_path: Path, data: bytes, words: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.analytics.factory import write_two_modes
-from tests.cli.decide_runs import answer, document
+from tests.cli.decide_runs import answer, document, published_runs
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +59,17 @@ def test_nothing_to_predict_is_said_in_one_line(
     assert (code, out) == (1, "")
     assert "there is nothing to predict" in err
     assert err.count("\n") == 1
+
+
+def test_a_batch_alone_is_no_best_and_clocks_beyond_are_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = published_runs(tmp_path / "runs")
+    table = tmp_path / "modes.csv"
+    table.write_text("mode,gpu_mhz,memory_hz\nbeyond,2400,2.4e9\n", encoding="utf-8")
+    code, out, _ = answer(capsys, "batch", "seen", "--runs", runs, "--mode", table)
+    assert code == 0
+    assert "outside the measured" in out
+    assert "most items per" not in out
+    (row,) = document(capsys, "batch", "seen", "--runs", runs, "--mode", table)["batches"]
+    assert row["is_extrapolated"]

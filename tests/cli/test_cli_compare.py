@@ -15,7 +15,7 @@ from tests.analytics.factory import (
     write_two_modes,
 )
 from tests.analytics.factory import write_run as write_one
-from tests.cli.decide_runs import answer, document
+from tests.cli.decide_runs import answer, document, published_runs
 
 
 @pytest.fixture
@@ -86,3 +86,12 @@ def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     code, _, err = answer(capsys, "compare", tmp_path / "no", tmp_path / "no")
     assert code == 1
     assert "there is no such folder" in err
+
+
+def test_published_tables_alone_cannot_be_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = published_runs(tmp_path / "runs")
+    code, out, err = answer(capsys, "compare", folder, folder)
+    assert (code, out) == (1, "")
+    assert "published tables are not compared" in err

@@ -39,7 +39,7 @@ def test_a_figure_above_the_hardware_is_told(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE.replace("GB/s", "TB/s"))
     result = mansard(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
     assert result.returncode == 0
-    assert "note: t.csv: line 2: DRAM bandwidth of 189.5" in result.stderr
+    assert "note: t.csv: line 2: DRAM bandwidth of 189.5 TB/s" in result.stderr  # no \\xa0
     assert "2 rates of 1 mode, written: " in result.stdout
 
 

@@ -172,6 +172,11 @@ def test_a_workload_gets_one_mode_for_all(
         ("[[network]]\nmodel = 'seen'\n", "needs a model and a rate"),
         ("[[network]]\nmodel = 'seen'\nrate = 30\n", "rate = 30 has no unit"),
         ("[[network]]\nmodel = 'seen'\nrate = '30ms'\n", "has the unit 'ms'"),
+        (
+            "switch = 5\n[[network]]\nmodel = 'seen'\nrate = '3/s'\n",
+            'switch = 5 has no unit; write switch = "5ms"',
+        ),
+        ("[[network]]\nmodel = 5\nrate = '3/s'\n", "model = 5 is no text"),
         ("[[network]]\nmodel = 'seen'\nrate = '3/s'\nbatch = 0\n", "batch 0 is no size"),
         ("[[network]]\nmodel = 'seen'\nrate = '3/s'\nbatches = 1\n", "unknown key 'batches'"),
         ("[network\n", "is no TOML"),
@@ -205,6 +210,13 @@ def test_a_workload_with_a_mistake_is_one_line(
         (["--device", "Xavier"], "no device is called 'Xavier'; there are Jetson Madeup"),
         (["--default", "15W"], "no mode is called '15W'"),
         (["sene"], "the zoo has no network 'sene'"),
+        (["--board", "no-such-root"], "'no-such-root' is no folder"),
+        (
+            ["bert_base", "--dim", "sequnce=256"],
+            "--dim 'sequnce' is of no network here; there is sequence; the batch is given",
+        ),
+        (["alexnet", "--dim", "batch=8"], "there is none; the batch is given with --batch"),
+        (["--workload", "mix.toml", "--default", "15W"], "--workload compares with no --default"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(
@@ -285,3 +297,52 @@ def test_settings_of_a_card_become_nvidia_smi_s() -> None:
     assert found.set_lines == ("sudo nvidia-smi -i 0 -pl 250", "sudo nvidia-smi -i 0 -lgc 1410")
     assert found.undo_lines[1] == "sudo nvidia-smi -i 0 -rgc"
     assert "power.default_limit" in found.undo_lines[0]
+
+
+def test_modes_of_the_runs_can_be_named_away_from_the_board(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("recommend", "seen", "--runs", published, "--minimise", "latency")
+    names = "gpu400-emc3200, gpu800-emc800"
+    (one,) = document(capsys, *arguments, "--modes", names)["recommendations"]
+    # 2 s / 400 + 4 s / 3200 = 6.25 ms; 2 s / 800 + 4 s / 800 = 7.5 ms
+    assert one["choice"]["mode"] == "gpu400-emc3200"
+    assert one["choice"]["latency_s"] == pytest.approx(6.25e-3)
+    assert one["n_candidates"] == 2
+    code, _, err = answer(capsys, *arguments, "--modes", f"{names},other")
+    assert code == 2
+    assert "unknown power mode" in err
+
+
+def test_neighbours_outside_the_measured_clocks_are_marked(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "modes.csv"
+    table.write_text("mode,gpu_mhz,memory_hz\nin,1000,2.4e9\nbeyond,2400,2.4e9\n", encoding="utf-8")
+    arguments = ("recommend", "seen", "--runs", published, "--modes", table)
+    code, out, _ = answer(capsys, *arguments, "--minimise", "latency")
+    assert code == 0
+    marked = {line.split()[1] for line in out.splitlines() if "outside the measured" in line}
+    assert marked == {"beyond"}
+
+
+def test_a_batch_that_cannot_be_is_named_itself(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = answer(
+        capsys, "recommend", "alexnet", "--runs", measured, "--batch", "99999999999"
+    )
+    assert (code, out) == (1, "")
+    assert "must be given" not in err  # which is what the file says without any batch
+    assert err.count("\n") == 1
+
+
+def test_without_a_meter_the_way_out_is_not_what_was_asked_already(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("recommend", "alexnet", "--runs", measured, "--max-power", "30W")
+    (one,) = document(capsys, *arguments, "--minimise", "latency")["recommendations"]
+    assert "the power of every mode is unknown" in one["sentence"]
+    assert "or leave out limits of power and energy" in one["sentence"]
+    (one,) = document(capsys, *arguments)["recommendations"]
+    assert "or minimise latency and leave out limits" in one["sentence"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mansard.cli.__main__ import run
 from tests.analytics.factory import fma_trials, machine, manifest, write_run
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
@@ -68,3 +69,15 @@ def test_what_cannot_be_is_one_line(folders: Path) -> None:
         assert result.returncode == code
         assert result.stderr.startswith(f"mansard: {line}")
         assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_interrupted_merge_says_what_is_kept(
+    folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press_ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mansard.analytics.data.merging.merge", press_ctrl_c)
+    assert run(["merge", str(folders / "a"), "--into", str(folders / "all")]) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("the runs that are there are whole, the same command brings the rest")

@@ -63,6 +63,14 @@ class Known:
         """The modes that were measured or published, each name once."""
         return tuple(dict.fromkeys(_of(self.models.modes, self.devices)["mode"].to_list()))
 
+    def modes_named(self, text: str) -> dict[str, pl.DataFrame] | None:
+        """Of each device the modes that ``text`` names, with commas; None where it means others."""
+        names = [part.strip() for part in text.split(",")]
+        if not set(names) <= set(self.mode_names()):
+            return None
+        chosen = self.models.modes.filter(pl.col("mode").is_in(names))
+        return {name: chosen.filter(pl.col("device") == name) for name in self.devices}
+
 
 @dataclass(frozen=True, eq=False)
 class Predicted:

@@ -56,9 +56,11 @@ def run(arguments: list[str]) -> int:
 def _interrupted(arguments: list[str]) -> str:
     if "--live" in arguments:
         return "interrupted; what came until then is written"
-    # Only a bench takes long and keeps what it has; the others write all or nothing.
+    # A bench and a merge keep what they have; the others write all or nothing.
     if "bench" in arguments:
         return "interrupted; what was finished is kept, the same command resumes"
+    if arguments[:1] == ["merge"]:
+        return "interrupted; the runs that are there are whole, the same command brings the rest"
     if "restore" in arguments:
         return "interrupted; what is not back yet is kept for the next 'mansard restore'"
     return "interrupted; nothing was written"

@@ -7,19 +7,22 @@ from typing import Annotated
 import typer
 
 from mansard.cli.boards import BoardOption
-from mansard.core.records import Phase
+from mansard.cli.question_options import (
+    CalibrateOption,
+    DeviceOption,
+    DimOption,
+    JsonOption,
+    ModelsArgument,
+    PhaseOption,
+)
+from mansard.cli.run_places import MixOption, RunsOption, run_places
 
 _Texts = list[str] | None
 
 
 def batch(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(help="ONNX files, names of the zoo, or of networks that were measured."),
-    ] = None,
-    runs: Annotated[
-        _Texts, typer.Option(help="Folder or URL of runs; repeatable.")
-    ] = None,
+    models: ModelsArgument = None,
+    runs: RunsOption = None,
     batch_sizes: Annotated[
         _Texts, typer.Option("--batch", help="Batch sizes: 1,8,32. 1 to 64 by default.")
     ] = None,
@@ -31,19 +34,13 @@ def batch(
     precision: Annotated[
         _Texts, typer.Option(help="Precisions: fp16,int8. The file's by default.")
     ] = None,
-    dim: Annotated[_Texts, typer.Option(help="Named dimensions: seq=128. Repeatable.")] = None,
-    phase: Annotated[Phase, typer.Option(help="What the networks do.")] = "inference",
-    device: Annotated[
-        str | None, typer.Option(help="Only devices whose name holds this.")
-    ] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Scale predictions to the measured networks.")
-    ] = False,
+    dim: DimOption = None,
+    phase: PhaseOption = "inference",
+    device: DeviceOption = None,
+    calibrate: CalibrateOption = False,
     board: BoardOption = None,
-    mix: Annotated[
-        bool, typer.Option("--mix", help="Take runs of different versions together.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Predict time, throughput and energy of MODELS over batch sizes; measures nothing."""
     from mansard.analytics.decide.batches import batch_table, curves_of, highest_only
@@ -55,7 +52,7 @@ def batch(
     batches = parse_batches(batch_sizes) or AUTO_BATCHES
     precisions = parse_precisions(precision)
     asked = Asked(
-        runs=tuple(runs or ("runs",)),
+        runs=run_places(runs),
         networks=tuple(
             Network(name=name, batches=batches, precisions=precisions) for name in models or ()
         ),

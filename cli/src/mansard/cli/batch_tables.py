@@ -20,21 +20,28 @@ def print_batches(curves: Sequence[Sequence[Mapping[str, Any]]], *, as_json: boo
     for curve in curves:
         first = curve[0]
         title = f"{first['network']} in {first['precision']} on {first['device']}, {first['mode']}"
-        print_table(f"{title} ({first['source']})", _COLUMNS, [_cells(row) for row in curve])
+        print_table(
+            f"{title} ({first['source']})",
+            _COLUMNS,
+            [_cells(row, is_alone=len(curve) == 1) for row in curve],
+        )
     for line in dict.fromkeys(row["notes"] for curve in curves for row in curve if row["notes"]):
         note(f"note: {line}")
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:
     from mansard.analytics.data.quantities import digits, seconds
     from mansard.analytics.decide.amounts import amount
 
     def known(name: str) -> str:
         return "unknown" if row[name] is None else digits(row[name], 3)
 
-    remarks = ["most items per second"] if row["is_most_items"] else []
-    remarks += ["least energy"] if row["is_least_energy"] else []
-    remarks += [row["reason"]] if row["latency_s"] is None and row["reason"] else []
+    remarks = ["most items per second"] if row["is_most_items"] and not is_alone else []
+    remarks += ["least energy"] if row["is_least_energy"] and not is_alone else []
+    if row["latency_s"] is None:
+        remarks += [row["reason"]] if row["reason"] else []
+    elif row["is_extrapolated"]:
+        remarks.append("outside the measured clocks")
     cells = (
         str(row["batch"]),
         seconds(row["latency_s"], row["latency_low_s"], row["latency_high_s"]),

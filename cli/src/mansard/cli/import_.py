@@ -55,7 +55,7 @@ def import_(
     imported = [import_table(table, origin, said=said, fixed=given) for table in tables]
     for table, one in zip(tables, imported, strict=True):
         for line in limit_notes(one, known):
-            note(f"note: {table}: {line}")
+            note(f"note: {table}: {line}".replace("\u00a0", " "))
         if one.ignored:
             note(f"note: {table}: not read: {', '.join(one.ignored)}")
     _write(tables, imported, runs, as_json=as_json)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard.cli.boards import BoardOption
+from mansard.cli.question_options import JsonOption
+from mansard.cli.run_places import MixOption
 
 
 def plan(
@@ -35,10 +37,8 @@ def plan(
         str | None, typer.Option(help="The device of RUNS, or a part of its name.")
     ] = None,
     board: BoardOption = None,
-    mix: Annotated[
-        bool, typer.Option("--mix", help="Take runs of different versions together.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Choose the power modes that are worth measuring next.
 

@@ -83,6 +83,9 @@ def _settings_text(pick: Pick) -> str:
 def _print(plan: Plan, command: str) -> None:
     from mansard.cli.console import print_table
 
+    if not plan.picks:
+        print("Nothing is left to measure.")  # noqa: T201 - this line is the command's data
+        return
     measured = f"{plan.n_measured} of {plan.n_candidates} modes are measured"
     rows = [
         (str(number), pick.mode, *_clocks(pick), pick.reason)

@@ -55,18 +55,18 @@ def predict_asked(asked: Asked) -> tuple[Known, Predicted]:
     """
     from mansard.analytics.asking import find_known, predict_known
     from mansard.analytics.data.opening import open_runs
+    from mansard.cli.boards import board_root
     from mansard.cli.mode_choice import wanted_modes
     from mansard.cli.predicting_networks import find_networks
 
+    board_root(asked.board)  # a root that is no folder is said, wherever it is needed
     known = find_known(open_runs(asked.runs, mix=asked.may_mix), asked.device)
     for line in known.dataset.notes:
         note(f"note: {line}")
     modes = asked.modes
-    wanted = (
-        None
-        if modes is None
-        else {name: wanted_modes(modes, asked.board, name)[0] for name in known.devices}
-    )
+    wanted = None if modes is None else known.modes_named(modes)
+    if modes is not None and wanted is None:
+        wanted = {name: wanted_modes(modes, asked.board, name)[0] for name in known.devices}
     scores, measured = find_networks(asked, known.networks())
     predicted = predict_known(known, scores, measured, wanted, calibrate=asked.calibrate)
     for line in predicted.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.core.errors import MansardError
+from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
     from mansard.analytics.asking import Measured
@@ -32,6 +32,7 @@ def find_networks(
     if not asked.networks:
         everything = Measured(batches=asked.batches, precisions=asked.precisions, phase=asked.phase)
         return None, [everything]
+    _check_dims(asked)
     scores: dict[str, ModelScore] = {}
     measured = []
     for network in asked.networks:
@@ -49,6 +50,26 @@ def find_networks(
             found = [score for model in models for score in _scores(model, network, asked)]
             scores |= {score_id(score): score for score in found}
     return list(scores.values()), measured
+
+
+def _check_dims(asked: Asked) -> None:
+    """Raises UsageError for a dimension that no network has, where all are of the zoo.
+
+    Files say themselves what they do not know.
+    """
+    from mansard.estimator import zoo
+
+    names = [one.name for one in asked.networks if one.name in zoo.names()]
+    if len(names) < len(asked.networks):
+        return
+    known = {dim for name in names for dim, _ in zoo.entry(name).dims} - {"batch"}
+    strangers = sorted(asked.dims.keys() - known)
+    if strangers:
+        there = ", ".join(sorted(known)) or "none"
+        raise UsageError(
+            f"--dim {strangers[0]!r} is of no network here",
+            fix=f"there is {there}; the batch is given with --batch",
+        )
 
 
 def _is_only_known(name: str, known: Collection[str]) -> bool:
@@ -109,7 +130,10 @@ def score_batches(
         except MansardError as error:
             faults.append(error)
     if not scores:
-        scores = [score_as(None)]  # the file's own batch, or what is wrong with it
+        try:
+            scores = [score_as(None)]  # the file's own batch
+        except MansardError as error:
+            raise faults[0] from error  # nothing was wrong with the file but what was asked of it
         faults = faults[:1]
     for fault in faults:
         note(f"note: a batch size was left out: {fault}")

@@ -9,19 +9,22 @@ import typer
 
 from mansard.analytics.decide.records import PROBABILITY
 from mansard.cli.boards import BoardOption
-from mansard.core.records import Phase
+from mansard.cli.question_options import (
+    CalibrateOption,
+    DeviceOption,
+    DimOption,
+    JsonOption,
+    ModelsArgument,
+    PhaseOption,
+)
+from mansard.cli.run_places import MixOption, RunsOption, run_places
 
 _Texts = list[str] | None
 
 
 def recommend(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(help="ONNX files, names of the zoo, or of networks that were measured."),
-    ] = None,
-    runs: Annotated[
-        _Texts, typer.Option(help="Folder or URL of runs; repeatable.")
-    ] = None,
+    models: ModelsArgument = None,
+    runs: RunsOption = None,
     max_latency: Annotated[
         str | None, typer.Option(help="Most time for a batch: 20ms.")
     ] = None,
@@ -40,19 +43,17 @@ def recommend(
     precision: Annotated[
         _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
     ] = None,
-    dim: Annotated[_Texts, typer.Option(help="Named dimensions: seq=128. Repeatable.")] = None,
-    phase: Annotated[Phase, typer.Option(help="What the networks do.")] = "inference",
+    dim: DimOption = None,
+    phase: PhaseOption = "inference",
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
     ] = PROBABILITY,
     modes: Annotated[
         str | None,
-        typer.Option(help="Modes to choose from, as for bench, or a table (.csv). "
+        typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
                      "Those that were measured by default."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Only devices whose name holds this.")
-    ] = None,
+    device: DeviceOption = None,
     default: Annotated[
         str | None, typer.Option(help="The mode that the board starts in, to compare with.")
     ] = None,
@@ -61,14 +62,10 @@ def recommend(
         typer.Option(help="TOML file of networks with rates: one mode, or modes in turn, for "
                      "all of them.", readable=False),
     ] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Scale predictions to the measured networks.")
-    ] = False,
+    calibrate: CalibrateOption = False,
     board: BoardOption = None,
-    mix: Annotated[
-        bool, typer.Option("--mix", help="Take runs of different versions together.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
 
@@ -91,6 +88,8 @@ def recommend(
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None and models:
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
+    if workload is not None and default is not None:
+        raise UsageError("--workload compares with no --default", fix="leave one of them out")
     wanted = Wanted(
         minimise=minimise,
         max_latency_s=parse_optional("--max-latency", max_latency, "time"),
@@ -100,7 +99,7 @@ def recommend(
         probability=probability,
     )
     asked = Asked(
-        runs=tuple(runs or ("runs",)),
+        runs=run_places(runs),
         networks=tuple(
             Network(name=name, batches=batches, precisions=precisions) for name in models or ()
         ),

@@ -60,7 +60,10 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     merged: dict[tuple[str, ...], list[str]] = {}
     for *cells, remark in rows:
         merged.setdefault(tuple(cells), []).append(remark)
-    return [(*cells, "; ".join(dict.fromkeys(remarks))) for cells, remarks in merged.items()]
+    return [
+        (*cells, "; ".join(dict.fromkeys(word for words in remarks for word in words.split("; "))))
+        for cells, remarks in merged.items()
+    ]
 
 
 def _row(candidate: Candidate, remark: str) -> tuple[str, ...]:
@@ -68,6 +71,8 @@ def _row(candidate: Candidate, remark: str) -> tuple[str, ...]:
     from mansard.analytics.decide.amounts import amount
 
     power_w, energy_j = candidate.power_w, candidate.energy_j
+    words = [remark] if remark else []
+    words += ["outside the measured clocks"] if candidate.is_extrapolated else []
     return (
         candidate.mode,
         str(candidate.batch),
@@ -76,7 +81,7 @@ def _row(candidate: Candidate, remark: str) -> tuple[str, ...]:
         "unknown" if power_w is None else amount("power", power_w),
         "unknown" if energy_j is None else amount("energy", energy_j),
         digits(candidate.fps, 3),
-        remark,
+        "; ".join(words),
     )
 
 

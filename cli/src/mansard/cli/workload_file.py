@@ -13,6 +13,7 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.precision import parse_precision
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")
+_UNITS = {"rate": "/s", "max_latency": "ms", "switch": "ms", "period": "s"}
 _EXAMPLE = 'write [[network]] with model = "detector.onnx" and rate = "30/s"'
 
 
@@ -78,4 +79,7 @@ def _text(table: dict[str, Any], key: str) -> str | None:
     value = table.get(key)
     if value is None or isinstance(value, str):
         return value
-    raise UsageError(f"{key} = {value!r} has no unit", fix=f'write {key} = "{value}/s" or its like')
+    if key in _UNITS and isinstance(value, (int, float)) and not isinstance(value, bool):
+        fix = f'write {key} = "{value}{_UNITS[key]}"'
+        raise UsageError(f"{key} = {value!r} has no unit", fix=fix)
+    raise UsageError(f"{key} = {value!r} is no text", fix=_EXAMPLE)

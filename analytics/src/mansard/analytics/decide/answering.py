@@ -114,11 +114,15 @@ def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) ->
 def _what_is_missing(values: Values, wanted: Wanted) -> str:
     """The energy or power that the question needs, why it is unknown, and what helps."""
     is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
-    needed = "power" if wanted.minimise == "power" else "energy"
+    is_power = wanted.minimise == "power" or (
+        wanted.minimise == "latency" and wanted.max_energy_j is None
+    )
+    needed = "power" if is_power else "energy"
     reasons = values.frame["reason"].drop_nulls().unique().sort()
     why = f" ({reasons[0]})" if len(reasons) else ""
-    limits = " and leave out limits of power and energy" if is_limited else ""
-    return f"the {needed} of every mode is unknown{why}: {_METER}, or minimise latency{limits}"
+    ways = ["minimise latency"] if wanted.minimise != "latency" else []
+    ways += ["leave out limits of power and energy"] if is_limited else []
+    return f"the {needed} of every mode is unknown{why}: {_METER}, or {' and '.join(ways)}"
 
 
 def _first(predictions: pl.DataFrame, column: str) -> str:

@@ -27,6 +27,7 @@ BATCH_SCHEMA: FrameSchema = {
     "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
     "source": pl.String,
+    "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it rests on
     "reason": pl.String,  # why latency or energy is null
     "notes": pl.String,  # what the numbers are without
 }

@@ -9,7 +9,7 @@ from mansard.analytics.decide.compare_entries import Side
 from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.analytics.roofs.roofline import rooflines
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import Manifest
 
 Pair = tuple[Side, Side]
@@ -21,7 +21,7 @@ def sides_of(
     """The runs of ``dataset``, of one mode or with one id where that is asked for.
 
     ``name`` stands before their labels, to tell two datasets apart. Raises UsageError where
-    there is no such run.
+    there is no such run, InputError where there is none at all.
     """
     rates = trial_rates(dataset)
     roofs = rooflines(dataset, rates)
@@ -39,9 +39,20 @@ def sides_of(
         if run_id in (None, roof.run_id) and (mode is None or _is_mode(roof.mode, mode))
     )
     if not sides:
-        names = ", ".join(dict.fromkeys(roof.mode for roof in roofs))
-        raise UsageError(f"no run is of mode {mode!r}", fix=f"there are {names}")
+        raise _nothing(dataset, mode, [roof.mode for roof in roofs])
     return sides
+
+
+def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> MansardError:
+    if mode is not None and names:
+        return UsageError(
+            f"no run is of mode {mode!r}", fix=f"there are {', '.join(dict.fromkeys(names))}"
+        )
+    return InputError(
+        "no run with trials is there to compare; published tables are not compared",
+        where=", ".join(dataset.places),
+        fix="measure first, with 'mansard bench'",
+    )
 
 
 def _is_mode(name: str, wanted: str) -> bool:

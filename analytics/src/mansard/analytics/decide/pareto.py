@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_CHUNK = 1024  # rows that are compared with the front at a time: 1024 × front, one byte each
 _GROUP = ("device", "network", "precision", "phase")
 
 
 def pareto_mask(points: Array) -> Mask:
-    """Which rows of ``points`` (n × k, smaller is better) no other row dominates.
+    """Which rows of ``points`` (n × k with k up to 3, smaller is better) no other row dominates.
 
     A row dominates another that is nowhere smaller and somewhere greater; of equal rows none
-    does. Rows that hold NaN can be compared with nothing and are not on the front.
+    does. Rows that hold NaN can be compared with nothing and are not on the front. Takes
+    n log n steps however long the front is [Kung, Luccio, Preparata 1975].
     """
     found: Mask = np.zeros(len(points), dtype=np.bool_)
     usable = np.flatnonzero(~np.isnan(points).any(axis=1))
+    missing = np.zeros((len(usable), 3 - points.shape[1]))
+    rows = np.column_stack([points[usable], missing])
     # Sorted by the first column, then the next: a later row can no more dominate an earlier one.
-    order = usable[np.lexsort(points[usable].T[::-1])]
-    front = np.empty((0, points.shape[1]))
-    for start in range(0, len(order), _CHUNK):
-        at = order[start : start + _CHUNK]
-        at = at[np.logical_not(_is_dominated(points[at], front))]
-        at = at[np.logical_not(_is_dominated(points[at], points[at]))]
-        found[at] = True
-        front = np.concatenate([front, points[at]])
+    order = np.lexsort(rows.T[::-1])
+    found[usable[order]] = _unbeaten(rows[order].tolist())
     return found
 
 
-def _is_dominated(points: Array, by: Array) -> Mask:
-    no_worse = np.ones((len(points), len(by)), dtype=np.bool_)
-    better = np.zeros_like(no_worse)
-    for mine, theirs in zip(points.T, by.T, strict=True):
-        no_worse &= theirs[None, :] <= mine[:, None]
-        better |= theirs[None, :] < mine[:, None]
-    return np.asarray((no_worse & better).any(axis=1))
+def _unbeaten(rows: list[list[float]]) -> list[bool]:
+    """Whether no row before it beats a row of three, sorted; equal rows have the same fate."""
+    found: list[bool] = []
+    # Of the rows so far the front in the last two: the second rises and the third falls.
+    seconds: list[float] = []
+    thirds: list[float] = []
+    before: list[float] = []
+    for row in rows:
+        if row == before:
+            found.append(found[-1])
+            continue
+        before = row
+        _, second, third = row
+        at = bisect_right(seconds, second)
+        is_free = at == 0 or thirds[at - 1] > third
+        found.append(is_free)
+        if is_free:
+            start = end = bisect_left(seconds, second)
+            while end < len(thirds) and thirds[end] >= third:
+                end += 1
+            seconds[start:end], thirds[start:end] = [second], [third]
+    return found
 
 
 def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:

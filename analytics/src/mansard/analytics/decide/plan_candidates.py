@@ -68,20 +68,29 @@ def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame,
         n_known, n_lacking = known.height, modes.height - known.height
         if not n_known or not n_lacking:
             continue
-        # A CPU's modes say nothing of the GPU beside it: there its clock is no setting.
-        foreign = bool(measured) and known.filter(pl.col("mode").is_in(measured)).is_empty()
-        if foreign or n_known < n_lacking:
-            why = (
-                "no measured mode names it"
-                if foreign
-                else f"{n_lacking} of {modes.height} modes do not name it"
-            )
+        why = _why_unused(name, modes, measured)
+        if why or n_known < n_lacking:
+            why = why or f"{n_lacking} of {modes.height} modes do not name it"
             notes.append(f"{name} is not used: {why}")
             modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
         else:
             notes.append(f"left out, their {name} is unknown: {_modes(n_lacking)}")
             modes = known
     return modes, notes
+
+
+def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
+    """Why a setting says nothing of the modes to choose from; empty where it does."""
+    if not measured:
+        return ""
+    is_measured, is_named = pl.col("mode").is_in(measured), pl.col(name).is_not_null()
+    # A CPU's modes say nothing of the GPU beside it: there its clock is no setting.
+    if modes.filter(is_measured, is_named).is_empty():
+        return "no measured mode names it"
+    others = modes.filter(~is_measured)
+    if others.height and others.filter(is_named).is_empty():
+        return "no mode to choose from names it"
+    return ""
 
 
 def _modes(n: int) -> str:

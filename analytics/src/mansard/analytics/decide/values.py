@@ -82,7 +82,8 @@ def _left_out(n_rows: int, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
     known = usable["mode"].unique()
     without = rows.filter(~pl.col("mode").is_in(known.to_list()))["mode"].unique().sort()
     reasons = rows["reason"].drop_nulls().unique().sort()
-    where = f" (of modes {', '.join(without.head(3))})" if len(without) else ""
+    more = ", …" if len(without) > 3 else ""
+    where = f" (of modes {', '.join(without.head(3))}{more})" if len(without) else ""
     why = f": {reasons[0]}" if len(reasons) else ""
     return f"{n_rows} of {rows.height} predictions have no time and are left out{where}{why}"
 

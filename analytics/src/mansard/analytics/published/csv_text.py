@@ -15,7 +15,7 @@ from pathlib import Path
 from mansard.core.errors import InputError
 from mansard.core.files import read_whole
 
-MOST_BYTES = 16 << 20  # published tables have kilobytes; more is a log, not a table
+MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
 LONGEST_CELL = 500  # characters
 _SEPARATORS = (",", ";", "\t", "|")
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -34,7 +34,8 @@ def read_runs(
         kind = (run.mode.name, run.network, run.batch, run.precision, run.phase)
         if kind in seen:
             raise InputError(
-                f"lines {seen[kind]} and {row.line} are both {run.network!r}, batch {run.batch}, "
+                f"lines {seen[kind]} and {row.line} are both {run.network!r}, "
+                f"{'no batch' if run.batch is None else f'batch {run.batch}'}, "
                 f"{run.precision or 'no precision'}, in mode {run.mode.name!r}",
                 where=table.where,
                 fix="keep one of them",

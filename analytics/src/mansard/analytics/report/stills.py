@@ -17,6 +17,9 @@ _IDLE = re.compile(
 )
 _HIDDEN = re.compile(r'<path[^>]*d=""[^>]*/>|<path[^>]*d="M0,0h0v0h0Z"[^>]*/>')
 _FAMILY = re.compile(r' font-family="[^"]*"')
+# What XML 1.0 cannot hold (section 2.2): the drawing is XML, and vl-convert ends the whole
+# process where a name has such a character.
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
@@ -24,7 +27,7 @@ def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
 
     The drawing is a data URI that is safe inside double quotes.
     """
-    svg = vl_convert.vegalite_to_svg(spec, config=vega_config(LIGHT))
+    svg = vl_convert.vegalite_to_svg(drawable(spec), config=vega_config(LIGHT))
     width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
     svg = _FAMILY.sub("", _HIDDEN.sub("", _IDLE.sub("", _renumbered(svg))))
     family = FONT.replace("'", "")
@@ -33,6 +36,15 @@ def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
     text = text.replace("'", "%27").replace('"', "'").replace("<", "%3C").replace(">", "%3E")
     uri = Markup(f"data:image/svg+xml,{text}")  # noqa: S704 - nothing in it ends the attribute
     return uri, round(float(width[1])) if width else 0
+
+
+def drawable(part: Any) -> Any:
+    """``part`` of a specification, with U+FFFD for each character that no drawing can hold."""
+    if isinstance(part, str):
+        return _NO_XML.sub("\ufffd", part)
+    if isinstance(part, dict):
+        return {drawable(name): drawable(value) for name, value in part.items()}
+    return [drawable(one) for one in part] if isinstance(part, (list, tuple)) else part
 
 
 def _renumbered(svg: str) -> str:
