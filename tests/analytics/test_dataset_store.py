@@ -283,3 +283,14 @@ def test_a_full_disk_is_one_line_and_the_next_ingest_goes_on(
     assert {path.name for path in (small_disk / "dataset").rglob(".*")} == {".lock"}
     ballast.unlink()
     assert_same(ingest(small_disk), wanted)
+
+
+@pytest.mark.root
+def test_runs_on_a_read_only_medium_are_read_all_the_same(small_disk: Path, tmp_path: Path) -> None:
+    wanted = ingest(write_two_modes(tmp_path / "elsewhere"))
+    write_two_modes(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    found = ingest(small_disk)
+    assert_same(replace(found, notes=()), wanted)
+    assert found.notes == ("disk: cannot be written, so its dataset is not kept",)
+    assert not (small_disk / "dataset").exists()

@@ -7,6 +7,10 @@ disk, the next ingest goes on from there.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -47,7 +51,8 @@ def update_dataset(runs: Path) -> Part:
     Raises SchemaError for a file of another version or with an unknown field, InputError when
     there is no run or rows and manifest disagree, StorageError when a file cannot be read or
     written. Folders that are no runs are left alone, a torn last line and rows that cannot be
-    are put aside; all are said in ``Dataset.notes``.
+    are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
+    as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
     """
     notes: list[str] = []
     folders = _run_folders(runs, notes)
@@ -55,9 +60,19 @@ def update_dataset(runs: Path) -> Part:
         raise InputError(
             "no run was found here", where=str(runs), fix="measure first, with 'mansard bench'"
         )
-    store = Store(runs / DATASET_FOLDER)
+    store = Store(_dataset_folder(runs, notes))
     with store.locked():
         return _updated(runs, folders, store, notes)
+
+
+def _dataset_folder(runs: Path, notes: list[str]) -> Path:
+    folder = runs / DATASET_FOLDER
+    if os.access(folder if folder.exists() else runs, os.W_OK):
+        return folder
+    notes.append(f"{shown_folder(runs)}: cannot be written, so its dataset is not kept")
+    scratch = Path(tempfile.mkdtemp(prefix="mansard-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
 
 
 def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> Part:
