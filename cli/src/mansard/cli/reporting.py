@@ -24,8 +24,9 @@ def report_runs(
 ) -> None:
     """Join what ``places`` hold, write the report, and print its summary.
 
-    The report and ``--json`` show every run; the tables only ``run_ids``, if given. ``modes``:
-    what to predict beside the modes that were measured, see ``mode_choice.wanted_modes``.
+    The report and ``--json`` show every run; the tables only ``run_ids``, those of a bench: of its
+    devices, runs that do not go with the newest are left out instead of refused. ``modes``: what
+    to predict beside the modes that were measured, see ``mode_choice.wanted_modes``.
     """
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
@@ -33,7 +34,7 @@ def report_runs(
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
 
-    dataset = open_runs(places, mix=mix)
+    dataset = open_runs(places, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         note(f"note: {line}")
     devices = dict.fromkeys(device_labels(dataset.manifests).values())

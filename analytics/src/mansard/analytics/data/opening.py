@@ -9,21 +9,25 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.joining import join
 from mansard.analytics.data.mixing import mixed, unmixed
+from mansard.analytics.data.newest import newest
 from mansard.analytics.data.read import Part, read_part
 from mansard.analytics.data.sources import MANIFEST
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
 
 
-def open_runs(places: Sequence[str | Path], *, mix: bool = False) -> Dataset:
+def open_runs(
+    places: Sequence[str | Path], *, mix: bool = False, newest_only: bool = False
+) -> Dataset:
     """All runs of ``places``: folders of runs, datasets that were merged, URLs of such.
 
     There is at least one. A folder of runs is ingested first. Runs of one device by different
     versions of Mansard, or from different sources of a kernel, raise InputError unless ``mix``,
-    which also takes boards that are alike for one. Raises what ``ingest`` and ``join`` raise.
+    which also takes boards that are alike for one, or ``newest_only``, which leaves out what does
+    not go with the newest run of a device. Raises what ``ingest`` and ``join`` raise.
     """
     parts = [open_part(str(place)) for place in dict.fromkeys(str(place) for place in places)]
-    dataset = join(parts)
+    dataset = newest(join(parts)) if newest_only else join(parts)
     return mixed(dataset) if mix else unmixed(dataset)
 
 
