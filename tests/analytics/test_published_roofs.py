@@ -226,3 +226,33 @@ def test_a_folder_without_runs_or_tables_is_refused(tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     with pytest.raises(InputError, match="no run was found here"):
         ingest(tmp_path)
+
+
+def test_a_power_with_a_remark_is_seen_by_no_model(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "mode,network,time_ms,power_w,remark\nMAXN,net,20,3,a hundredth of the others\n"
+        "15W,net,40,10,\n",
+    )
+    found = {row["mode"]: row for row in compute(ingest(tmp_path)).observations.to_dicts()}
+    assert found["15W"]["power_w"] == 10.0
+    assert found["MAXN"]["power_w"] is None
+    assert found["MAXN"]["latency_s"] == pytest.approx(0.020)
+    assert found["MAXN"]["reason"] == "power: a hundredth of the others"
+
+
+@pytest.mark.parametrize(
+    ("powers", "minimise"), [(("30", "10"), "energy"), (("30", ""), "latency")]
+)
+def test_energy_decides_only_between_modes_that_have_one(
+    tmp_path: Path, powers: tuple[str, str], minimise: str
+) -> None:
+    put(
+        tmp_path,
+        f"mode,network,time_ms,power_w\nMAXN,net,20,{powers[0]}\n15W,net,40,{powers[1]}\n",
+    )
+    (found,) = compute(ingest(tmp_path)).recommendations
+    assert found.minimise == minimise
+    assert found.choice is not None
+    # 20 ms · 30 W = 0.6 J against 40 ms · 10 W = 0.4 J
+    assert found.choice.mode == ("15W" if minimise == "energy" else "MAXN")

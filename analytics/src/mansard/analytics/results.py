@@ -140,10 +140,15 @@ def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> Total
 
 
 def _recommendations(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[Recommendation, ...]:
-    """The mode of least energy for each network on each device, or of least time without energy."""
+    """The mode of least energy for each network on each device, or of least time.
+
+    Energy decides where it is known in several modes, or in the only one there is: else the mode
+    that happens to have one would be called the best.
+    """
     found: list[Recommendation] = []
     for rows in predictions.partition_by("device", maintain_order=True):
-        has_energy = rows["energy_j"].is_not_null().any()
-        wanted = Wanted(minimise="energy" if has_energy else "latency")
+        with_energy = rows.filter(pl.col("energy_j").is_not_null())["mode"].n_unique()
+        decides = with_energy >= min(2, rows["mode"].n_unique())
+        wanted = Wanted(minimise="energy" if decides else "latency")
         found += recommend_each(rows, modes, wanted)
     return tuple(found)

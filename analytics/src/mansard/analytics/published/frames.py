@@ -58,7 +58,10 @@ def published_coefficients(published: Published) -> pl.DataFrame:
 
 
 def published_observations(published: Published) -> pl.DataFrame:
-    """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation."""
+    """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
+
+    The power of a row with a remark is to be doubted: no model and no decision sees it.
+    """
     names = device_names(published)
     rows = [
         {
@@ -69,10 +72,10 @@ def published_observations(published: Published) -> pl.DataFrame:
             "precision": run.precision,
             "phase": run.phase,
             "latency_s": run.latency_s,
-            "power_w": run.power_w,
+            "power_w": None if run.remark else run.power_w,
             "source": "published",
             "citation": run.citation,
-            "reason": _why(run.unknown),
+            "reason": _why(run.unknown | ({"power_w": run.remark} if run.remark else {})),
         }
         for run in published.runs
     ]

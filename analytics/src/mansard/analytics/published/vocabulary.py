@@ -49,7 +49,7 @@ NAMES = MappingProxyType(
         **dict.fromkeys(("unit", "compute unit", "core type"), "unit"),
         **dict.fromkeys(("level", "memory level"), "level"),
         **dict.fromkeys(("method", "kernel", "engine", "framework", "operation"), "method"),
-        **dict.fromkeys(("remark", "remarks", "note", "notes", "comment"), "remark"),
+        **dict.fromkeys(("remark", "remarks", "doubt"), "remark"),
         **dict.fromkeys(("sms", "n sms", "num sms", "sm count", "active sms"), "sms"),
         **dict.fromkeys(("cpus", "n cpus", "cores", "n cores", "cpu cores"), "cpus"),
         "phase": "phase",

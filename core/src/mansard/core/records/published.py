@@ -63,4 +63,4 @@ class PublishedRun(Record, frozen=True, kw_only=True):
     latency_s: float | None  # of one batch
     power_w: float | None  # mean
     method: str | None
-    remark: str | None  # why a figure of this row is to be doubted
+    remark: str | None  # why the power of this row is to be doubted
