@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Two sessions share two cores with boards whose meters are read while kernels run: frames that
+# take both cores for a second would leave gaps in those readings.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 # How long an example takes is the machine's matter: under load a write to disk can wait.
 settings.register_profile("unhurried", deadline=None)
