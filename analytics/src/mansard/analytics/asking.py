@@ -9,20 +9,15 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
 from mansard.analytics.models import Models, find_models
 from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
-from mansard.analytics.predict.engine import predict
-from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.networks import predict_layers, with_observed
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.predict.totals_apply import apply_totals
 from mansard.analytics.scaling.board import scale
-from mansard.analytics.scaling.observed_networks import predict_observed
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import ModelScore, Phase
-
-_PAIR = ("device", "network", "batch", "precision", "phase")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +120,13 @@ def predict_known(
     layers = _layers(known, scores, measured)
     names = network_names(known.dataset) if scores is None else None
     shown = score_frame(layers, names)
-    roofed = _roofed(layers, shown, coefficients, asked)
+    roofed = predict_layers(layers, shown, coefficients, asked)
     notes: tuple[str, ...] = ()
     if calibrate:
         totals = _calibration(known, layers, names, modes)
         roofed = apply_totals(roofed, totals, coefficients)
         notes = (_calibration_words(totals),)
-    observed = _observed(known, measured)
-    alone = observed.join(roofed, on=list(_PAIR), how="anti", nulls_equal=True)
-    predictions = pl.concat([roofed, predict_observed(alone, modes, asked)])
+    predictions = with_observed(roofed, _observed(known, measured), modes, asked)
     if predictions.is_empty():
         raise InputError(
             "there is nothing to predict: no roof with a scored network, and no times of one",
@@ -141,14 +134,6 @@ def predict_known(
             fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
         )
     return Predicted(asked, coefficients, shown, predictions, notes)
-
-
-def _roofed(
-    layers: pl.DataFrame, scores: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
-) -> pl.DataFrame:
-    has_roof = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
-    found = predict(group_frame(layers), scores, coefficients, has_roof).collect()
-    return found.select(list(PREDICTION_SCHEMA))
 
 
 def _calibration(
@@ -159,7 +144,7 @@ def _calibration(
         ["score_id", "index"], keep="first", maintain_order=True
     )
     coefficients = scale(modes, _of(known.models.coefficients, known.devices), modes)
-    predictions = _roofed(every, score_frame(every, names), coefficients, modes)
+    predictions = predict_layers(every, score_frame(every, names), coefficients, modes)
     return calibrate_totals(predictions, _of(known.models.observations, known.devices))
 
 

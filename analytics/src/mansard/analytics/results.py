@@ -9,24 +9,20 @@ from functools import cached_property
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import NETWORK
 from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.rails import fit_rails
-from mansard.analytics.models import Models, find_models
+from mansard.analytics.models import find_models
 from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
-from mansard.analytics.predict.engine import predict
-from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.networks import predict_layers, with_observed
 from mansard.analytics.predict.run_networks import networks_of_runs, run_networks
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.scaling.observed_networks import predict_observed
-
-_PAIR = ("device", "network", "batch", "precision", "phase")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +76,10 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     """
     models = find_models(dataset, wanted_modes)
     names = network_names(dataset)
-    predictions = _predictions(dataset, names, models)
+    modes, observations = models.modes, models.observations
+    scores = score_frame(dataset.layers, names)
+    roofed = predict_layers(dataset.layers, scores, models.coefficients, modes)
+    predictions = with_observed(roofed, observations, modes, modes)
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -101,12 +100,12 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
             if roof.run_id in models.energies
         },
         published=models.published,
-        modes=models.modes,
+        modes=modes,
         coefficients=models.coefficients,
         predictions=predictions,
-        observations=models.observations,
-        calibration=_calibration(predictions, models.observations),
-        recommendations=_recommendations(predictions, models.modes),
+        observations=observations,
+        calibration=_calibration(predictions, observations),
+        recommendations=_recommendations(predictions, modes),
     )
 
 
@@ -118,23 +117,13 @@ def _launches(coefficients: pl.DataFrame) -> pl.DataFrame:
     return coefficients.filter(pl.col("quantity") == "launch")
 
 
-def _predictions(dataset: Dataset, names: dict[str, str], models: Models) -> pl.DataFrame:
-    """Networks under their roofs; those that only were measured by what was measured of them."""
-    modes, coefficients = models.modes, models.coefficients
-    groups, scores = group_frame(dataset.layers), score_frame(dataset.layers, names)
-    roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
-    found = predict(groups, scores, coefficients, roofed).collect().select(list(PREDICTION_SCHEMA))
-    alone = models.observations.join(found, on=list(_PAIR), how="anti", nulls_equal=True)
-    return pl.concat([found, predict_observed(alone, modes, modes)])
-
-
 def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration | None:
     """How far measured networks are from their predictions; None where no pair is known."""
     timed = observations.filter(pl.col("latency_s") > 0)
     # A prediction that was fitted to the very measurements would tell nothing about the model.
     predictions = predictions.filter(~pl.col("is_calibrated"))
     pairs = predictions.filter(pl.col("latency_s") > 0).join(
-        timed, on=["mode", *_PAIR], how="semi", nulls_equal=True
+        timed, on=["mode", *NETWORK], how="semi", nulls_equal=True
     )
     return None if pairs.is_empty() else calibrate_totals(predictions, timed)
 

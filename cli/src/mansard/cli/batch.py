@@ -46,16 +46,14 @@ def batch(
     from mansard.analytics.decide.batches import batch_table, curves_of, highest_only
     from mansard.cli.batch_tables import print_batches
     from mansard.cli.given_options import parse_dimensions
-    from mansard.cli.predicting import Asked, Network, predict_asked
+    from mansard.cli.predicting import Asked, named_networks, predict_asked
     from mansard.cli.recommending import AUTO_BATCHES, parse_batches, parse_precisions
 
     batches = parse_batches(batch_sizes) or AUTO_BATCHES
     precisions = parse_precisions(precision)
     asked = Asked(
         runs=run_places(runs),
-        networks=tuple(
-            Network(name=name, batches=batches, precisions=precisions) for name in models or ()
-        ),
+        networks=named_networks(models, batches, precisions),
         batches=batches,
         precisions=precisions,
         dims=parse_dimensions(dim or []),

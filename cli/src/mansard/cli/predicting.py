@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,13 @@ class Network:
     name: str
     batches: tuple[int, ...] = ()
     precisions: tuple[str, ...] = ()
+
+
+def named_networks(
+    names: Sequence[str] | None, batches: tuple[int, ...], precisions: tuple[str, ...]
+) -> tuple[Network, ...]:
+    """The networks of a command line, all at the same batches and precisions."""
+    return tuple(Network(name=name, batches=batches, precisions=precisions) for name in names or ())
 
 
 @dataclass(frozen=True, kw_only=True)

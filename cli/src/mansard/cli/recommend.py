@@ -76,7 +76,7 @@ def recommend(
     from mansard.analytics.decide.records import Wanted
     from mansard.cli.given_options import parse_dimensions
     from mansard.cli.limit_options import parse_optional, parse_rate
-    from mansard.cli.predicting import Asked, Network
+    from mansard.cli.predicting import Asked, named_networks
     from mansard.cli.recommending import (
         parse_batches,
         parse_precisions,
@@ -100,9 +100,7 @@ def recommend(
     )
     asked = Asked(
         runs=run_places(runs),
-        networks=tuple(
-            Network(name=name, batches=batches, precisions=precisions) for name in models or ()
-        ),
+        networks=named_networks(models, batches, precisions),
         batches=batches,
         precisions=precisions,
         dims=parse_dimensions(dim or []),

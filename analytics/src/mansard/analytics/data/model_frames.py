@@ -109,3 +109,6 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "citation": pl.String,  # of published ones: where from; else null
     "reason": pl.String,  # why latency or power is null
 }
+
+# Of predictions and observations: what they are about, beside the mode.
+NETWORK = ("device", "network", "batch", "precision", "phase")

@@ -10,7 +10,7 @@ from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.joining import join
 from mansard.analytics.data.mixing import mixed, unmixed
 from mansard.analytics.data.newest import newest
-from mansard.analytics.data.read import Part, read_part
+from mansard.analytics.data.read import Part, read_filled_part
 from mansard.analytics.data.sources import MANIFEST
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
@@ -42,14 +42,7 @@ def open_part(place: str) -> Part:
                 where=place,
                 fix="move the runs into a folder of their own",
             )
-    part = read_part(place)
-    if part.runs.is_empty():
-        raise InputError(
-            "no dataset of this version of Mansard is here",
-            where=place,
-            fix="make one with 'mansard merge RUNS --into' this place",
-        )
-    return part
+    return read_filled_part(place)
 
 
 def holds_dataset(folder: Path) -> bool:

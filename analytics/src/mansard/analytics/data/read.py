@@ -64,8 +64,13 @@ def read_part(place: str) -> Part:
 def read_dataset(place: str) -> Dataset:
     """The dataset in a folder or at a URL, as ``mansard merge`` or a report left it.
 
-    Raises InputError where there is none, SchemaError and StorageError where it cannot be read.
+    Raises what ``read_filled_part`` raises.
     """
+    return dataset_of(read_filled_part(place))
+
+
+def read_filled_part(place: str) -> Part:
+    """As ``read_part``; raises InputError where there is no dataset."""
     part = read_part(place)
     if part.runs.is_empty():
         raise InputError(
@@ -73,7 +78,7 @@ def read_dataset(place: str) -> Dataset:
             where=place,
             fix="make one with 'mansard merge RUNS --into' this place",
         )
-    return dataset_of(part)
+    return part
 
 
 def dataset_of(part: Part) -> Dataset:

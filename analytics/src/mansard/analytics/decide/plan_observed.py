@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.scaling.network_fit import IDENTITY
+from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK, OBSERVATION_SCHEMA
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
 
@@ -43,7 +42,7 @@ def observed(
     allowed = predictions.filter(
         ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
     ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
-    allowed = allowed.join(runs, on=list(IDENTITY), how="anti", nulls_equal=True)
+    allowed = allowed.join(runs, on=list(NETWORK), how="anti", nulls_equal=True)
     if network is not None:
         runs, allowed = _choose_network(runs, allowed, network)
     notes = []

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mansard.analytics.energy.cap import capped_time_s
 from mansard.core.records import Record
 
 Array = NDArray[np.float64]
@@ -39,21 +40,14 @@ class EnergyRoof(Record, frozen=True, kw_only=True):
         if self.cap_w is not None and self.cap_w <= self.constant_w:
             raise ValueError(f"nothing can run: {self.cap_w} W allowed, {self.constant_w} W idle")
 
-    @property
-    def is_ever_capped(self) -> bool:
-        """Whether the cap bites anywhere: at the ridge, where the power is highest, or nowhere."""
-        highest_w = self.flop_j * self.peak_flop_per_s + self.byte_j * self.bandwidth_bytes_per_s
-        return self.cap_w is not None and highest_w + self.constant_w > self.cap_w
-
     def rate_flop_per_s(self, intensity: ArrayLike) -> Array:
         """The roof of time, FLOP/s, at ``intensity`` in FLOP/byte, which is above 0."""
         at = np.asarray(intensity, dtype=np.float64)
         rate = np.minimum(self.peak_flop_per_s, at * self.bandwidth_bytes_per_s)
         if self.cap_w is None:
             return rate
-        with np.errstate(divide="ignore"):  # work that costs nothing beyond time has no capped rate
-            capped = (self.cap_w - self.constant_w) / (self.flop_j + self.byte_j / at)
-        return np.minimum(rate, capped)
+        moved_j = self.flop_j + self.byte_j / at
+        return 1 / capped_time_s(1 / rate, moved_j, self.constant_w, self.cap_w)
 
     def energy_per_flop_j(self, intensity: ArrayLike) -> Array:
         """J/FLOP at ``intensity`` when running at the roof of time; its inverse is FLOP/J."""

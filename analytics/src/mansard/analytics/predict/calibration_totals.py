@@ -18,12 +18,11 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import NETWORK, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.predict.calibration import Misfit, misfit
 from mansard.analytics.predict.calibration_solve import Array
 from mansard.core.errors import InputError
 
-NETWORK = ("device", "network", "batch", "precision", "phase")
 LEAST_SPAN = 1.1  # the modelled times of a network differ by this much, or a slope says nothing
 FACTOR_SCHEMA: FrameSchema = {
     **{name: PREDICTION_SCHEMA[name] for name in NETWORK},

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.predict.calibration_totals import NETWORK, TotalsCalibration
+from mansard.analytics.data.model_frames import NETWORK
+from mansard.analytics.predict.calibration_totals import TotalsCalibration
 
 _UNITS = {"latency": "s", "energy": "j", "power": "w"}
 _NO_END = "nothing tells how far the calibration is off"

@@ -80,12 +80,6 @@ def read_published(*folders: Path) -> Published:
     )
 
 
-def has_published(runs: Path) -> bool:
-    """Whether a table of others was imported into ``runs``."""
-    folder = runs / PUBLISHED_FOLDER
-    return bool(_files(folder, "rates") or _files(folder, "runs"))
-
-
 def _files(folder: Path, kind: str) -> list[Path]:
     try:
         return sorted(folder.glob(f"{kind}-*.jsonl"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK
 from mansard.analytics.scaling.network_terms import (
     POWER_FORMS,
     SETTINGS,
@@ -24,7 +24,6 @@ from mansard.analytics.scaling.network_terms import (
 from mansard.analytics.scaling.term_fit import FEWEST_MODES, TermFit, fit_terms
 from mansard.core.errors import InputError
 
-IDENTITY = ("device", "network", "batch", "precision", "phase")
 _TRUST = ("measured", "simulated", "published", "modelled")  # of one network only the first
 # How much of a layer's arithmetic and traffic overlap: nothing, most of it, all of it.
 OVERLAPS = (1.0, 2.0, 4.0, math.inf)
@@ -60,13 +59,13 @@ def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[Netwo
     """
     return tuple(
         fit_network(rows, modes)
-        for rows in observations.partition_by(*IDENTITY, maintain_order=True)
+        for rows in observations.partition_by(*NETWORK, maintain_order=True)
     )
 
 
 def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
     """The fit of one network on one device; raises InputError where there are several."""
-    identities = observations.select(IDENTITY).unique(maintain_order=True)
+    identities = observations.select(NETWORK).unique(maintain_order=True)
     if identities.height != 1:
         raise InputError(
             f"{identities.height} networks or devices where one is fitted",

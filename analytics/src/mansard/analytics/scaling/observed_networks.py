@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
 from mansard.analytics.scaling.network_fit import fit_networks
 from mansard.analytics.scaling.network_predict import predict_modes
 
-_NETWORK = ["device", "network", "batch", "precision", "phase"]
 _NO_INTERVAL = "as it was seen, without an interval"
 
 
@@ -30,14 +29,14 @@ def predict_observed(
     if not fitted:
         return pl.DataFrame(schema=PREDICTION_SCHEMA)
     modelled = pl.concat(fitted)
-    key = ["mode", *_NETWORK]
+    key = ["mode", *NETWORK]
     seen = _as_seen(observations, modelled)
     return pl.concat([modelled.join(seen, on=key, how="anti", nulls_equal=True), seen])
 
 
 def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame:
     """The observations in modes of ``modelled`` as rows that take the place of theirs."""
-    key = ["mode", *_NETWORK]
+    key = ["mode", *NETWORK]
     known = observations.filter(pl.col("latency_s") > 0).unique(
         key, keep="first", maintain_order=True
     )
