@@ -20,7 +20,7 @@ $(foreach text,$(TEXTS),$(eval override $(text) := $$(value $(text))))
 export $(TEXTS)
 
 BIN := .venv/bin
-ROOMS := core device microbench estimator analytics containers cli
+ROOMS := core device simulator measuring microbench estimator analytics containers api cli
 
 .PHONY: help bench demo report test test-gpu engine check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
@@ -49,7 +49,7 @@ test: check browser engine ## set up and run every test
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy $(addsuffix /src,$(ROOMS)) tests benchmarks
+	@$(BIN)/mypy $(addsuffix /src,$(ROOMS)) tests benchmarks tools
 	@$(BIN)/lint-imports --no-logo
 
 format: setup-dev ## format the code

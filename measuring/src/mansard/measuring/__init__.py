@@ -1,0 +1,1 @@
+"""How anything is measured: protocol, sampling, energy windows, conditions, events, runs."""
