@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
 from mansard.estimator.graph.attributes import read_attribute
 from mansard.estimator.graph.graphs import GraphReader
 from mansard.estimator.graph.limits import MAX_FUNCTIONS, Budget, too_many
 from mansard.estimator.graph.nodes import Call
 from mansard.estimator.graph.opsets import read_opsets
 from mansard.estimator.graph.protobuf import messages
-from mansard.estimator.model import ModelNode
+from mansard.estimator.model import ModelNode, normal_domain
 
 _NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT = 10, 82, 106, 34, 42
 _NODE, _OPSET, _DEFAULT = 58, 74, 90

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from msgspec.structs import asdict
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
 from mansard.estimator.graph.attributes import GraphBytes, Reference, read_attribute
 from mansard.estimator.graph.limits import Budget
 from mansard.estimator.graph.protobuf import damaged, encode, fields, varint
-from mansard.estimator.model import ModelNode
+from mansard.estimator.model import ModelNode, normal_domain
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE = 10, 18, 26, 34, 42
 _DOC, _DOMAIN, _OVERLOAD, _METADATA = 50, 58, 66, 74

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
 from mansard.estimator.graph.protobuf import fields, signed
+from mansard.estimator.model import normal_domain
 
 _DOMAIN, _VERSION = 10, 16  # OperatorSetIdProto of onnx.proto: 8 · field + kind
 _NEWEST = 10_000  # ONNX adds about two a year and is at 26: beyond this it is no version

@@ -8,11 +8,12 @@ everything that can be computed before data is there move nothing.
 from __future__ import annotations
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import NOTHING, Cost, Formula
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 
-def traffic(node: Node, formula: Formula, precision: Precision | None) -> Cost:
+def traffic(node: Node, formula: Operator, precision: Precision | None) -> Cost:
     """The bytes that one inference pass of ``node`` moves."""
     if node.is_constant or formula.is_view:
         return NOTHING

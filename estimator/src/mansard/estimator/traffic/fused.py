@@ -6,7 +6,7 @@ stand at the group's heaviest node; its other nodes move nothing.
 
 from __future__ import annotations
 
-from mansard.estimator.counts import Moved
+from mansard.estimator.cost import Moved
 from mansard.estimator.fusion import Fusion
 
 

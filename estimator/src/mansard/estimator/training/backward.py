@@ -7,10 +7,11 @@ that several nodes read.
 
 from __future__ import annotations
 
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
-from mansard.estimator.formulas.recurrent import recurrent_macs
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING
+from mansard.estimator.operators.recurrent import GATES, recurrent_macs, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Tensor
 from mansard.estimator.training.derivatives import derivative
 
@@ -29,11 +30,11 @@ NORMALIZATIONS = frozenset(
 _NORMALIZATION_SIMPLE = 11
 
 
-def backward_work(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cost:
+def backward_work(node: Node, formula: Operator, operands: tuple[Tensor, ...]) -> Cost:
     """The work of the gradients of ``operands``, the inputs of ``node`` that need one."""
     if not operands:
         return NOTHING
-    forward = formula.function(node)
+    forward = formula.cost(node)
     names = {tensor.name for tensor in operands}
     if node.op_type in PRODUCTS:
         return _product_backward(node, forward, names)
@@ -88,7 +89,7 @@ def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
 
 
 def _elementwise_backward(
-    node: Node, formula: Formula, forward: Cost, operands: tuple[Tensor, ...]
+    node: Node, formula: Operator, forward: Cost, operands: tuple[Tensor, ...]
 ) -> Cost:
     n = node.output.n_elements
     # A broadcast operand's gradient is summed over what it was repeated for.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
-from mansard.estimator.shapes.recurrent import GATES
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING
+from mansard.estimator.operators.recurrent import GATES
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Tensor
 from mansard.estimator.training.backward import PASSING, PRODUCTS, is_subtracted
 from mansard.estimator.training.saved import extra_bytes, kept_tensors
@@ -13,7 +15,7 @@ from mansard.estimator.weights import weight_inputs
 
 
 def backward_traffic(
-    node: Node, formula: Formula, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> Cost:
     """Reads the outputs' gradients and what was saved, writes the operands' gradients."""
     if not operands or (formula.is_view and node.op_type != "Dropout"):
@@ -55,7 +57,7 @@ def _gradient_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def _saved_bytes(
-    node: Node, formula: Formula, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> int:
     """What the forward pass kept for this node, and its weights."""
     held = weight_inputs(node, formula)

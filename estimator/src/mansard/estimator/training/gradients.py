@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mansard.estimator.cost import Formula
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Body, Node, Tensor
 from mansard.estimator.weights import is_weight, slots
 
-FindFormula = Callable[[Node], "Formula | None"]
+FindFormula = Callable[[Node], "Operator | None"]
 
 
 def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]:
@@ -22,7 +22,7 @@ def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]
 
 
 def needing_gradient(
-    node: Node, formula: Formula | None, differentiable: set[str]
+    node: Node, formula: Operator | None, differentiable: set[str]
 ) -> tuple[Tensor, ...]:
     """The distinct inputs of ``node`` that need a gradient."""
     if not any(output.dtype.is_float for output in node.outputs):

@@ -6,7 +6,8 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer
-from mansard.estimator.cost import NOTHING, Cost, Formula
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 from mansard.estimator.training.backward import backward_work
 from mansard.estimator.training.backward_traffic import backward_traffic
@@ -29,7 +30,7 @@ NO_STEP = Step()
 
 def training_step(
     node: Node,
-    formula: Formula,
+    formula: Operator,
     weights: LayerWeights,
     differentiable: set[str],
     optimizer: Optimizer,
