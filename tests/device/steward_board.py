@@ -14,7 +14,7 @@ from mansard.device.holding.journal_store import find_journal
 from mansard.device.steward.channel import ProcessChannel, steward_process
 from mansard.device.steward.messages import HoldBoard, Question, SetMode
 from mansard.device.steward.remote import RemoteSteward, remote_steward
-from tests.device.simulator_bench import awaited
+from tests.simulator.simulator_bench import awaited
 
 
 @contextmanager

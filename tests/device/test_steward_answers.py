@@ -10,13 +10,13 @@ import pytest
 from mansard.core.errors import DeviceError, InputError, MansardError, StorageError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.line_channel import encode_line
-from mansard.device.simulator import set_fault, snapshot
 from mansard.device.steward.channel import steward_process
 from mansard.device.steward.local import LocalSteward
 from mansard.device.steward.messages import Hello, Identify, Question
 from mansard.device.steward.remote import remote_steward
-from tests.device.simulator_bench import text
+from mansard.simulator import set_fault, snapshot
 from tests.device.steward_board import mode_of, steward_of
+from tests.simulator.simulator_bench import text
 
 GRID = 'gpu = ["408MHz", "612MHz"]\ncores = [2, 4, 8]\n'
 
