@@ -1,4 +1,4 @@
-"""``python -m mansard.device.steward``: answers on stdout what is asked on stdin.
+"""``python -m mansard.device.controller``: answers on stdout what is asked on stdin.
 
 Started on a board by who wants to bench it, in a container or not. It ends with its stdin, and
 puts the board back whatever ends it but SIGKILL. Exit codes: 0 done, 1 failed, 2 wrong usage,
@@ -16,10 +16,10 @@ from typing import IO
 
 from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
-from mansard.device.steward.loading import enter, load_everything
-from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.questions import Questions
-from mansard.device.steward.serving import serve
+from mansard.device.controller.loading import enter, load_everything
+from mansard.device.controller.local import LocalController
+from mansard.device.controller.questions import Questions
+from mansard.device.controller.serving import serve
 from mansard.device.system import SYSTEM_ROOT
 
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mansard.device.steward", description=__doc__)
+    parser = argparse.ArgumentParser(prog="mansard.device.controller", description=__doc__)
     root = parser.add_mutually_exclusive_group()
     root.add_argument("--board", type=Path, help="root folder of a simulated board")
     root.add_argument("--enter", type=Path, help="root of the board, mounted in this container")
@@ -53,10 +53,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _make(options: argparse.Namespace) -> LocalSteward:
+def _make(options: argparse.Namespace) -> LocalController:
     if options.enter is not None:
         enter(options.enter)
-    return LocalSteward(options.board or SYSTEM_ROOT)
+    return LocalController(options.board or SYSTEM_ROOT)
 
 
 def _own_stdout() -> IO[bytes]:
@@ -68,7 +68,7 @@ def _own_stdout() -> IO[bytes]:
 
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"mansard.device.steward: {line}\n")
+        sys.stderr.write(f"mansard.device.controller: {line}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The lines of who asks a steward, and the silence of one who is gone."""
+"""The lines of who asks a controller, and the silence of one who is gone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import select
 from collections import deque
 
-from mansard.device.steward.messages import MAX_LINE_BYTES
+from mansard.device.controller.messages import MAX_LINE_BYTES
 
 BEAT = b"\n"  # says nothing but that somebody is there
 BEAT_S = 10.0

@@ -1,7 +1,7 @@
-"""What a steward is: everything that a bench wants of a board but measuring on it.
+"""What a controller is: everything that a bench wants of a board but measuring on it.
 
-A bench does the same with every board. ``LocalSteward`` works in this process,
-``RemoteSteward`` talks to a process on the board, which puts it back when its caller is gone.
+A bench does the same with every board. ``LocalController`` works in this process,
+``RemoteController`` talks to a process on the board, which puts it back when its caller is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Holding(Protocol):
         ...
 
 
-class Steward(Protocol):
+class BoardController(Protocol):
     """Knows and changes one board. Every method raises any MansardError."""
 
     def identify(self) -> MachineIdentity:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from mansard.core import errors
 from mansard.core.carried import carried, carry
 from mansard.core.errors import DeviceError, MansardError
-from mansard.device.steward.messages import (
+from mansard.device.controller.messages import (
     Failed,
     Question,
     Reply,
     decode,
     encode,
 )
-from mansard.device.steward.questions import Questions
+from mansard.device.controller.questions import Questions
 
 
 def read_all(data: bytes, sizes: list[int]) -> list[bytes]:

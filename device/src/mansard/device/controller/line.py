@@ -1,4 +1,4 @@
-"""Questions to a steward one by one, and the sign of life between them."""
+"""Questions to a controller one by one, and the sign of life between them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from mansard.core.carried import carried
 from mansard.core.errors import DeviceError
-from mansard.device.steward.channel import Channel
-from mansard.device.steward.messages import (
+from mansard.device.controller.channel import Channel
+from mansard.device.controller.messages import (
     AnyAnswer,
     AnyAsk,
     Failed,
@@ -49,7 +49,7 @@ class Line:
         if not isinstance(answer, wanted):
             self.is_dead = True
             raise DeviceError(
-                f"its steward answers {type(answer).__name__} to {type(ask).__name__}",
+                f"its board controller answers {type(answer).__name__} to {type(ask).__name__}",
                 where=self.board,
             )
         return answer
@@ -93,7 +93,7 @@ class Line:
         self.is_dead = True
         said = self._channel.close() or why
         return DeviceError(
-            f"its steward has ended{f': {said}' if said else ''}",
+            f"its board controller has ended{f': {said}' if said else ''}",
             where=self.board,
             fix="run the same command again: it puts the board back first, and resumes",
         )

@@ -1,4 +1,4 @@
-"""What the tests of the steward share: a steward in a process of its own, and ways to end it."""
+"""For tests of the controller: one in a process of its own, and ways to end it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mansard.core.records import PowerMode
+from mansard.device.controller.channel import ProcessChannel, controller_process
+from mansard.device.controller.messages import HoldBoard, Question, SetMode, encode
+from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.device.holding.journal_store import find_journal
-from mansard.device.steward.channel import ProcessChannel, steward_process
-from mansard.device.steward.messages import HoldBoard, Question, SetMode, encode
-from mansard.device.steward.remote import RemoteSteward, remote_steward
 from tests.simulator.simulator_bench import awaited
 
 
 @contextmanager
-def steward_of(root: Path) -> Iterator[RemoteSteward]:
-    """A greeted steward of ``root`` in its own process."""
-    with steward_process(root) as channel, remote_steward(channel, "bench-1") as steward:
-        yield steward
+def controller_of(root: Path) -> Iterator[RemoteController]:
+    """A greeted controller of ``root`` in its own process."""
+    with controller_process(root) as channel, remote_controller(channel, "bench-1") as controller:
+        yield controller
 
 
 def put(channel: ProcessChannel, *asks: HoldBoard | SetMode) -> None:
@@ -34,7 +34,7 @@ def is_held(root: Path) -> bool:
 
 
 def end(channel: ProcessChannel, how: str) -> int:
-    """End the steward by a signal's name or by closing its questions; its exit code."""
+    """End the controller by a signal's name or by closing its questions; its exit code."""
     process = channel.process
     if how == "end of questions":
         assert process.stdin is not None
@@ -45,6 +45,6 @@ def end(channel: ProcessChannel, how: str) -> int:
     return int(process.returncode)
 
 
-def mode_of(steward: RemoteSteward, name: str) -> PowerMode:
-    (mode,) = steward.choose_modes(name)
+def mode_of(controller: RemoteController, name: str) -> PowerMode:
+    (mode,) = controller.choose_modes(name)
     return mode

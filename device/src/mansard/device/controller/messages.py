@@ -1,4 +1,4 @@
-"""What a steward is asked and what it answers: one JSON line each, by the number of the question.
+"""Questions to a controller and its answers: one JSON line each, matched by number.
 
 Both ends must be of one version of Mansard: records carry none of their own here.
 """

@@ -1,4 +1,4 @@
-"""The steward of a board, in a container on it.
+"""The controller of a board, in a container on it.
 
 It is the one container that changes anything: the clocks and power modes of the board, which
 need root there. It gets no more than that takes: the board's files under /board, and the one
@@ -17,40 +17,41 @@ from typing import Any
 import msgspec
 
 from mansard.containers.access import NO_GPU
+from mansard.containers.controller_channel import END_S, ContainerChannel
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.launch import remove, shown_image
 from mansard.containers.owners import is_gone, this_process
 from mansard.containers.settings import BOARD, Launch, create_arguments
-from mansard.containers.steward_channel import END_S, ContainerChannel
 from mansard.containers.stream import attach
 from mansard.containers.users import User
 from mansard.core.errors import MansardError
-from mansard.device.steward.questions import QUIET_S
-from mansard.device.steward.remote import RemoteSteward, remote_steward
+from mansard.device.controller.questions import QUIET_S
+from mansard.device.controller.remote import RemoteController, remote_controller
 
-STEWARD_LABEL = "mansard.steward"  # not that of measuring containers, which are ended by force
+# Not the label of measuring containers, which are ended by force.
+CONTROLLER_LABEL = "mansard.controller"
 _REAL = PurePosixPath("/")
 
 
 @contextlib.contextmanager
-def board_steward(
+def board_controller(
     engine: Engine,
     launch: Launch,
     root: PurePosixPath,
     board: str,
     *,
     quiet_s: float = QUIET_S,
-) -> Iterator[RemoteSteward]:
-    """The steward of the board that ``engine`` runs on; it ends with this, the board put back.
+) -> Iterator[RemoteController]:
+    """The controller of the board that ``engine`` runs on; it ends with this, the board put back.
 
     ``launch``: image, its Python as the command, and further mounts. ``root``: ``/``, or the
     folder of a simulated board over there. ``board`` is what errors call it. Having heard
-    nothing for ``quiet_s``, the steward takes us for gone. Raises ContainerError, and what is
+    nothing for ``quiet_s``, the controller takes us for gone. Raises ContainerError, and what is
     wrong with the board.
     """
     _end_leftovers(engine)
-    arguments = steward_arguments(engine, launch, root, quiet_s)
+    arguments = controller_arguments(engine, launch, root, quiet_s)
     with explained(shown_image(launch.image)):
         created: Any = engine.client.containers.create(**arguments)
     ident = str(created.id)
@@ -61,12 +62,12 @@ def board_steward(
     except BaseException:
         remove(engine, ident)
         raise
-    # Greeted, and at the end closed: the container removes itself when the steward has ended.
-    with remote_steward(channel, board) as steward:
-        yield steward
+    # Greeted, and at the end closed: the container removes itself when the controller has ended.
+    with remote_controller(channel, board) as controller:
+        yield controller
 
 
-def steward_arguments(
+def controller_arguments(
     engine: Engine, launch: Launch, root: PurePosixPath, quiet_s: float
 ) -> dict[str, Any]:
     """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
@@ -74,7 +75,7 @@ def steward_arguments(
 
     is_real = root == _REAL
     option = "--enter" if is_real else "--board"
-    program = ("-m", "mansard.device.steward", option, str(BOARD), "--quiet-s", f"{quiet_s:g}")
+    program = ("-m", "mansard.device.controller", option, str(BOARD), "--quiet-s", f"{quiet_s:g}")
     plain = msgspec.structs.replace(
         launch,
         command=(*launch.command, *program),
@@ -84,14 +85,14 @@ def steward_arguments(
         groups=(),
         board=None,
         with_debug_files=False,
-        run="steward",
+        run="controller",
     )
     arguments = create_arguments(plain, this_process())
     # With what is mounted below it, /sys and /proc of the board: there the settings are.
     files = Mount(target=str(BOARD), source=str(root), type="bind", read_only=False)
     return {
         **arguments,
-        "labels": {STEWARD_LABEL: this_process()},
+        "labels": {CONTROLLER_LABEL: this_process()},
         "mounts": [*arguments["mounts"], files],
         "cap_add": ["SYS_CHROOT"] if is_real else [],
     }
@@ -110,10 +111,10 @@ def _user(engine: Engine, root: PurePosixPath) -> User:
 
 
 def _end_leftovers(engine: Engine) -> None:
-    """Wait for stewards whose callers are gone: they are putting the board back."""
+    """Wait for controllers whose callers are gone: they are putting the board back."""
     with explained(engine.address):
-        found = engine.client.api.containers(filters={"label": STEWARD_LABEL})
+        found = engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
     for container in found:
-        if is_gone(str((container.get("Labels") or {}).get(STEWARD_LABEL, ""))):
+        if is_gone(str((container.get("Labels") or {}).get(CONTROLLER_LABEL, ""))):
             with contextlib.suppress(MansardError), explained(engine.address):  # it has ended
                 engine.client.api.stop(container["Id"], timeout=END_S)

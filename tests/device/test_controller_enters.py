@@ -1,4 +1,4 @@
-"""The steward goes into a board's own root, and works there with the board's own tools."""
+"""The controller goes into a board's own root, and works there with the board's own tools."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.hashing import content_hash
-from mansard.device.steward.channel import started
-from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.remote import remote_steward
+from mansard.device.controller.channel import started
+from mansard.device.controller.local import LocalController
+from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
 from tests.simulator.simulator_bench import text
 
-STEWARD = (sys.executable, "-m", "mansard.device.steward", "--enter")
+CONTROLLER = (sys.executable, "-m", "mansard.device.controller", "--enter")
 
 
 def lent_folders() -> list[Path]:
@@ -35,7 +35,7 @@ def lent_folders() -> list[Path]:
 
 
 def inside(root: Path) -> tuple[str, ...]:
-    """The steward of ``root`` with what it needs mounted there, for it and its children alone."""
+    """The controller of ``root`` with what it needs mounted, for it and its children alone."""
     shell = shlex.quote(str(root / "bin/sh"))
     lines = ["set -e", f"mkdir {shlex.quote(str(root / 'bin'))}", f"touch {shell}",
              f"mount --bind /bin/sh {shell}"]  # fmt: skip
@@ -43,7 +43,7 @@ def inside(root: Path) -> tuple[str, ...]:
         place = root / folder.relative_to("/")
         lines.append(f"mkdir -p {shlex.quote(str(place))}")
         lines.append(f"mount --bind {shlex.quote(str(folder))} {shlex.quote(str(place))}")
-    lines.append(f"exec {shlex.join([*STEWARD, str(root)])}")
+    lines.append(f"exec {shlex.join([*CONTROLLER, str(root)])}")
     return ("unshare", "--mount", "/bin/sh", "-c", "\n".join(lines))
 
 
@@ -62,17 +62,17 @@ def test_a_sweep_from_within_the_boards_own_root(agx_orin: Path) -> None:
     conf = agx_orin / "etc/nvpmodel.conf"
     conf.rename(agx_orin / "etc/conf.real")
     conf.symlink_to("/etc/conf.real")
-    local = LocalSteward(agx_orin)
+    local = LocalController(agx_orin)
     expected = [content_hash(local.choose_modes(wanted)) for wanted in ("all", "gpu=612MHz")]
     command = inside(agx_orin)
-    with started(command) as channel, remote_steward(channel, "bench-1") as steward:
+    with started(command) as channel, remote_controller(channel, "bench-1") as controller:
         before = snapshot(agx_orin)
-        modes = [steward.choose_modes(wanted) for wanted in ("all", "gpu=612MHz")]
+        modes = [controller.choose_modes(wanted) for wanted in ("all", "gpu=612MHz")]
         assert [content_hash(found) for found in modes] == expected
-        assert steward.identify().machine_hash == local.identify().machine_hash
-        with steward.hold() as held:
+        assert controller.identify().machine_hash == local.identify().machine_hash
+        with controller.hold() as held:
             assert (agx_orin / "var/lib/mansard/journal.json").exists()
-            (board_mode,) = steward.choose_modes("15W")
+            (board_mode,) = controller.choose_modes("15W")
             assert held.set(board_mode).n_cpus == 4  # by its own nvpmodel
             assert "0001" in text(agx_orin, "var/lib/nvpmodel/status")
             assert held.set(modes[1][0]).gpu_hz == 612e6
@@ -81,14 +81,20 @@ def test_a_sweep_from_within_the_boards_own_root(agx_orin: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may")
 def test_without_the_right_to_enter_the_error_says_what_is_needed(agx_orin: Path) -> None:
-    refuse_to_enter((*STEWARD, str(agx_orin)))
+    refuse_to_enter((*CONTROLLER, str(agx_orin)))
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give it up")
 def test_root_without_the_capability_cannot_enter(agx_orin: Path) -> None:
     refuse_to_enter(
-        ("setpriv", "--bounding-set=-sys_chroot", "--inh-caps=-sys_chroot", *STEWARD, str(agx_orin))
+        (
+            "setpriv",
+            "--bounding-set=-sys_chroot",
+            "--inh-caps=-sys_chroot",
+            *CONTROLLER,
+            str(agx_orin),
+        )
     )
 
 
@@ -96,7 +102,7 @@ def refuse_to_enter(command: tuple[str, ...]) -> None:
     with (
         started(command) as channel,
         pytest.raises(DeviceError, match=r"cannot be entered: operation not.*SYS_CHROOT"),
-        remote_steward(channel, "bench-1"),
+        remote_controller(channel, "bench-1"),
     ):
         pass
 

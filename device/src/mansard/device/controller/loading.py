@@ -1,6 +1,6 @@
 """Going into a board's own root, with all of the program at hand before.
 
-In a container the steward has its Python and libraries from the image, and the board's files
+In a container the controller has its Python and libraries from the image, and the board's files
 under /board. Links there mean the board's own root (/proc/device-tree, /etc/nvpmodel.conf), and
 so do the board's tools; so the process itself goes into that root, as chroot(1) does. Nothing
 can be imported from there: everything is loaded beforehand, and later imports are refused
@@ -30,7 +30,7 @@ _LATE = ("numpy", "tomllib", "tomli", "pynvml", "random", "traceback")
 
 
 def load_everything() -> None:
-    """Import all that a steward may need, and nothing any more after that."""
+    """Import all that a controller may need, and nothing any more after that."""
     for name in (*_modules(), *_LATE):
         try:
             importlib.import_module(name)
@@ -52,7 +52,7 @@ def enter(root: Path) -> None:
         raise DeviceError(
             f"the board's root cannot be entered: {(error.strerror or str(error)).lower()}",
             where=str(root),
-            fix="the steward's container runs as root, with the capability SYS_CHROOT",
+            fix="the board controller's container runs as root, with the capability SYS_CHROOT",
         ) from error
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)

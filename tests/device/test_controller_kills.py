@@ -1,4 +1,4 @@
-"""Whatever ends a steward, or who asks it, the board is as it was: at once or at the next start."""
+"""Whatever ends a controller or its caller, the board is as it was, at once or at the next start."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.steward.channel import started, steward_process
-from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.messages import HoldBoard, SetMode
-from mansard.device.steward.remote import remote_steward
+from mansard.device.controller.channel import controller_process, started
+from mansard.device.controller.local import LocalController
+from mansard.device.controller.messages import HoldBoard, SetMode
+from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
-from tests.device.steward_board import end, is_held, mode_of, put, steward_of
+from tests.device.controller_board import controller_of, end, is_held, mode_of, put
 from tests.simulator.simulator_bench import awaited
 
 ENDS = {"end of questions": 0, "SIGTERM": 130, "SIGHUP": 130, "SIGINT": 130}
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("how", ENDS)
 def test_an_end_while_the_board_is_held_puts_it_back(agx_orin: Path, how: str) -> None:
     before = snapshot(agx_orin)
-    with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
+    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
         held = remote.hold().__enter__()
         held.set(mode_of_local(agx_orin))
         assert snapshot(agx_orin) != before
         assert end(channel, how) == ENDS[how]
         assert snapshot(agx_orin) == before
         assert not is_held(agx_orin)
-        with pytest.raises(DeviceError, match="its steward has ended"):
+        with pytest.raises(DeviceError, match="its board controller has ended"):
             held.set(mode_of_local(agx_orin))
 
 
@@ -54,7 +54,7 @@ def test_an_end_while_the_board_is_held_puts_it_back(agx_orin: Path, how: str) -
 )
 def test_an_end_amid_setting_a_mode_is_mended(agx_orin: Path, how: str, after_s: float) -> None:
     before = snapshot(agx_orin)
-    with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
+    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
         mode = mode_of(remote, "MAXN")
         put(channel, HoldBoard(), SetMode(mode))
         assert awaited(lambda: is_held(agx_orin))
@@ -63,20 +63,20 @@ def test_an_end_amid_setting_a_mode_is_mended(agx_orin: Path, how: str, after_s:
     if how == "SIGKILL":
         assert code == -signal.SIGKILL
         assert is_held(agx_orin)
-        with steward_of(agx_orin) as remote:
+        with controller_of(agx_orin) as remote:
             (first, *_) = remote.put_back()
         assert "restored what the run of" in first
     assert snapshot(agx_orin) == before
     assert not is_held(agx_orin)
 
 
-def test_what_a_killed_steward_left_is_put_back_by_the_next_sweep(agx_orin: Path) -> None:
+def test_what_a_killed_controller_left_is_put_back_by_the_next_sweep(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
-    with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
+    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
         remote.hold().__enter__().set(mode_of_local(agx_orin))
         end(channel, "SIGKILL")
     assert snapshot(agx_orin) != before
-    with steward_of(agx_orin) as remote, remote.hold() as held:
+    with controller_of(agx_orin) as remote, remote.hold() as held:
         assert "restored what the run of" in held.left_behind[0]
         assert snapshot(agx_orin) == before
     assert snapshot(agx_orin) == before
@@ -85,12 +85,15 @@ def test_what_a_killed_steward_left_is_put_back_by_the_next_sweep(agx_orin: Path
 CALLER = """
 import sys
 from pathlib import Path
-from mansard.device.steward.channel import started, steward_process
-from mansard.device.steward.remote import remote_steward
+from mansard.device.controller.channel import started, controller_process
+from mansard.device.controller.remote import remote_controller
 
-with steward_process(Path(sys.argv[1])) as channel, remote_steward(channel, "b") as steward:
-    with steward.hold() as held:
-        held.set(steward.choose_modes("gpu=612MHz,cores=4")[0])
+with (
+    controller_process(Path(sys.argv[1])) as channel,
+    remote_controller(channel, "b") as controller,
+):
+    with controller.hold() as held:
+        held.set(controller.choose_modes("gpu=612MHz,cores=4")[0])
         print("set", flush=True)
         sys.stdin.read()
 """
@@ -108,14 +111,14 @@ def test_when_who_asks_is_killed_the_board_is_put_back(agx_orin: Path, how: sign
         assert snapshot(agx_orin) != before
         os.kill(caller.pid, how)
         caller.communicate()
-    # Its steward is nobody's child now, and puts the board back in its own time.
+    # Its controller is nobody's child now, and puts the board back in its own time.
     assert awaited(lambda: not is_held(agx_orin))
     assert snapshot(agx_orin) == before
 
 
-def test_an_interrupted_caller_finds_its_steward_in_step(agx_orin: Path) -> None:
+def test_an_interrupted_caller_finds_its_controller_in_step(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
-    with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
+    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
 
         def sweep() -> None:
             with remote.hold():
@@ -130,10 +133,10 @@ def test_an_interrupted_caller_finds_its_steward_in_step(agx_orin: Path) -> None
 
 def test_a_caller_that_has_fallen_silent_counts_as_gone(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
-    command = (sys.executable, "-m", "mansard.device.steward", "--board", str(agx_orin))
+    command = (sys.executable, "-m", "mansard.device.controller", "--board", str(agx_orin))
     with (
         started((*command, "--quiet-s", "0.5")) as channel,
-        remote_steward(channel, "bench-1") as remote,  # its first beat would come after 10 s
+        remote_controller(channel, "bench-1") as remote,  # its first beat would come after 10 s
     ):
         remote.hold().__enter__().set(mode_of_local(agx_orin))
         assert snapshot(agx_orin) != before
@@ -142,10 +145,10 @@ def test_a_caller_that_has_fallen_silent_counts_as_gone(agx_orin: Path) -> None:
 
 
 def test_a_caller_that_beats_is_still_there(agx_orin: Path) -> None:
-    command = (sys.executable, "-m", "mansard.device.steward", "--board", str(agx_orin))
+    command = (sys.executable, "-m", "mansard.device.controller", "--board", str(agx_orin))
     with (
         started((*command, "--quiet-s", "2")) as channel,
-        remote_steward(channel, "bench-1", beat_s=0.05) as remote,
+        remote_controller(channel, "bench-1", beat_s=0.05) as remote,
     ):
         time.sleep(2.5)
         assert remote.identify().is_simulated
@@ -154,7 +157,7 @@ def test_a_caller_that_beats_is_still_there(agx_orin: Path) -> None:
 @pytest.mark.parametrize("line", [b"\0\xff\n", b"[" * 100_000 + b"\n"])
 def test_a_line_that_is_no_question_ends_the_sweep(agx_orin: Path, line: bytes) -> None:
     before = snapshot(agx_orin)
-    with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
+    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
         held = remote.hold().__enter__()
         held.set(mode_of_local(agx_orin))
         channel.send(line)
@@ -164,5 +167,5 @@ def test_a_line_that_is_no_question_ends_the_sweep(agx_orin: Path, line: bytes) 
 
 
 def mode_of_local(root: Path) -> PowerMode:
-    (mode,) = LocalSteward(root).choose_modes("gpu=612MHz,cores=4")
+    (mode,) = LocalController(root).choose_modes("gpu=612MHz,cores=4")
     return mode

@@ -1,4 +1,4 @@
-"""The steward of a board in a real container: what it may do, and that it puts the board back."""
+"""A board controller in a real container: what it may do, and that it puts the board back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.board_steward import STEWARD_LABEL, board_steward
+from mansard.containers.board_controller import CONTROLLER_LABEL, board_controller
 from mansard.containers.engine import Engine, connect
 from mansard.containers.fleet import run_fleet
 from mansard.containers.fleet_worker import Worker
@@ -21,7 +21,7 @@ from mansard.containers.tunnel import open_tunnel
 from mansard.containers.users import User
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
-from mansard.device.steward.local import LocalSteward
+from mansard.device.controller.local import LocalController
 from mansard.simulator import create_board, snapshot
 from tests.containers.ssh_board import ssh_board, why_no_sshd
 from tests.containers.throwaway import (
@@ -48,30 +48,32 @@ def launch(bare_image: str) -> Launch:
 
 def launch_of(image: str) -> Launch:
     mounts = tuple(Mount(folder, PurePosixPath(folder)) for folder in host_folders())
-    user = User(uid=65534, gid=65534, why="no steward takes it")
+    user = User(uid=65534, gid=65534, why="no board controller takes it")
     return Launch(image=image, command=(sys.executable,), user=user, mounts=mounts)
 
 
-def stewards(engine: Engine) -> list[Any]:
-    found = engine.client.api.containers(filters={"label": STEWARD_LABEL})
+def controllers(engine: Engine) -> list[Any]:
+    found = engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
     return [engine.client.api.inspect_container(one["Id"]) for one in found]
 
 
 def test_a_sweep_through_a_container_is_a_sweep(
     engine: Engine, launch: Launch, board: Path
 ) -> None:
-    before, local = snapshot(board), LocalSteward(board)
-    with board_steward(engine, launch, PurePosixPath(board), "bench") as steward:
+    before, local = snapshot(board), LocalController(board)
+    with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
         # Hashed as a run's id is: it must not hang on how the board is reached.
-        assert content_hash(steward.identify()) == content_hash(local.identify())
-        assert content_hash(steward.choose_modes("all")) == content_hash(local.choose_modes("all"))
-        with steward.hold() as held:
-            (mode,) = steward.choose_modes("gpu=612MHz,cores=4")
+        assert content_hash(controller.identify()) == content_hash(local.identify())
+        assert content_hash(controller.choose_modes("all")) == content_hash(
+            local.choose_modes("all")
+        )
+        with controller.hold() as held:
+            (mode,) = controller.choose_modes("gpu=612MHz,cores=4")
             assert held.set(mode).gpu_hz == 612e6
             assert snapshot(board) != before
-            (found,) = stewards(engine)
+            (found,) = controllers(engine)
         assert snapshot(board) == before
-    assert awaited(lambda: not stewards(engine))
+    assert awaited(lambda: not controllers(engine))
     config = found["HostConfig"]
     assert (config["CapAdd"] or [], config["CapDrop"]) == ([], ["ALL"])
     assert (config["Privileged"], config["ReadonlyRootfs"]) == (False, True)
@@ -84,12 +86,12 @@ def test_a_sweep_through_a_container_is_a_sweep(
 
 
 def test_this_machine_as_a_board_by_its_own_root(engine: Engine, launch: Launch) -> None:
-    here = LocalSteward()
-    with board_steward(engine, launch, REAL, "here") as steward:
+    here = LocalController()
+    with board_controller(engine, launch, REAL, "here") as controller:
         # Seen from its own root, links and all, it is the machine that it is.
-        assert content_hash(steward.identify()) == content_hash(here.identify())
-        assert steward.choose_modes("all") == here.choose_modes("all")
-        (found,) = stewards(engine)
+        assert content_hash(controller.identify()) == content_hash(here.identify())
+        assert controller.choose_modes("all") == here.choose_modes("all")
+        (found,) = controllers(engine)
         pid = found["State"]["Pid"]
         held = Path(f"/proc/{pid}/mountinfo").read_text()
         capabilities = effective(pid)
@@ -117,19 +119,19 @@ def test_a_container_that_is_ended_leaves_the_board_mended(
     before = snapshot(board)
 
     def sweep() -> None:
-        with board_steward(engine, launch, PurePosixPath(board), "bench") as steward:
-            modes = steward.choose_modes("gpu=612MHz,cores=4")
-            with steward.hold() as held:
+        with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
+            modes = controller.choose_modes("gpu=612MHz,cores=4")
+            with controller.hold() as held:
                 held.set(modes[0])
-                (found,) = stewards(engine)
+                (found,) = controllers(engine)
                 getattr(engine.client.api, how)(found["Id"])
                 held.set(modes[0])
 
-    with pytest.raises(DeviceError, match="bench: its steward has ended"):
+    with pytest.raises(DeviceError, match="bench: its board controller has ended"):
         sweep()
     assert (snapshot(board) == before) is (how == "stop")
-    with board_steward(engine, launch, PurePosixPath(board), "bench") as steward:
-        lines = steward.put_back()
+    with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
+        lines = controller.put_back()
     assert (not lines) is (how == "stop")
     assert snapshot(board) == before
 
@@ -137,15 +139,15 @@ def test_a_container_that_is_ended_leaves_the_board_mended(
 CALLER = """
 import sys
 from pathlib import PurePosixPath
-from tests.containers.test_fleet_steward import launch_of
-from mansard.containers.board_steward import board_steward
+from tests.containers.test_fleet_controller import launch_of
+from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import connect
 
 address, image, board = sys.argv[1:]
 with connect(address) as engine:
-    with board_steward(engine, launch_of(image), PurePosixPath(board), "bench") as steward:
-        with steward.hold() as held:
-            held.set(steward.choose_modes("gpu=612MHz,cores=4")[0])
+    with board_controller(engine, launch_of(image), PurePosixPath(board), "bench") as controller:
+        with controller.hold() as held:
+            held.set(controller.choose_modes("gpu=612MHz,cores=4")[0])
             print("set", flush=True)
             sys.stdin.read()
 """
@@ -165,31 +167,31 @@ def test_when_the_caller_is_killed_the_container_puts_the_board_back(
         assert snapshot(board) != before
         os.kill(caller.pid, signal.SIGKILL)
     # The next one waits for it: it is not ended by force while it puts the board back.
-    with board_steward(engine, launch, PurePosixPath(board), "bench") as steward:
-        assert steward.put_back() == ()
+    with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
+        assert controller.put_back() == ()
     assert snapshot(board) == before
-    assert awaited(lambda: not stewards(engine))
+    assert awaited(lambda: not controllers(engine))
 
 
-def test_when_the_engine_dies_the_steward_puts_the_board_back_by_itself(board: Path) -> None:
+def test_when_the_engine_dies_the_controller_puts_the_board_back_by_itself(board: Path) -> None:
     before = snapshot(board)
 
     def sweep(daemon: Daemon) -> None:
         with (
             connect(daemon.address) as own,
-            board_steward(
+            board_controller(
                 own, launch_of(import_bare_image(own.client)), PurePosixPath(board), "bench",
                 quiet_s=3,
-            ) as steward,
-            steward.hold() as held,
+            ) as controller,
+            controller.hold() as held,
         ):  # fmt: skip
-            mode = steward.choose_modes("gpu=612MHz,cores=4")[0]
+            mode = controller.choose_modes("gpu=612MHz,cores=4")[0]
             held.set(mode)
             os.kill(daemon.pid, signal.SIGKILL)  # the container's input stays open all the same
             held.set(mode)
 
     with throwaway_daemon() as daemon:
-        with pytest.raises(DeviceError, match="bench: its steward has ended"):
+        with pytest.raises(DeviceError, match="bench: its board controller has ended"):
             sweep(daemon)
         assert awaited(lambda: not (board / "var/lib/mansard/journal.json").exists())
     assert snapshot(board) == before
@@ -207,13 +209,13 @@ def test_a_fleet_of_two_boards_and_one_that_is_none(
     def bench(worker: Worker) -> float | None:
         with (
             connect(engine.address) as own,
-            board_steward(own, launch, worker.host.root, worker.name) as steward,
+            board_controller(own, launch, worker.host.root, worker.name) as controller,
         ):
-            worker.on_stop(steward.end)
-            worker.claim(steward.identify())
-            with steward.hold() as held:
+            worker.on_stop(controller.end)
+            worker.claim(controller.identify())
+            with controller.hold() as held:
                 worker.say("held")
-                return held.set(steward.choose_modes("gpu=612MHz")[0]).gpu_hz
+                return held.set(controller.choose_modes("gpu=612MHz")[0]).gpu_hz
 
     said: list[str] = []
     fleet = run_fleet(hosts, bench, lambda word: said.append(word.board))
@@ -239,10 +241,10 @@ def test_a_board_behind_ssh_and_what_becomes_of_it_when_the_network_goes(
         with (
             open_tunnel(host, options) as tunnel,
             connect(tunnel.address) as far,
-            board_steward(far, launch, host.root, host.name) as steward,
-            steward.hold() as held,
+            board_controller(far, launch, host.root, host.name) as controller,
+            controller.hold() as held,
         ):
-            mode = steward.choose_modes("gpu=612MHz,cores=4")[0]
+            mode = controller.choose_modes("gpu=612MHz,cores=4")[0]
             held.set(mode)
             assert snapshot(board) != before
             for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -251,7 +253,7 @@ def test_a_board_behind_ssh_and_what_becomes_of_it_when_the_network_goes(
 
     with (
         ssh_board(tmp_path / "ssh") as ssh,
-        pytest.raises(DeviceError, match="orin: its steward has ended"),
+        pytest.raises(DeviceError, match="orin: its board controller has ended"),
     ):
         sweep(ssh.pid, ssh.options)
     assert awaited(lambda: not (board / "var/lib/mansard/journal.json").exists())

@@ -1,4 +1,4 @@
-"""A steward somewhere else: in another process, in a container on a board."""
+"""A controller somewhere else: in another process, in a container on a board."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.device.choosing.choice import names_grid
 from mansard.device.choosing.grid_file import read_grid_text
-from mansard.device.steward.channel import Channel
-from mansard.device.steward.line import Line
-from mansard.device.steward.messages import (
+from mansard.device.controller.channel import Channel
+from mansard.device.controller.line import Line
+from mansard.device.controller.messages import (
     PROTOCOL,
     ChooseModes,
     FindReboots,
@@ -33,14 +33,14 @@ from mansard.device.steward.messages import (
     Steps,
     Welcome,
 )
-from mansard.device.steward.questions import BEAT_S
+from mansard.device.controller.questions import BEAT_S
 
 
 @contextlib.contextmanager
-def remote_steward(
+def remote_controller(
     channel: Channel, board: str, *, beat_s: float = BEAT_S
-) -> Iterator[RemoteSteward]:
-    """The steward behind ``channel``, greeted; it has ended afterwards, the board put back.
+) -> Iterator[RemoteController]:
+    """The controller behind ``channel``, greeted; it has ended afterwards, the board put back.
 
     ``board``: how errors call it. It is told every ``beat_s`` that we are still there. Raises
     what is wrong with the board, or its version.
@@ -52,18 +52,19 @@ def remote_steward(
         welcome = line.ask(Hello(), Welcome)
         if (welcome.protocol, welcome.tool_version) != (PROTOCOL, VERSION):
             raise DeviceError(
-                f"the steward there is of Mansard {welcome.tool_version}, this is {VERSION}",
+                f"the board controller there is of Mansard {welcome.tool_version}, "
+                f"this is {VERSION}",
                 where=board,
                 fix="use the same version on both sides: build the board's image again",
             )
-        yield RemoteSteward(line)
+        yield RemoteController(line)
     finally:
         over.set()
         channel.close()
 
 
-class RemoteSteward:
-    """A steward behind a line; made by ``remote_steward``."""
+class RemoteController:
+    """A controller behind a line; made by ``remote_controller``."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -98,7 +99,7 @@ class RemoteSteward:
 
 
 class RemoteHold:
-    """A board that its steward holds; used in a ``with`` block."""
+    """A board that its controller holds; used in a ``with`` block."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -115,7 +116,7 @@ class RemoteHold:
         traceback: TracebackType | None,
     ) -> None:
         if self._line.is_dead:
-            return  # the steward has put the board back, or its journal is there for the next
+            return  # the controller has put the board back, or its journal is there for the next
         try:
             self._line.ask(Release(), Lines)
         except DeviceError as left:

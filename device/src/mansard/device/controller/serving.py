@@ -1,4 +1,4 @@
-"""The other end of a remote steward: answers questions about one board, one after the other.
+"""The other end of a remote controller: answers questions about one board, one after the other.
 
 Whatever ends it but SIGKILL, the board is put back: the end of the questions, a signal, an
 answer that nobody reads. After SIGKILL the journal on the board is there for the next one.
@@ -13,8 +13,9 @@ from typing import IO
 from mansard.core.carried import carry
 from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.version import VERSION
-from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.messages import (
+from mansard.device.controller.controller import Holding
+from mansard.device.controller.local import LocalController
+from mansard.device.controller.messages import (
     PROTOCOL,
     AnyAnswer,
     AnyAsk,
@@ -39,13 +40,12 @@ from mansard.device.steward.messages import (
     decode,
     encode,
 )
-from mansard.device.steward.questions import Questions
-from mansard.device.steward.steward import Holding
+from mansard.device.controller.questions import Questions
 
-MakeSteward = Callable[[], LocalSteward]
+MakeController = Callable[[], LocalController]
 
 
-def serve(make: MakeSteward, questions: Questions, answers: IO[bytes]) -> None:
+def serve(make: MakeController, questions: Questions, answers: IO[bytes]) -> None:
     """Answer until the questions end; raises MansardError where the board is not put back then.
 
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
@@ -58,39 +58,39 @@ class _Server:
     def __init__(self, questions: Questions, answers: IO[bytes]) -> None:
         self._questions, self._answers = questions, answers
 
-    def serve(self, make: MakeSteward) -> None:
-        steward: LocalSteward | None = None
+    def serve(self, make: MakeController) -> None:
+        controller: LocalController | None = None
         for question in self._read():
             number, ask = question.number, question.ask
-            if steward is None:
-                steward = self._greet(number, ask, make)
+            if controller is None:
+                controller = self._greet(number, ask, make)
             elif isinstance(ask, HoldBoard):
-                self._hold(steward, number)
+                self._hold(controller, number)
             else:
-                self._reply(number, partial(_answer, steward, ask))
+                self._reply(number, partial(_answer, controller, ask))
 
-    def _greet(self, number: int, ask: AnyAsk, make: MakeSteward) -> LocalSteward | None:
+    def _greet(self, number: int, ask: AnyAsk, make: MakeController) -> LocalController | None:
         try:
             check_version(ask)
-            steward = make()
+            controller = make()
         except MansardError as error:
             self._send(number, Failed(carry(error)))
             return None
         self._send(number, Welcome())
-        return steward
+        return controller
 
-    def _hold(self, steward: LocalSteward, number: int) -> None:
+    def _hold(self, controller: LocalController, number: int) -> None:
         """Answer within a sweep, until its release or the end of the questions."""
         is_wanted = True
         try:
-            with steward.hold() as held:
+            with controller.hold() as held:
                 self._send(number, Lines(held.left_behind))
                 is_wanted = False
                 for question in self._read():
                     if isinstance(question.ask, Release):
                         number, is_wanted = question.number, True
                         break
-                    answer = partial(_answer_held, steward, held, question.ask)
+                    answer = partial(_answer_held, controller, held, question.ask)
                     self._reply(question.number, answer)
         except MansardError as error:
             if not is_wanted:  # nobody is there to be told
@@ -124,31 +124,31 @@ class _Server:
 def check_version(ask: AnyAsk) -> None:
     """Raises DeviceError unless it is the greeting of our own version."""
     if not isinstance(ask, Hello):
-        raise UsageError("a steward is greeted first")
+        raise UsageError("a board controller expects a greeting first")
     if (ask.protocol, ask.tool_version) != (PROTOCOL, VERSION):
         raise DeviceError(
-            f"the steward is of Mansard {VERSION}, who asks it of {ask.tool_version}",
+            f"the board controller is of Mansard {VERSION}, its caller of {ask.tool_version}",
             fix="use the same version on both sides: build the board's image again",
         )
 
 
-def _answer(steward: LocalSteward, ask: AnyAsk) -> AnyAnswer:
+def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
     match ask:
         case Identify():
-            return Machine(steward.identify())
+            return Machine(controller.identify())
         case ChooseModes(text, pick, grid):
-            return Modes(steward.choose_modes(text, pick, grid=grid))
+            return Modes(controller.choose_modes(text, pick, grid=grid))
         case PlanSteps(modes):
-            return Steps(steward.planned_steps(modes))
+            return Steps(controller.planned_steps(modes))
         case PutBack():
-            return Lines(steward.put_back())
-    raise UsageError(f"a steward is not asked {type(ask).__name__} now")
+            return Lines(controller.put_back())
+    raise UsageError(f"a board controller cannot answer {type(ask).__name__} now")
 
 
-def _answer_held(steward: LocalSteward, held: Holding, ask: AnyAsk) -> AnyAnswer:
+def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> AnyAnswer:
     match ask:
         case SetMode(mode):
             return Modes((held.set(mode),))
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
-    return _answer(steward, ask)
+    return _answer(controller, ask)

@@ -1,4 +1,4 @@
-"""The steward of the machine that this process runs on, or of a simulated board beside it."""
+"""The controller of the machine that this process runs on, or of a simulated board beside it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.choosing.choice import choose_modes
 from mansard.device.clocks.nodes import find_clocks
+from mansard.device.controller.reboots import modes_that_need_a_reboot
 from mansard.device.holding.acting import OnStep, quietly
 from mansard.device.holding.hold import SETTLE_S, Hold
 from mansard.device.holding.pending import restore
 from mansard.device.holding.planning import planned_steps
 from mansard.device.identity import SIMULATED_MARK, identify, is_simulated
-from mansard.device.steward.reboots import modes_that_need_a_reboot
 from mansard.device.system import SYSTEM_ROOT
 
 
@@ -44,7 +44,7 @@ class LocalHold(Hold):
         return modes_that_need_a_reboot(self._board, modes)
 
 
-class LocalSteward:
+class LocalController:
     """Knows and changes the machine under ``root``; raises UsageError for any other folder."""
 
     def __init__(

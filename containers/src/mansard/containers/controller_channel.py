@@ -1,4 +1,4 @@
-"""Questions and answers of a steward over the attached streams of its container."""
+"""Questions and answers of a controller over the attached streams of its container."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mansard.containers.engine_errors import explained
 from mansard.containers.stream import Attached, Chunk, Lines
 from mansard.core.errors import MansardError
 from mansard.core.text import printable
-from mansard.device.steward.questions import BEAT
+from mansard.device.controller.questions import BEAT
 
 ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
 END_S = 120  # to put the board back: nvpmodel may take a minute
@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 500
 
 
 class ContainerChannel:
-    """A steward in a container; made before the container is started."""
+    """A controller in a container; made before the container is started."""
 
     def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
         self._engine, self._ident, self._attached = engine, ident, attached
@@ -32,7 +32,7 @@ class ContainerChannel:
     def send(self, line: bytes) -> None:
         """Have one line sent by the ``receive`` that follows."""
         if self._attached.has_ended or self._is_closed:
-            raise BrokenPipeError("the steward has ended")
+            raise BrokenPipeError("the board controller has ended")
         self._attached.send(line)
 
     def receive(self) -> bytes:

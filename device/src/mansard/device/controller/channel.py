@@ -1,4 +1,4 @@
-"""The pair of streams between a steward and who asks it."""
+"""The pair of streams between a controller and who asks it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import IO, Protocol
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
-from mansard.device.steward.messages import MAX_LINE_BYTES
-from mansard.device.steward.questions import BEAT
+from mansard.device.controller.messages import MAX_LINE_BYTES
+from mansard.device.controller.questions import BEAT
 
 _END_S = 120  # a restore calls nvpmodel, which may take a minute
 _LAST_WORDS = 500
 
 
 class Channel(Protocol):
-    """Lines to and from a steward's process."""
+    """Lines to and from a controller's process."""
 
     def send(self, line: bytes) -> None:
         """Send one line, its end included; raises OSError where nobody reads any more."""
@@ -35,7 +35,7 @@ class Channel(Protocol):
         ...
 
     def end(self) -> None:
-        """End the questions: the steward puts the board back and ends by itself.
+        """End the questions: the controller puts the board back and ends by itself.
 
         May be called by another thread than the one that waits in ``receive``, which then
         comes to its end.
@@ -43,7 +43,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> str:
-        """End the questions and wait until the steward has ended; may be called twice.
+        """End the questions and wait until the controller has ended; may be called twice.
 
         Returns what it said at last beside its answers.
         """
@@ -51,7 +51,7 @@ class Channel(Protocol):
 
 
 class ProcessChannel:
-    """A steward that is a child of this process."""
+    """A controller that is a child of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
         self.process = process
@@ -60,7 +60,7 @@ class ProcessChannel:
     def send(self, line: bytes) -> None:
         """Send one line."""
         if self.process.stdin is None or self.process.stdin.closed:
-            raise BrokenPipeError("the steward is asked no more")
+            raise BrokenPipeError("the board controller is asked no more")
         self.process.stdin.write(line)
         self.process.stdin.flush()
 
@@ -84,23 +84,23 @@ class ProcessChannel:
         try:
             self.process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()  # its journal stays: the next steward puts the board back
+            self.process.kill()  # its journal stays: the next controller puts the board back
             self.process.wait()
         self._said.seek(0)
         return printable(self._said.read().decode("utf-8", "replace").strip()[-_LAST_WORDS:])
 
 
 @contextlib.contextmanager
-def steward_process(root: Path, *, python: str = sys.executable) -> Iterator[ProcessChannel]:
-    """A steward of ``root`` in a process of its own; raises DeviceError if it cannot start."""
-    command = (python, "-m", "mansard.device.steward", "--board", str(root))
+def controller_process(root: Path, *, python: str = sys.executable) -> Iterator[ProcessChannel]:
+    """A controller of ``root`` in a process of its own; raises DeviceError if it cannot start."""
+    command = (python, "-m", "mansard.device.controller", "--board", str(root))
     with started(command) as channel:
         yield channel
 
 
 @contextlib.contextmanager
 def started(command: Sequence[str]) -> Iterator[ProcessChannel]:
-    """What ``command`` starts is a steward; raises DeviceError if it cannot start.
+    """What ``command`` starts is a controller; raises DeviceError if it cannot start.
 
     It gets a session of its own: a Ctrl-C for us does not end it before it was asked to.
     """
@@ -115,7 +115,7 @@ def started(command: Sequence[str]) -> Iterator[ProcessChannel]:
             )
         except OSError as error:
             raise DeviceError(
-                f"the steward cannot be started: {(error.strerror or str(error)).lower()}",
+                f"the board controller cannot be started: {(error.strerror or str(error)).lower()}",
                 where=command[0],
             ) from error
         with process:
