@@ -1,4 +1,4 @@
-"""Whatever ends a controller or its caller, the board is as it was, at once or at the next start."""
+"""Whatever ends a controller or its caller: the board is as it was, at once or at next start."""
 
 from __future__ import annotations
 
