@@ -1,4 +1,4 @@
-"""A board controller in a real container: what it may do, and that it puts the board back."""
+"""A controller in a real container: what it may do, and that it puts the board back."""
 
 from __future__ import annotations
 

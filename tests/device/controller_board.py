@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mansard.core.line_channel import encode_line
 from mansard.core.records import PowerMode
 from mansard.device.controller.channel import ProcessChannel, controller_process
-from mansard.device.controller.messages import HoldBoard, Question, SetMode, encode
+from mansard.device.controller.messages import HoldBoard, Question, SetMode
 from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.device.holding.journal_store import find_journal
 from tests.simulator.simulator_bench import awaited
@@ -26,7 +27,7 @@ def controller_of(root: Path) -> Iterator[RemoteController]:
 def put(channel: ProcessChannel, *asks: HoldBoard | SetMode) -> None:
     """Ask, and do not wait for the answers."""
     for number, ask in enumerate(asks, start=100):
-        channel.send(encode(Question(number, ask)))
+        channel.send(encode_line(Question(number, ask)))
 
 
 def is_held(root: Path) -> bool:

@@ -26,12 +26,14 @@ from mansard.containers.settings import BOARD, Launch, create_arguments
 from mansard.containers.stream import attach
 from mansard.containers.users import User
 from mansard.core.errors import MansardError
-from mansard.device.controller.questions import QUIET_S
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 # Not the label of measuring containers, which are ended by force.
 CONTROLLER_LABEL = "mansard.controller"
 _REAL = PurePosixPath("/")
+# Longer than a measuring container waits for its heartbeat (60 s): nothing is to be measured in
+# the modes of a board that was put back.
+QUIET_S = 180.0
 
 
 @contextlib.contextmanager
