@@ -11,15 +11,14 @@ from mansard.analytics.report.pagoda_points import Pagoda
 from mansard.analytics.report.pagoda_tables import count_table, findings, point_table
 from mansard.core.records import ModelScore
 from mansard.estimator import score, zoo
-from mansard.estimator.zoo.serialise import to_bytes, to_model
-from mansard.estimator.zoo.word_lstm import N_WORDS, word_lstm
+from tools.zoo.word_lstm import N_WORDS
 
 SEQUENCE = {"bert_large": {"sequence": 128}, "word_lstm": {"sequence": 8}}
 
 
 def scores(name: str, batch: int) -> list[ModelScore]:
     """In fp32, and at the measured batches in tf32 too."""
-    model = to_bytes(to_model(word_lstm())) if name == "word_lstm" else zoo.read(name)
+    model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
     dims = SEQUENCE.get(name, {})
     return [
         score(model, name=name, batch=batch, dims=dims, precision=precision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.device.simulator import create_board
+from mansard.simulator import create_board
 
 
 def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path: Path) -> None:

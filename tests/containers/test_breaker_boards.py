@@ -10,8 +10,8 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.pending import restore
-from mansard.device.simulator import create_board, running, snapshot
 from mansard.device.steward.local import LocalSteward
+from mansard.simulator import create_board, running, snapshot
 
 
 def test_a_board_that_was_moved_meanwhile_is_not_put_back_in_silence(tmp_path: Path) -> None:

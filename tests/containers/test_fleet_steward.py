@@ -21,8 +21,8 @@ from mansard.containers.tunnel import open_tunnel
 from mansard.containers.users import User
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
-from mansard.device.simulator import create_board, snapshot
 from mansard.device.steward.local import LocalSteward
+from mansard.simulator import create_board, snapshot
 from tests.containers.ssh_board import ssh_board, why_no_sshd
 from tests.containers.throwaway import (
     Daemon,
@@ -30,7 +30,7 @@ from tests.containers.throwaway import (
     import_bare_image,
     throwaway_daemon,
 )
-from tests.device.simulator_bench import awaited
+from tests.simulator.simulator_bench import awaited
 
 pytestmark = pytest.mark.docker
 REAL = PurePosixPath("/")

@@ -19,8 +19,8 @@ from mansard.containers.fleet_worker import Said, Worker
 from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, UsageError
 from mansard.device.identity import identify
-from mansard.device.simulator import create_board, snapshot
-from tests.device.simulator_bench import awaited
+from mansard.simulator import create_board, snapshot
+from tests.simulator.simulator_bench import awaited
 
 PATIENCE_S = 60
 

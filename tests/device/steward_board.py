@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mansard.core.line_channel import encode_line
 from mansard.core.records import PowerMode
 from mansard.device.holding.journal_store import find_journal
 from mansard.device.steward.channel import ProcessChannel, steward_process
-from mansard.device.steward.messages import HoldBoard, Question, SetMode, encode
+from mansard.device.steward.messages import HoldBoard, Question, SetMode
 from mansard.device.steward.remote import RemoteSteward, remote_steward
-from tests.device.simulator_bench import awaited
+from tests.simulator.simulator_bench import awaited
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def steward_of(root: Path) -> Iterator[RemoteSteward]:
 def put(channel: ProcessChannel, *asks: HoldBoard | SetMode) -> None:
     """Ask, and do not wait for the answers."""
     for number, ask in enumerate(asks, start=100):
-        channel.send(encode(Question(number, ask)))
+        channel.send(encode_line(Question(number, ask)))
 
 
 def is_held(root: Path) -> bool:

@@ -9,13 +9,14 @@ import pytest
 
 from mansard.core.errors import DeviceError, InputError, MansardError, StorageError, UsageError
 from mansard.core.hashing import content_hash
-from mansard.device.simulator import set_fault, snapshot
+from mansard.core.line_channel import encode_line
 from mansard.device.steward.channel import steward_process
 from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.messages import Hello, Identify, Question, encode
+from mansard.device.steward.messages import Hello, Identify, Question
 from mansard.device.steward.remote import remote_steward
-from tests.device.simulator_bench import text
+from mansard.simulator import set_fault, snapshot
 from tests.device.steward_board import mode_of, steward_of
+from tests.simulator.simulator_bench import text
 
 GRID = 'gpu = ["408MHz", "612MHz"]\ncores = [2, 4, 8]\n'
 
@@ -110,7 +111,7 @@ def test_the_error_in_a_sweep_is_kept_with_that_of_putting_back(agx_orin: Path) 
 
 def test_another_version_is_refused(agx_orin: Path) -> None:
     with steward_process(agx_orin) as channel:
-        channel.send(encode(Question(1, Hello(tool_version="0.0.1"))))
+        channel.send(encode_line(Question(1, Hello(tool_version="0.0.1"))))
         reply = channel.receive()
         assert b"who asks it of 0.0.1" in reply
         assert b"build the board's image again" in reply
@@ -160,6 +161,6 @@ def test_what_is_no_steward_of_ours_is_refused(said: bytes, expected: str) -> No
 
 def test_an_answer_that_comes_too_late_is_passed_over(agx_orin: Path) -> None:
     with steward_process(agx_orin) as channel, remote_steward(channel, "bench-1") as remote:
-        channel.send(encode(Question(0xFFFF, Identify())))  # who asked was interrupted
+        channel.send(encode_line(Question(0xFFFF, Identify())))  # who asked was interrupted
         assert remote.put_back() == ()
         assert remote.identify().is_simulated

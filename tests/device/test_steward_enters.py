@@ -13,11 +13,11 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.hashing import content_hash
-from mansard.device.simulator import snapshot
 from mansard.device.steward.channel import started
 from mansard.device.steward.local import LocalSteward
 from mansard.device.steward.remote import remote_steward
-from tests.device.simulator_bench import text
+from mansard.simulator import snapshot
+from tests.simulator.simulator_bench import text
 
 STEWARD = (sys.executable, "-m", "mansard.device.steward", "--enter")
 

@@ -13,13 +13,13 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.simulator import snapshot
 from mansard.device.steward.channel import started, steward_process
 from mansard.device.steward.local import LocalSteward
 from mansard.device.steward.messages import HoldBoard, SetMode
 from mansard.device.steward.remote import remote_steward
-from tests.device.simulator_bench import awaited
+from mansard.simulator import snapshot
 from tests.device.steward_board import end, is_held, mode_of, put, steward_of
+from tests.simulator.simulator_bench import awaited
 
 ENDS = {"end of questions": 0, "SIGTERM": 130, "SIGHUP": 130, "SIGINT": 130}
 pytestmark = pytest.mark.usefixtures("as_in_a_terminal")

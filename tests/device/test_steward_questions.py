@@ -9,28 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core import errors
-from mansard.core.carried import carried, carry
 from mansard.core.errors import DeviceError, MansardError
+from mansard.core.line_channel import LineReader, encode_line, from_wire, to_wire
 from mansard.device.steward.messages import (
     Failed,
     Question,
     Reply,
     decode,
-    encode,
 )
-from mansard.device.steward.questions import Questions
 
 
 def read_all(data: bytes, sizes: list[int]) -> list[bytes]:
     """The lines of ``data``, written to a pipe in pieces of these sizes."""
     reader, writer = os.pipe()
     try:
-        questions, lines = Questions(reader, quiet_s=0.001), []
+        questions, lines = LineReader(reader, quiet_s=0.001), []
         for size in [*sizes, len(data)]:
             piece, data = data[:size], data[size:]
             if piece:
                 os.write(writer, piece)
-                questions._read()
+                questions.read_more()
         os.close(writer)
         while (line := questions.next()) is not None:
             lines.append(line)
@@ -56,7 +54,7 @@ def test_silence_is_the_end() -> None:
     reader, writer = os.pipe()
     try:
         os.write(writer, b"one\nhalf")
-        questions = Questions(reader, quiet_s=0.01)
+        questions = LineReader(reader, quiet_s=0.01)
         assert questions.next() == b"one"
         assert questions.next() is None
         os.write(writer, b" more\n")  # too late
@@ -81,9 +79,9 @@ def test_every_error_arrives_as_what_it_was(
     kind: type[MansardError], what: str, where: str | None, fix: str | None
 ) -> None:
     error = kind(what, where=where, fix=fix)
-    reply = decode(encode(Reply(1, Failed(carry(error)))), Reply)
+    reply = decode(encode_line(Reply(1, Failed(to_wire(error)))), Reply)
     assert isinstance(reply.answer, Failed)
-    found = carried(reply.answer.error, "bench-1")
+    found = from_wire(reply.answer.error, "bench-1")
     assert type(found) is kind
     assert (found.what, found.fix, found.exit_code) == (error.what, error.fix, error.exit_code)
     assert found.where == (f"bench-1: {error.where}" if error.where else "bench-1")

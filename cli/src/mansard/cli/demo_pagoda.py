@@ -51,12 +51,10 @@ def _scores() -> list[ModelScore]:
     """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
     from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
     from mansard.estimator import score, zoo
-    from mansard.estimator.zoo.serialise import to_bytes, to_model
-    from mansard.estimator.zoo.word_lstm import word_lstm
 
     scores = []
     for name in NETWORKS:
-        model = to_bytes(to_model(word_lstm())) if name == "word_lstm" else zoo.read(name)
+        model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
         dims = {"sequence": _SEQUENCE[name]} if name in _SEQUENCE else {}
         scores += [
             score(model, name=name, batch=batch, dims=dims, precision=precision)

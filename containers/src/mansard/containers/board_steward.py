@@ -26,11 +26,13 @@ from mansard.containers.steward_channel import END_S, ContainerChannel
 from mansard.containers.stream import attach
 from mansard.containers.users import User
 from mansard.core.errors import MansardError
-from mansard.device.steward.questions import QUIET_S
 from mansard.device.steward.remote import RemoteSteward, remote_steward
 
 STEWARD_LABEL = "mansard.steward"  # not that of measuring containers, which are ended by force
 _REAL = PurePosixPath("/")
+# Longer than a measuring container waits for its heartbeat (60 s): nothing is to be measured in
+# the modes of a board that was put back.
+QUIET_S = 180.0
 
 
 @contextlib.contextmanager

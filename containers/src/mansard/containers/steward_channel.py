@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
-from mansard.containers.stream import Attached, Chunk, Lines
+from mansard.containers.stream import Attached, Chunk, split_lines
 from mansard.core.errors import MansardError
+from mansard.core.line_channel import HEARTBEAT
 from mansard.core.text import printable
-from mansard.device.steward.questions import BEAT
 
 ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
 END_S = 120  # to put the board back: nvpmodel may take a minute
@@ -25,7 +25,7 @@ class ContainerChannel:
     def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
         self._engine, self._ident, self._attached = engine, ident, attached
         self._tail = b""
-        self._lines = Lines()
+        self._lines = split_lines()
         self._ready: deque[bytes] = deque()
         self._is_closed = False
 
@@ -46,7 +46,7 @@ class ContainerChannel:
 
     def beat(self) -> None:
         """Send an empty line now: no answer is awaited that would have it sent."""
-        self.send(BEAT)
+        self.send(HEARTBEAT)
         with suppress(TimeoutError):
             for chunk in self._attached.receive(_SEND_S):
                 self._keep(chunk)  # say an answer that nobody waited for

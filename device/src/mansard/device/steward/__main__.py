@@ -12,13 +12,12 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import IO
 
 from mansard.core.errors import MansardError
+from mansard.core.line_channel import LineReader, claim_stdout
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.steward.loading import enter, load_everything
 from mansard.device.steward.local import LocalSteward
-from mansard.device.steward.questions import Questions
 from mansard.device.steward.serving import serve
 from mansard.device.system import SYSTEM_ROOT
 
@@ -28,9 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     turn_signals_into_interrupts()
     try:
-        answers = _own_stdout()
+        answers = claim_stdout()
         load_everything()
-        serve(lambda: _make(options), Questions(0, options.quiet_s), answers)
+        serve(lambda: _make(options), LineReader(0, options.quiet_s), answers)
     except BrokenPipeError:
         return 1  # who asked is gone; the board is as it was
     except KeyboardInterrupt:
@@ -57,13 +56,6 @@ def _make(options: argparse.Namespace) -> LocalSteward:
     if options.enter is not None:
         enter(options.enter)
     return LocalSteward(options.board or SYSTEM_ROOT)
-
-
-def _own_stdout() -> IO[bytes]:
-    """The answers' stream; whatever else is printed by accident goes to stderr."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return answers
 
 
 def _say(line: str) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from mansard.core.errors import DeviceError
+from mansard.core.line_channel import HEARTBEAT, MAX_LINE_BYTES
 from mansard.core.text import printable
-from mansard.device.steward.messages import MAX_LINE_BYTES
-from mansard.device.steward.questions import BEAT
 
 _END_S = 120  # a restore calls nvpmodel, which may take a minute
 _LAST_WORDS = 500
@@ -70,7 +69,7 @@ class ProcessChannel:
 
     def beat(self) -> None:
         """Send an empty line."""
-        self.send(BEAT)
+        self.send(HEARTBEAT)
 
     def end(self) -> None:
         """Close its standard input."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
-from mansard.core.carried import carried
 from mansard.core.errors import DeviceError
+from mansard.core.line_channel import encode_line, from_wire
 from mansard.device.steward.channel import Channel
 from mansard.device.steward.messages import (
     AnyAnswer,
@@ -21,7 +21,6 @@ from mansard.device.steward.messages import (
     Steps,
     Welcome,
     decode,
-    encode,
 )
 
 Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
@@ -45,7 +44,7 @@ class Line:
         except OSError as error:
             raise self._died(error.strerror or str(error)) from error
         if isinstance(answer, Failed):
-            raise carried(answer.error, self.board)
+            raise from_wire(answer.error, self.board)
         if not isinstance(answer, wanted):
             self.is_dead = True
             raise DeviceError(
@@ -56,7 +55,7 @@ class Line:
 
     def _answer(self, ask: AnyAsk) -> AnyAnswer:
         self._number += 1
-        self._channel.send(encode(Question(self._number, ask)))
+        self._channel.send(encode_line(Question(self._number, ask)))
         while True:
             reply = self._receive()
             if reply.number in {self._number, 0}:  # 0: it could not even read the question

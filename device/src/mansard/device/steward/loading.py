@@ -25,7 +25,6 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }
 _ROOMS = ("mansard.core", "mansard.device")
-_NEEDLESS = ("mansard.device.simulator", "mansard.device.steward.__main__")
 # Imported within functions: a reader of TOML, NVML's binding, and numpy for picking modes.
 _LATE = ("numpy", "tomllib", "tomli", "pynvml", "random", "traceback")
 
@@ -67,9 +66,7 @@ def _modules() -> Iterator[str]:
 def _below(package: str) -> Iterator[str]:
     yield package
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        if module.name in _NEEDLESS:
-            continue
         if module.ispkg:
             yield from _below(module.name)
-        else:
+        elif not module.name.endswith("__main__"):
             yield module.name

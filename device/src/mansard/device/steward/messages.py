@@ -10,13 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.carried import CarriedError
 from mansard.core.errors import DeviceError
+from mansard.core.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
 PROTOCOL = 1  # raised with every change of this file
-MAX_LINE_BYTES = 1 << 26  # a grid of 100 000 modes; no line of ours is longer
 
 
 class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=True):
@@ -116,7 +115,7 @@ class Reboots(Answer, tag="reboots", frozen=True):
 class Failed(Answer, tag="failed", frozen=True):
     """To anything: an error, to be raised on the other side as what it is."""
 
-    error: CarriedError
+    error: WireError
 
 
 AnyAsk = (
@@ -150,16 +149,11 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Message = TypeVar("Message", Question, Reply)
 
 
-def encode(message: Question | Reply) -> bytes:
-    """One line, its end included."""
-    return msgspec.json.encode(message) + b"\n"
-
-
 def decode(line: bytes, kind: type[Message]) -> Message:
     """The message in a line; raises DeviceError."""
     try:
         return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except DECODE_ERRORS as error:
         raise DeviceError(
             f"the line {line[:80]!r} is not of Mansard {VERSION}: {error}",
             fix="use the same version of Mansard on both sides: build the board's image again",

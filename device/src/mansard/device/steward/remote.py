@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mansard.core.errors import DeviceError, MansardError
+from mansard.core.line_channel import HEARTBEAT_S
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.device.choosing.choice import names_grid
@@ -33,12 +34,11 @@ from mansard.device.steward.messages import (
     Steps,
     Welcome,
 )
-from mansard.device.steward.questions import BEAT_S
 
 
 @contextlib.contextmanager
 def remote_steward(
-    channel: Channel, board: str, *, beat_s: float = BEAT_S
+    channel: Channel, board: str, *, beat_s: float = HEARTBEAT_S
 ) -> Iterator[RemoteSteward]:
     """The steward behind ``channel``, greeted; it has ended afterwards, the board put back.
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
-from mansard.core.carried import carry
 from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.line_channel import LineReader, encode_line, to_wire
 from mansard.core.version import VERSION
 from mansard.device.steward.local import LocalSteward
 from mansard.device.steward.messages import (
@@ -37,15 +37,13 @@ from mansard.device.steward.messages import (
     Steps,
     Welcome,
     decode,
-    encode,
 )
-from mansard.device.steward.questions import Questions
 from mansard.device.steward.steward import Holding
 
 MakeSteward = Callable[[], LocalSteward]
 
 
-def serve(make: MakeSteward, questions: Questions, answers: IO[bytes]) -> None:
+def serve(make: MakeSteward, questions: LineReader, answers: IO[bytes]) -> None:
     """Answer until the questions end; raises MansardError where the board is not put back then.
 
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
@@ -55,7 +53,7 @@ def serve(make: MakeSteward, questions: Questions, answers: IO[bytes]) -> None:
 
 
 class _Server:
-    def __init__(self, questions: Questions, answers: IO[bytes]) -> None:
+    def __init__(self, questions: LineReader, answers: IO[bytes]) -> None:
         self._questions, self._answers = questions, answers
 
     def serve(self, make: MakeSteward) -> None:
@@ -74,7 +72,7 @@ class _Server:
             check_version(ask)
             steward = make()
         except MansardError as error:
-            self._send(number, Failed(carry(error)))
+            self._send(number, Failed(to_wire(error)))
             return None
         self._send(number, Welcome())
         return steward
@@ -95,7 +93,7 @@ class _Server:
         except MansardError as error:
             if not is_wanted:  # nobody is there to be told
                 raise
-            self._send(number, Failed(carry(error)))
+            self._send(number, Failed(to_wire(error)))
         else:
             if is_wanted:
                 self._send(number, Lines(()))
@@ -104,7 +102,7 @@ class _Server:
         try:
             found = answer()
         except MansardError as error:
-            found = Failed(carry(error))
+            found = Failed(to_wire(error))
         self._send(number, found)
 
     def _read(self) -> Iterator[Question]:
@@ -112,12 +110,12 @@ class _Server:
             try:
                 question = decode(line, Question)
             except DeviceError as error:
-                self._send(0, Failed(carry(error)))
+                self._send(0, Failed(to_wire(error)))
                 return
             yield question
 
     def _send(self, number: int, answer: AnyAnswer) -> None:
-        self._answers.write(encode(Reply(number, answer)))
+        self._answers.write(encode_line(Reply(number, answer)))
         self._answers.flush()
 
 
