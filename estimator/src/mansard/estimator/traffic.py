@@ -1,14 +1,8 @@
-"""Cache-aware traffic: fused, with what stays in a last-level cache between two kernels.
+"""Algorithmic traffic: each operator reads each distinct input once, writes each output once.
 
-One operator from a cold cache: Q = reads + max(0, writes − C). Of the output C bytes
-stay behind, unwritten; measured with Nsight Compute on 4,237 ReLUs and 1,381 linear
-layers of an A100, where C is 20 MB, half of the L2 (docs/traffic.md).
-
-A network: groups run in order on a least-recently-used stack of tensors. The resident
-part of a tensor is not read again. What falls out is written to memory if it was
-written in the cache, needed or not: no instruction tells the cache that a tensor is
-dead. Weights pass through like everything else; what is larger than C streams. What is
-left in the cache at the end is not counted.
+Nothing is fused and nothing stays in a cache: that is an upper figure for a runtime
+that fuses, and a lower one for a kernel that reads its operands again. Views and
+everything that can be computed before data is there move nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +11,89 @@ from collections.abc import Iterable
 
 import msgspec
 
+from mansard.core.precision import Precision
+from mansard.estimator.cost import NOTHING, Cost, Formula
+from mansard.estimator.counts import Moved
 from mansard.estimator.fusion import Fusion, PassGroups
-from mansard.estimator.fusion.groups import Group
+from mansard.estimator.fusion.accounting import Group
 from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.tensors import Node
+
+
+def traffic(node: Node, formula: Formula, precision: Precision | None) -> Cost:
+    """The bytes that one inference pass of ``node`` moves."""
+    if node.is_constant or formula.is_view:
+        return NOTHING
+    read_bytes = formula.reads(node, precision) if formula.reads else input_bytes(node, precision)
+    wrote = formula.writes(node, precision) if formula.writes else write_bytes(node, precision)
+    return Cost(read_bytes=read_bytes, write_bytes=wrote)
+
+
+def input_bytes(node: Node, precision: Precision | None) -> int:
+    """Bytes of the distinct inputs, weights among them."""
+    return sum(tensor.n_bytes(precision) for tensor in node.distinct)
+
+
+def write_bytes(node: Node, precision: Precision | None) -> int:
+    """Bytes of the outputs that have a name."""
+    return sum(output.n_bytes(precision) for output in node.outputs if output.name)
+
+
+# Fused traffic: each group of nodes that runs as one kernel reads and writes once.
+#
+# Q = Σ over distinct inputs from outside + weights + what leaves the group. The bytes
+# stand at the group's heaviest node; its other nodes move nothing.
+
+
+def fused_traffic(fusion: Fusion) -> dict[int, Moved]:
+    """What each node moves in one inference, by its index; all passes and runs added up.
+
+    A node is missing where its group touches a tensor of unknown size or an operator
+    without a formula.
+    """
+    moved: dict[int, Moved] = {}
+    lost: set[int] = set()
+    _add(fusion, 1, moved, lost)
+    for index in lost:
+        moved.pop(index, None)
+    return moved
+
+
+def _add(fusion: Fusion, runs: int, moved: dict[int, Moved], lost: set[int]) -> None:
+    for index, head in fusion.idle.items():
+        moved.setdefault(index, Moved(head))
+    for group in fusion.groups:
+        if not group.is_known:
+            lost.update(group.indexes)
+        head = group.head
+        for index in group.indexes:
+            if index != head:
+                moved.setdefault(index, Moved(head))
+        before = moved.get(head)
+        if before is None:
+            moved[head] = Moved(head, runs * group.read_bytes, runs * group.write_bytes)
+        else:
+            moved[head] = Moved(
+                before.group,
+                before.read_bytes + runs * group.read_bytes,
+                before.write_bytes + runs * group.write_bytes,
+            )
+        for body in group.bodies:
+            for each in body.passes:
+                _add(each.fusion, runs * each.times, moved, lost)
+
+
+# Cache-aware traffic: fused, with what stays in a last-level cache between two kernels.
+#
+# One operator from a cold cache: Q = reads + max(0, writes − C). Of the output C bytes
+# stay behind, unwritten; measured with Nsight Compute on 4,237 ReLUs and 1,381 linear
+# layers of an A100, where C is 20 MB, half of the L2 (docs/traffic.md).
+#
+# A network: groups run in order on a least-recently-used stack of tensors. The resident
+# part of a tensor is not read again. What falls out is written to memory if it was
+# written in the cache, needed or not: no instruction tells the cache that a tensor is
+# dead. Weights pass through like everything else; what is larger than C streams. What is
+# left in the cache at the end is not counted.
 
 
 def effective_cache_bytes(l2_bytes: int) -> int:

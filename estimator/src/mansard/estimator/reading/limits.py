@@ -37,7 +37,7 @@ def too_deep() -> ModelError:
     )
 
 
-class Budget:
+class ReadingBudget:
     """What may still be read of one model; its methods raise ModelError when it is spent."""
 
     def __init__(self) -> None:

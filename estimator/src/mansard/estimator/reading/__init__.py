@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mansard.estimator.graph.reading import read_model
-from mansard.estimator.graph.source import read_source
+from mansard.estimator.reading.files import read_model, read_source
 
 __all__ = ["read_model", "read_source"]

@@ -1,5 +1,7 @@
-"""Model-local functions are written out before anything else looks at the graph.
+"""Model-local functions: read, measured, and written out before the graph is used.
 
+Message FunctionProto of onnx.proto
+(https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are 8 · field + kind.
 A node that calls a function is replaced by the function's nodes (ONNX IR, section
 Functions: https://onnx.ai/onnx/repo-docs/IR.html). Names in it are put behind the name
 of the node that calls it, as in ``layer.3/dropout/mask``, so that they clash with no
@@ -8,17 +10,146 @@ other; attributes that refer to the function's own take the value the node gives
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from mansard.core.errors import ModelError
-from mansard.estimator.graph.attributes import Reference
-from mansard.estimator.graph.expansion import check_size
-from mansard.estimator.graph.functions import Function, Key, key_of
-from mansard.estimator.graph.graphs import Parts, subgraph
-from mansard.estimator.graph.limits import MAX_GRAPH_DEPTH, Budget, too_deep
-from mansard.estimator.graph.order import subgraphs
+from mansard.estimator.cost import normal_domain
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph
+from mansard.estimator.reading.graphs import GraphReader, Parts, read_opsets, subgraph
+from mansard.estimator.reading.limits import (
+    MAX_FUNCTION_DEPTH,
+    MAX_FUNCTIONS,
+    MAX_GRAPH_DEPTH,
+    MAX_NODES,
+    ReadingBudget,
+    too_deep,
+    too_many,
+)
+from mansard.estimator.reading.nodes import Call, Reference, read_attribute
+from mansard.estimator.reading.protobuf import messages
+
+_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT = 10, 82, 106, 34, 42
+_NODE, _OPSET, _DEFAULT = 58, 74, 90
+_KEYS = frozenset({_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT, _NODE, _DEFAULT})
+
+Key = tuple[str, str, str]  # domain, name, overload
+
+
+class Function(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that stand for one; ``inputs`` and ``outputs`` are names inside it."""
+
+    key: Key
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    defaults: Mapping[str, object]  # of attributes that a node need not give
+    nodes: tuple[ModelNode, ...]
+
+
+def key_of(node: ModelNode) -> Key:
+    """The key of the function that ``node`` calls, if there is one."""
+    return node.domain, node.op_type, node.overload if isinstance(node, Call) else ""
+
+
+def read_functions(
+    contents: Iterable[bytes], opsets: Mapping[str, int], reader: GraphReader, budget: ReadingBudget
+) -> dict[Key, Function]:
+    """The functions of a model whose own ``opsets`` hold where a function names none."""
+    functions: dict[Key, Function] = {}
+    reader.enter_functions()
+    for content in contents:
+        if len(functions) == MAX_FUNCTIONS:
+            raise too_many("functions", MAX_FUNCTIONS)
+        function = _function(content, opsets, reader, budget)
+        if function.key in functions:
+            raise ModelError(
+                f"two functions are called {function.key[1]!r}",
+                fix="the file is broken; export the model again",
+            )
+        functions[function.key] = function
+    return functions
+
+
+def _function(
+    data: bytes, opsets: Mapping[str, int], reader: GraphReader, budget: ReadingBudget
+) -> Function:
+    own = read_opsets(content for _, content in messages(data, (_OPSET,)))
+    nodes, others = reader.nodes(messages(data, _KEYS), _NODE, {**opsets, **own})
+    texts: dict[int, list[str]] = {
+        key: [""] if key in (_NAME, _DOMAIN, _OVERLOAD) else []
+        for key in (_NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT)
+    }
+    defaults: dict[str, object] = {}
+    for key, content in others:
+        budget.read(len(content))
+        if key == _DEFAULT:
+            name, value = read_attribute(content, budget, "of a function")
+            defaults[name] = reader.resolved(value, own, 1)
+        else:
+            texts[key].append(content.decode())
+    return Function(
+        (normal_domain(texts[_DOMAIN][-1]), texts[_NAME][-1], texts[_OVERLOAD][-1]),
+        tuple(texts[_INPUT]),
+        tuple(texts[_OUTPUT]),
+        defaults,
+        tuple(nodes),
+    )
+
+
+def check_size(nodes: Iterable[ModelNode], functions: Mapping[Key, Function]) -> None:
+    """Raises ModelError for functions that call themselves, nest too deep or explode."""
+    measures = _Measures(functions)
+    total = sum(measures.of_node(node, 0).n_nodes for node in nodes)
+    if total > MAX_NODES:
+        raise ModelError(
+            f"its functions stand for {total} nodes",
+            fix=f"a graph may have {MAX_NODES}; export it without nested functions",
+        )
+
+
+class _Measure(NamedTuple):
+    n_nodes: int
+    height: int  # how many functions stand in each other
+
+
+class _Measures:
+    """What each function stands for, nodes of the graphs inside it counted too."""
+
+    def __init__(self, functions: Mapping[Key, Function]) -> None:
+        self._functions = functions
+        self._known: dict[Key, _Measure] = {}
+
+    def of_node(self, node: ModelNode, depth: int) -> _Measure:
+        """``depth`` is how many functions the node stands in."""
+        key = key_of(node)
+        found = [self.of_node(inner, depth) for graph in node.subgraphs for inner in graph.nodes]
+        found.append(self._of_function(key, depth) if key in self._functions else _ONE_NODE)
+        return _sum(found)
+
+    def _of_function(self, key: Key, depth: int) -> _Measure:
+        found = self._known.get(key)
+        if found is None and depth < MAX_FUNCTION_DEPTH:
+            inner = _sum([self.of_node(node, depth + 1) for node in self._functions[key].nodes])
+            found = self._known[key] = _Measure(inner.n_nodes, inner.height + 1)
+        if found is None or found.height + depth > MAX_FUNCTION_DEPTH:
+            raise ModelError(
+                f"function {key[1]!r} calls itself, or functions nest deeper "
+                f"than {MAX_FUNCTION_DEPTH}",
+                fix="ONNX allows no recursion; export the model again",
+            )
+        return found
+
+
+_ONE_NODE = _Measure(1, 0)
+
+
+def _sum(measures: list[_Measure]) -> _Measure:
+    return _Measure(
+        sum(measure.n_nodes for measure in measures),
+        max((measure.height for measure in measures), default=0),
+    )
 
 
 class _Scope(NamedTuple):
@@ -36,14 +167,16 @@ class _Bound(NamedTuple):
     scope: _Scope | None
 
 
-def inline(parts: Parts, functions: Mapping[Key, Function], budget: Budget) -> Parts:
+def inline(parts: Parts, functions: Mapping[Key, Function], budget: ReadingBudget) -> Parts:
     """The graph without calls; raises ModelError if functions call themselves or explode."""
     check_size(parts.nodes, functions)
     return _Inliner(parts, functions, budget).graph(parts, None)
 
 
 class _Inliner:
-    def __init__(self, parts: Parts, functions: Mapping[Key, Function], budget: Budget) -> None:
+    def __init__(
+        self, parts: Parts, functions: Mapping[Key, Function], budget: ReadingBudget
+    ) -> None:
         self._functions, self._budget = functions, budget
         self._used = set(_names(parts))
         self._n_nodes = self._n_clashes = 0
@@ -174,5 +307,5 @@ def _names(parts: Parts) -> Iterator[str]:
     for node in parts.nodes:
         yield from node.outputs
         yield from node.inputs
-        for graph in subgraphs(node):
+        for graph in node.subgraphs:
             yield from _names(Parts([*graph.nodes], [*graph.inputs], [], {**graph.stored}))

@@ -15,13 +15,13 @@ from mansard.estimator.tensors import Node, Origin
 class Role(IntEnum):
     """How an operator may be fused."""
 
-    POINTWISE = 0  # each output element from the elements at its place
+    POINTWISE = 0  # each output element from the elements at its position
     MOVE = 1  # each output element is one input element
     ROW = 2  # rows are reduced, and perhaps written again: softmax, norms, reductions
     PRODUCT = 3  # convolutions and matrix products
     VIEW = 4  # the memory of the first input, seen otherwise
     FREE = 5  # hands tensors around: control flow and sequences
-    PLACE = 6  # writes updates into its first input
+    SCATTER = 6  # writes updates into its first input
     JOIN = 7  # Concat: its inputs may be written where the output stands
     SOLID = 8  # a kernel of its own: pooling, recurrence, sorting, …
 
@@ -71,7 +71,7 @@ _PRODUCT_MICROSOFT = (
 _ROLES: dict[tuple[str, str], Role] = {
     ("", "Concat"): Role.JOIN,
     ("", "Split"): Role.VIEW,
-    **{("", name): Role.PLACE for name in ("Scatter", "ScatterElements", "ScatterND")},
+    **{("", name): Role.SCATTER for name in ("Scatter", "ScatterElements", "ScatterND")},
     **{("", name): Role.POINTWISE for name in _POINTWISE.split()},
     **{("", name): Role.MOVE for name in _MOVE.split()},
     **{("", name): Role.ROW for name in _ROW.split()},

@@ -1,22 +1,156 @@
-"""Nodes: from the message NodeProto to a ModelNode. The loop that must be quick.
+"""Nodes: from the message NodeProto to a ModelNode, and from AttributeProto to a Python value.
 
 onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
-8 · field + kind. Names come up again and again, and so do attributes as they stand in
-the file (``axis=1``): both are translated once and then looked up by their bytes.
+8 · field + kind. Integers, floats, strings and tensors become what they are, lists
+become tuples; graphs stay bytes until all nodes around them have been read.
+
+Reading nodes is the loop that must be fast. Names repeat, and so do attributes as they
+stand in the file (``axis=1``): both are translated once and then looked up by their bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
+import msgspec
 from msgspec.structs import asdict
 
 from mansard.core.errors import ModelError
 from mansard.estimator.cost import normal_domain
-from mansard.estimator.graph.attributes import GraphBytes, Reference, read_attribute
-from mansard.estimator.graph.limits import Budget
-from mansard.estimator.graph.protobuf import damaged, encode, fields, varint
-from mansard.estimator.model import ModelNode
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor
+from mansard.estimator.reading.limits import ReadingBudget
+from mansard.estimator.reading.protobuf import (
+    count_packed,
+    damaged,
+    encode,
+    fields,
+    packed,
+    signed,
+    signed32,
+    varint,
+)
+from mansard.estimator.reading.tensors import read_stored, read_stored_sparse, read_type
+
+_ATTRIBUTE_NAME, _ATTRIBUTE_TYPE, _REFERENCE = 10, 160, 170
+_F, _I, _S, _T, _G, _TP, _SPARSE = 21, 24, 34, 42, 50, 114, 178
+_FLOATS, _INTS, _STRINGS, _TENSORS, _GRAPHS, _TPS, _SPARSES = 61, 64, 74, 82, 90, 122, 186
+_PACKED_FLOATS, _PACKED_INTS = 58, 66
+
+
+class GraphBytes(msgspec.Struct, frozen=True):
+    """A graph that is not read yet."""
+
+    data: bytes
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """In a function: the value of the attribute ``name`` of the node that calls it."""
+
+    name: str
+
+
+def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str, object]:
+    """Name and value of the AttributeProto in ``data``; errors name a tensor ``label``."""
+    held = _collect(data, budget)
+    name: str = held[_ATTRIBUTE_NAME][-1].decode() if _ATTRIBUTE_NAME in held else ""
+    if _REFERENCE in held and held[_REFERENCE][-1]:
+        return name, Reference(held[_REFERENCE][-1].decode())
+    # The type is a closed enum: a number that it does not have counts as not there.
+    types = [
+        code for value in held.get(_ATTRIBUTE_TYPE, ()) if (code := signed32(value)) in _READERS
+    ]
+    code = types[-1] if types else 0
+    # The type is missing in files older than version 2: the field that is there tells it.
+    found = _READERS.get(code) or next((row for row in _READERS.values() if row[0] in held), None)
+    if found is None:
+        return name, None
+    key, read = found
+    return name, read(held.get(key, []), budget, label)
+
+
+def _collect(data: bytes, budget: ReadingBudget) -> dict[int, list[Any]]:
+    """The contents by their keys; lists in their packed form join the others."""
+    held: dict[int, list[Any]] = {}
+    for key, content in fields(data):
+        if key == _PACKED_INTS:
+            budget.numbers(count_packed(content))
+            held.setdefault(_INTS, []).extend(packed(content))
+        else:
+            held.setdefault(_FLOATS if key == _PACKED_FLOATS else key, []).append(content)
+    return held
+
+
+_Contents = list[Any]  # of one field, as often as it stands in the message
+_Read = Callable[[_Contents, ReadingBudget, str], object]
+
+
+def _float(contents: _Contents, *_: object) -> float:
+    (value,) = struct.unpack("<f", contents[-1] if contents else bytes(4))
+    return float(value)
+
+
+def _string(contents: _Contents, *_: object) -> str:
+    return str(contents[-1], "utf-8", "replace") if contents else ""
+
+
+def _tensor(contents: _Contents, budget: ReadingBudget, label: str) -> StoredTensor:
+    return read_stored(b"".join(contents), budget, label)
+
+
+def _sparse(contents: _Contents, budget: ReadingBudget, _label: str) -> StoredTensor:
+    return read_stored_sparse(b"".join(contents), budget)
+
+
+def _graph(contents: _Contents, *_: object) -> GraphBytes:
+    return GraphBytes(b"".join(contents))
+
+
+def _type(contents: _Contents, *_: object) -> ModelInput:
+    return read_type(b"".join(contents))
+
+
+def _floats(contents: _Contents, budget: ReadingBudget, _label: str) -> tuple[float, ...]:
+    data = b"".join(contents)
+    if len(data) % 4:
+        raise damaged()
+    budget.numbers(len(data) // 4)
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def _ints(contents: _Contents, budget: ReadingBudget, _label: str) -> tuple[int, ...]:
+    budget.numbers(len(contents))
+    return tuple(map(signed, contents))
+
+
+def _each(read: _Read) -> _Read:
+    return lambda contents, budget, label: tuple(
+        [read([content], budget, label) for content in contents]
+    )
+
+
+# enum AttributeProto.AttributeType: the key of the field that holds the value
+_READERS: Mapping[int, tuple[int, _Read]] = MappingProxyType(
+    {
+        1: (_F, _float),
+        2: (_I, lambda contents, *_: signed(contents[-1]) if contents else 0),
+        3: (_S, _string),
+        4: (_T, _tensor),
+        5: (_G, _graph),
+        6: (_FLOATS, _floats),
+        7: (_INTS, _ints),
+        8: (_STRINGS, _each(_string)),
+        9: (_TENSORS, _each(_tensor)),
+        10: (_GRAPHS, _each(_graph)),
+        11: (_SPARSE, _sparse),
+        12: (_SPARSES, _each(_sparse)),
+        13: (_TP, _type),
+        14: (_TPS, _each(_type)),
+    }
+)
+
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE = 10, 18, 26, 34, 42
 _DOC, _DOMAIN, _OVERLOAD, _METADATA = 50, 58, 66, 74
@@ -49,7 +183,7 @@ class NodeReader:
     ``in_functions``: attributes may now refer to those of the function around them.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ReadingBudget) -> None:
         self._budget = budget
         self._names = _Names()
         self._attributes: dict[bytes, tuple[str, object]] = {}
