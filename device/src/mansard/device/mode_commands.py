@@ -1,18 +1,20 @@
-"""The commands that set a recommended mode and undo it, as far as they can be known from here."""
+"""Shell commands that set a power mode and undo it, in the words of nvpmodel and nvidia-smi."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.core.errors import MansardError
-
-if TYPE_CHECKING:
-    from mansard.analytics.decide.records import Commands
-    from mansard.core.records import MachineIdentity, Manifest
-    from mansard.device.holding.acting import Step
+from mansard.core.power_mode import parse_custom_name
+from mansard.core.records import MachineIdentity, ModeCommands
+from mansard.device.choosing.choice import choose_modes
+from mansard.device.holding.acting import Step
+from mansard.device.holding.planning import planned_steps
+from mansard.device.identity import identify
+from mansard.device.nvpmodel.tool import query
+from mansard.device.system import SYSTEM_ROOT, below, read_text
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # what needs no quoting in a pattern
 _CARD_PART = re.compile(r"(power|gpu|emc)([0-9.]+)(W|MHz)")
@@ -28,7 +30,7 @@ _ON_THE_BOARD = "the clocks' files are the board's own: run the same command on 
 
 def commands_for(
     mode: str, device: str, machine: MachineIdentity | None, root: Path | None
-) -> tuple[Commands | None, str]:
+) -> tuple[ModeCommands | None, str]:
     """What sets ``mode`` on ``machine``, and what undoes it; else None and the reason.
 
     Of a published ``device`` no machine is known; of a Jetson its tool still is. ``root``: the
@@ -50,7 +52,7 @@ def commands_for(
 
 def _of_jetson(
     mode: str, machine: MachineIdentity | None, root: Path | None
-) -> tuple[Commands | None, str]:
+) -> tuple[ModeCommands | None, str]:
     if machine is None:
         return _elsewhere(mode, (_BY_NAME, _REBOOT))
     if root is None:
@@ -60,9 +62,6 @@ def _of_jetson(
 
 def root_of(machine: MachineIdentity, board: Path | None) -> Path | None:
     """The root folder of ``machine`` where it is at hand: --board's, or this machine's own."""
-    from mansard.device.identity import identify
-    from mansard.device.system import SYSTEM_ROOT
-
     root = board or SYSTEM_ROOT
     try:
         here = identify(root)
@@ -74,19 +73,9 @@ def root_of(machine: MachineIdentity, board: Path | None) -> Path | None:
     return root if same == (machine.name, machine.machine_hash, machine.is_simulated) else None
 
 
-def machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
-    """The machine that ``device`` is a processor of, by the labels of the runs."""
-    from mansard.analytics.data.names import device_labels
-
-    labels = device_labels(manifests)
-    machines = [one.machine for one in manifests if labels[one.run_id] == device]
-    return machines[-1] if machines else None
-
-
-def _at_hand(mode: str, machine: MachineIdentity, root: Path | None) -> tuple[Commands | None, str]:
-    from mansard.device.choosing.choice import choose_modes
-    from mansard.device.holding.planning import planned_steps
-
+def _at_hand(
+    mode: str, machine: MachineIdentity, root: Path | None
+) -> tuple[ModeCommands | None, str]:
     if root is None:
         return None, _ON_THE_BOARD
     try:
@@ -101,30 +90,24 @@ def _at_hand(mode: str, machine: MachineIdentity, root: Path | None) -> tuple[Co
     return _writes(steps, root)
 
 
-def _nvpmodel(steps: Sequence[Step], root: Path) -> Commands:
-    from mansard.analytics.decide.records import Commands
-    from mansard.device.nvpmodel.tool import query
-
+def _nvpmodel(steps: Sequence[Step], root: Path) -> ModeCommands:
     (step,) = [one for one in steps if one.kind == "nvpmodel"]
     now = query(root).id
     undo = "sudo nvpmodel -m NUMBER" if now is None else f"sudo nvpmodel -m {now}"
-    return Commands(
+    return ModeCommands(
         set_lines=(f"sudo nvpmodel {step.value}",),
         undo_lines=(undo,),
         notes=(_LOCKED, _REBOOT),
     )
 
 
-def _writes(steps: Sequence[Step], root: Path) -> tuple[Commands | None, str]:
+def _writes(steps: Sequence[Step], root: Path) -> tuple[ModeCommands | None, str]:
     """Settings of files; undone in reverse order, so that no minimum passes its maximum."""
-    from mansard.analytics.decide.records import Commands
-    from mansard.device.system import below, read_text
-
     before = [(step.target, read_text(below(root, step.target))) for step in steps]
     unread = [path for path, value in before if value is None]
     if unread:
         return None, f"{unread[0]} cannot be read here: run as root, so that it can be undone"
-    return Commands(
+    return ModeCommands(
         set_lines=tuple(_write(step.target, step.value) for step in steps),
         undo_lines=tuple(_write(path, str(value).strip()) for path, value in reversed(before)),
         notes=("'mansard bench --mode' sets and undoes the same by itself while it measures",),
@@ -135,17 +118,14 @@ def _write(path: str, value: str) -> str:
     return f"echo {value} | sudo tee {path}"
 
 
-def _elsewhere(mode: str, notes: tuple[str, ...]) -> tuple[Commands | None, str]:
+def _elsewhere(mode: str, notes: tuple[str, ...]) -> tuple[ModeCommands | None, str]:
     """A Jetson that is not at hand: its numbers of modes are looked up when the lines are run."""
-    from mansard.analytics.decide.records import Commands
-    from mansard.core.power_mode import parse_custom_name
-
     if parse_custom_name(mode) is not None or not _PLAIN_NAME.fullmatch(mode):
         return None, _ON_THE_BOARD
     # Of the characters of a plain name only these two mean something else to sed.
     name = re.sub(r"[.+]", r"\\\g<0>", mode.removeprefix("MODE_"))
     find = rf"s/^< *POWER_MODEL +ID=([0-9]+) +NAME=(MODE_)?{name} *>.*/\1/p"
-    return Commands(
+    return ModeCommands(
         set_lines=(
             "was=$(sudo nvpmodel -q | grep -E '^[0-9]+$')",
             f"sudo nvpmodel -m \"$(sed -nE '{find}' /etc/nvpmodel.conf)\"",
@@ -155,18 +135,16 @@ def _elsewhere(mode: str, notes: tuple[str, ...]) -> tuple[Commands | None, str]
     ), ""
 
 
-def _cores(n_cpus: int, machine: MachineIdentity) -> Commands:
-    from mansard.analytics.decide.records import Commands
-
+def _cores(n_cpus: int, machine: MachineIdentity) -> ModeCommands:
     cpus = ",".join(str(cpu) for cpu in machine.cpus[:n_cpus])
-    return Commands(
+    return ModeCommands(
         set_lines=(f"taskset -c {cpus} PROGRAM",),
         undo_lines=(),
         notes=("it holds for that program alone: there is nothing to undo",),
     )
 
 
-_SMI = {"power": "-pl", "gpu": "-lgc", "emc": "-lmc"}
+_SMI_OPTIONS = {"power": "-pl", "gpu": "-lgc", "emc": "-lmc"}
 _SMI_UNDO = {
     "power": '-pl "$(nvidia-smi -i 0 --query-gpu=power.default_limit '
     '--format=csv,noheader,nounits)"',
@@ -175,15 +153,13 @@ _SMI_UNDO = {
 }
 
 
-def _card(mode: str) -> tuple[Commands | None, str]:
-    from mansard.analytics.decide.records import Commands
-
+def _card(mode: str) -> tuple[ModeCommands | None, str]:
     parts = [_CARD_PART.fullmatch(part) for part in mode.split("_")]
     found = [part for part in parts if part is not None]
     if len(found) < len(parts):
         return None, f"{mode} names no settings of a graphics card"
-    return Commands(
-        set_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI[key[1]]} {key[2]}" for key in found),
+    return ModeCommands(
+        set_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI_OPTIONS[key[1]]} {key[2]}" for key in found),
         undo_lines=tuple(f"sudo nvidia-smi -i 0 {_SMI_UNDO[key[1]]}" for key in found),
         notes=("undoing takes the default limit and unlocks the clocks",),
     ), ""

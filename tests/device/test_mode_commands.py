@@ -8,8 +8,8 @@ from mansard.simulator import create_board
 
 
 def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path: Path) -> None:
-    from mansard.cli.mode_commands import commands_for
     from mansard.device.identity import identify
+    from mansard.device.mode_commands import commands_for
     from mansard.device.nvpmodel.listing import list_board
 
     root = create_board("agx-orin", tmp_path)
@@ -23,8 +23,8 @@ def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path
 
 
 def test_clocks_one_by_one_are_undone_by_what_is_read_now(tmp_path: Path) -> None:
-    from mansard.cli.mode_commands import commands_for
     from mansard.device.identity import identify
+    from mansard.device.mode_commands import commands_for
 
     root = create_board("agx-orin", tmp_path)
     name = "gpu612MHz_emc2133MHz_cpu1190MHz_4c"
@@ -46,8 +46,8 @@ def test_the_lookup_finds_the_mode_s_number_in_the_board_s_file(tmp_path: Path) 
     import re
     import subprocess
 
-    from mansard.cli.mode_commands import commands_for
     from mansard.device.identity import identify
+    from mansard.device.mode_commands import commands_for
     from mansard.device.nvpmodel.listing import list_board
 
     root = create_board("agx-orin", tmp_path)
@@ -64,7 +64,7 @@ def test_the_lookup_finds_the_mode_s_number_in_the_board_s_file(tmp_path: Path) 
 
 
 def test_settings_of_a_card_become_nvidia_smi_s() -> None:
-    from mansard.cli.mode_commands import commands_for
+    from mansard.device.mode_commands import commands_for
     from tests.analytics.factory import machine
 
     card = machine()
