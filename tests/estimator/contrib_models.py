@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.records import LayerScore
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
-from mansard.estimator.graph import read_model
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Spec
 from mansard.estimator.propagation import propagate
+from mansard.estimator.reading import read_model
 from tests.estimator.models import Input
 
 Check = Literal["run", "infer", "hand"]
