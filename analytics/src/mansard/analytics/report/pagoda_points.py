@@ -20,7 +20,7 @@ import polars as pl
 
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.energy.least_squares import Array, solve_non_negative
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.published.frames import published_coefficients, published_modes
@@ -128,7 +128,7 @@ def _times(layers: pl.DataFrame, published: Published, launch_s: float | None) -
         value = pl.when(is_launch).then(launch_s).otherwise(pl.col("value"))
         coefficients = coefficients.with_columns(value=value)
     modes = published_modes(published).filter(pl.col("mode") == MODE)
-    found = predict(group_frame(layers), score_frame(layers), coefficients, modes)
+    found = predict_scores(group_frame(layers), score_frame(layers), coefficients, modes)
     return found.select(*_KEYS, "precision", "latency_s").collect()
 
 
