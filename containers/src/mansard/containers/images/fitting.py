@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mansard.containers.access import gpu_kind
-from mansard.containers.image_table import Image, ImageTable, version_key
+from mansard.containers.images.table import Image, ImageTable, version_key
 from mansard.core.errors import ContainerError
 from mansard.core.records import MachineIdentity
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from mansard.containers.build import Order, build_image, ready_image
 from mansard.containers.engine import Engine
-from mansard.containers.image_table import Image as Entry
-from mansard.containers.pull import Confirm, Downloads
+from mansard.containers.images.building import Order, build_image, ready_image
+from mansard.containers.images.pulling import Confirm, Downloads
+from mansard.containers.images.table import Image as Entry
 from mansard.microbench.manifest import Image
 
 # Lines of the builder and of pip that say nothing to a person.
