@@ -23,8 +23,8 @@ def pagoda(
 
     Its figures ship with Mansard; the five networks are scored here. Nothing is measured.
     """
-    from mansard.analytics.report.pagoda_page import write_pagoda_page
-    from mansard.analytics.report.pagoda_tables import findings, point_table
+    from mansard.analytics.figures.pagoda import point_table
+    from mansard.analytics.report.pagoda_page import findings, write_pagoda_page
     from mansard.cli.console import path_text, print_json, print_table
 
     found = write_pagoda_page(_scores(), output)
@@ -51,12 +51,10 @@ def _scores() -> list[ModelScore]:
     """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
     from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
     from mansard.estimator import score, zoo
-    from mansard.estimator.zoo.serialise import to_bytes, to_model
-    from mansard.estimator.zoo.word_lstm import word_lstm
 
     scores = []
     for name in NETWORKS:
-        model = to_bytes(to_model(word_lstm())) if name == "word_lstm" else zoo.read(name)
+        model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
         dims = {"sequence": _SEQUENCE[name]} if name in _SEQUENCE else {}
         scores += [
             score(model, name=name, batch=batch, dims=dims, precision=precision)

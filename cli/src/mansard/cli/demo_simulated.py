@@ -28,8 +28,8 @@ def simulated(
     from mansard.cli.benching import BenchRequest, run_bench
     from mansard.cli.console import note
     from mansard.core.files import make_folder
-    from mansard.device.simulator import create_board, running
     from mansard.estimator import zoo
+    from mansard.simulator import create_board, running
 
     networks = make_folder(folder / "networks")
     models = tuple(zoo.write(name, networks) for name in _NETWORKS)
