@@ -21,14 +21,14 @@ import msgspec
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     ROTATE,
     check_shape,
+    microsoft,
     required,
     split_heads,
 )
 from mansard.estimator.operators.costs import QUANTIZE, reads_only, writes_only
-from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank, known_int, same
 from mansard.estimator.tensors import Node, Shape, Tensor
 
@@ -108,8 +108,7 @@ def projected_sizes(node: Node) -> FusedSizes:
     if past is None:
         pairs = batch * n_queries * n_queries
         return FusedSizes(
-            *(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width, False),
-            pairs,
+            *(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width, False), pairs
         )
     if past.rank != 5 or past.shape[:3] != (2, batch, heads) or past.shape[4] != width:
         raise node.error(f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]")
@@ -156,10 +155,7 @@ def _attention_shape(node: Node) -> Specs:
     sizes = projected_sizes(node)
     dtype = node.input(3 if node.op_type == "QAttention" else 0).dtype
     cache = (2, sizes.batch, sizes.heads, sizes.n_room, sizes.width)
-    return [
-        (dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)),
-        (dtype, cache),
-    ]
+    return [(dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)), (dtype, cache)]
 
 
 def scores_cost(n_pairs: int, n_rows: int, width: int, v_width: int, n_summands: int) -> Cost:
@@ -217,10 +213,9 @@ def _cached_writes(node: Node, precision: Precision | None) -> int:
     return writes_only(node, precision, {1: new} if sizes.is_shared else {})
 
 
-@operator(
+@microsoft(
     *("Attention", "DecoderMaskedSelfAttention"),
     shape=_attention_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8),
     reads=_cached_reads,
     writes=_cached_writes,
@@ -238,10 +233,9 @@ def attention(node: Node) -> Cost:
     return work + attend(sizes, masks(node, 3, 5))
 
 
-@operator(
+@microsoft(
     "QAttention",
     shape=_attention_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8),
     reads=_cached_reads,
     writes=_cached_writes,
@@ -263,7 +257,7 @@ def _packed_attention_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
 
 
-@operator("PackedAttention", shape=_packed_attention_shape, domain=MICROSOFT, not_weights=(3, 4, 5))
+@microsoft("PackedAttention", shape=_packed_attention_shape, not_weights=(3, 4, 5))
 def packed_attention(node: Node) -> Cost:
     """As Attention over tokens without padding.
 
@@ -288,10 +282,9 @@ def _ordered_attention_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:2], widths[2]))]
 
 
-@operator(
+@microsoft(
     "QOrderedAttention",
     shape=_ordered_attention_shape,
-    domain=MICROSOFT,
     not_weights=(*range(1, 5), *range(8, 11), *range(14, 20)),
     operands=(0, 5),
 )
@@ -325,11 +318,10 @@ def _longformer_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("LongformerAttention", shape=_longformer_shape, domain=MICROSOFT, not_weights=(3, 6))
-@operator(
+@microsoft("LongformerAttention", shape=_longformer_shape, not_weights=(3, 6))
+@microsoft(
     "QOrderedLongformerAttention",
     shape=_longformer_shape,
-    domain=MICROSOFT,
     not_weights=(1, 3, 5, 6, 7, 9, 11, 12, 13),
     operands=(0, 2),
 )
@@ -366,12 +358,7 @@ def _decoder_attention_shape(node: Node) -> Specs:
     return [(data.dtype, (steps, batch, hidden)), (data.dtype, cache), (data.dtype, cache)]
 
 
-@operator(
-    "DecoderAttention",
-    shape=_decoder_attention_shape,
-    domain=MICROSOFT,
-    not_weights=(5, 6, 7, 8, 9, 10, 11),
-)
+@microsoft("DecoderAttention", shape=_decoder_attention_shape, not_weights=(5, 6, 7, 8, 9, 10, 11))
 def decoder_attention(node: Node) -> Cost:
     """Queries, and the keys and values that are not cached, are projected; then scores.
 

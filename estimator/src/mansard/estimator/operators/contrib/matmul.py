@@ -12,18 +12,19 @@ from __future__ import annotations
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import BY_CODE, FLOAT32, INT32
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     QUANTIZE_DYNAMICALLY,
     activation_cost,
     as_standard,
     cost_of,
+    microsoft,
+    microsoft_shape,
     required,
     standard_cost,
 )
 from mansard.estimator.operators.costs import DEQUANTIZE, FAST_GELU, QUANTIZE
 from mansard.estimator.operators.matmul import gemm_sizes, matmul_shape
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import (
     BAKED_IN,
     broadcast,
@@ -59,13 +60,7 @@ def _fused_matmul_shape(node: Node) -> Specs:
     return [(left.dtype, matmul_shape(node, *fused_operands(node)))]
 
 
-@operator(
-    "FusedMatMul",
-    "SparseToDenseMatMul",
-    "TransposeMatMul",
-    shape=_fused_matmul_shape,
-    domain=MICROSOFT,
-)
+@microsoft("FusedMatMul", "SparseToDenseMatMul", "TransposeMatMul", shape=_fused_matmul_shape)
 def fused_matmul(node: Node) -> Cost:
     """As MatMul on transposed operands; a factor other than 1 multiplies each output.
 
@@ -77,7 +72,7 @@ def fused_matmul(node: Node) -> Cost:
     return Cost(macs=n * left[-1], simple=scaled)
 
 
-@operator("FusedMatMulActivation", shape=_fused_matmul_shape, domain=MICROSOFT)
+@microsoft("FusedMatMulActivation", shape=_fused_matmul_shape)
 def fused_matmul_activation(node: Node) -> Cost:
     """As FusedMatMul, then the activation of each output."""
     return fused_matmul(node) + activation_cost(node) * node.output.n_elements
@@ -91,7 +86,7 @@ def _fused_gemm_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (m, n))]
 
 
-@operator("FusedGemm", shape=_fused_gemm_shape, domain=MICROSOFT)
+@microsoft("FusedGemm", shape=_fused_gemm_shape)
 def fused_gemm(node: Node) -> Cost:
     """As Gemm, then the activation of each output."""
     return standard_cost(node, "Gemm") + activation_cost(node) * node.output.n_elements
@@ -105,7 +100,7 @@ def _gemm_float8_shape(node: Node) -> Specs:
     return [(dtype, (m, n))]
 
 
-@operator("GemmFloat8", shape=_gemm_float8_shape, domain=MICROSOFT, not_weights=(3, 4, 5))
+@microsoft("GemmFloat8", shape=_gemm_float8_shape, not_weights=(3, 4, 5))
 def gemm_float8(node: Node) -> Cost:
     """M·N·K multiply-adds; for each output a factor for the scales, ``alpha``, ``beta``·C.
 
@@ -125,7 +120,7 @@ def _gemm_gelu_shape(node: Node) -> Specs:
     return [(left.dtype, _with_bias(node, matmul_shape(node, left.shape, right.shape), 2))]
 
 
-@operator("GemmFastGelu", shape=_gemm_gelu_shape, domain=MICROSOFT)
+@microsoft("GemmFastGelu", shape=_gemm_gelu_shape)
 def gemm_gelu(node: Node) -> Cost:
     """As MatMul, a bias where one is given, then Gelu with tanh (8 and a function)."""
     n = node.output.n_elements
@@ -138,7 +133,7 @@ def _with_bias(node: Node, shape: Shape, position: int) -> Shape:
     return shape
 
 
-@shape_of("MatMulInteger16", cost=cost_of("MatMul", "As MatMul."), domain=MICROSOFT)
+@microsoft_shape("MatMulInteger16", cost=cost_of("MatMul", "As MatMul."))
 def _matmul_16_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     dtype = INT32
@@ -152,9 +147,7 @@ def _matmul_to_float_shape(node: Node) -> Specs:
     return [(node.input(2).dtype, _with_bias(node, shape, 6))]
 
 
-@operator(
-    "MatMulIntegerToFloat", shape=_matmul_to_float_shape, domain=MICROSOFT, not_weights=(2, 3, 4, 5)
-)
+@microsoft("MatMulIntegerToFloat", shape=_matmul_to_float_shape, not_weights=(2, 3, 4, 5))
 def matmul_to_float(node: Node) -> Cost:
     """As MatMul on integers, a factor for each output, a bias where one is given."""
     return standard_cost(node, "MatMul") + Cost(simple=(1 + node.has(6)) * node.output.n_elements)
@@ -167,13 +160,7 @@ def _dynamic_matmul_shape(node: Node) -> Specs:
     return [(left.dtype, _with_bias(node, shape, 4))]
 
 
-@operator(
-    "DynamicQuantizeMatMul",
-    shape=_dynamic_matmul_shape,
-    domain=MICROSOFT,
-    not_weights=(2, 3),
-    operands=(1,),
-)
+@microsoft("DynamicQuantizeMatMul", shape=_dynamic_matmul_shape, not_weights=(2, 3), operands=(1,))
 def dynamic_matmul(node: Node) -> Cost:
     """As DynamicQuantizeLinear of A and MatMulIntegerToFloat; the product is of integers."""
     quantized = QUANTIZE_DYNAMICALLY * node.input(0).n_elements + QUANTIZE_DYNAMICALLY
@@ -188,13 +175,7 @@ def _quantized_gemm_shape(node: Node) -> Specs:
     return [(FLOAT32 if zero is None else zero.dtype, (m, n))]
 
 
-@operator(
-    "QGemm",
-    shape=_quantized_gemm_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 2, 4, 5, 7, 8),
-    operands=(0, 3),
-)
+@microsoft("QGemm", shape=_quantized_gemm_shape, not_weights=(1, 2, 4, 5, 7, 8), operands=(0, 3))
 def quantized_gemm(node: Node) -> Cost:
     """M·N·K multiply-adds, the bias, then quantise (5), or one factor for a float output."""
     m, n, k = quantized_gemm_sizes(node)
@@ -212,12 +193,8 @@ def _ordered_matmul_shape(node: Node) -> Specs:
     return [(left.dtype, matmul_shape(node, left.shape, right.shape))]
 
 
-@operator(
-    "QOrderedMatMul",
-    shape=_ordered_matmul_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 3, 4, 6, 7),
-    operands=(0, 2),
+@microsoft(
+    "QOrderedMatMul", shape=_ordered_matmul_shape, not_weights=(1, 3, 4, 6, 7), operands=(0, 2)
 )
 def ordered_matmul(node: Node) -> Cost:
     """As MatMul on integers; a bias, a scaled summand (2), then quantise (5)."""
@@ -257,10 +234,9 @@ def _k_by_n(node: Node) -> int:
     return node.integer("K", 0) * node.integer("N", 0)
 
 
-@operator(
+@microsoft(
     "MatMulNBits",
     shape=_matmul_bits_shape,
-    domain=MICROSOFT,
     not_weights=(4,),
     statistics=(2, 3),
     operands=(0,),
@@ -294,13 +270,8 @@ def _matmul_bnb4_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:-1], n if is_transposed else k))]
 
 
-@operator(
-    "MatMulBnb4",
-    shape=_matmul_bnb4_shape,
-    domain=MICROSOFT,
-    statistics=(2,),
-    operands=(0,),
-    packed={1: _k_by_n},
+@microsoft(
+    "MatMulBnb4", shape=_matmul_bnb4_shape, statistics=(2,), operands=(0,), packed={1: _k_by_n}
 )
 def matmul_bnb4(node: Node) -> Cost:
     """rows·K·N multiply-adds; to unpack each of K·N weights a look-up and a product."""
@@ -330,10 +301,9 @@ def _fpq4_elements(node: Node) -> int:
     return sizes[0] * sizes[1] if sizes else node.input(1).n_elements
 
 
-@operator(
+@microsoft(
     "MatMulFpQ4",
     shape=_matmul_fpq4_shape,
-    domain=MICROSOFT,
     not_weights=(2,),
     operands=(0,),
     packed={1: _fpq4_elements},
@@ -356,11 +326,10 @@ def _block_elements(node: Node) -> int:
     return n * k
 
 
-@operator(
+@microsoft(
     "MatMulBlockQuantizedFp4Weight",
     "MatMulBlockQuantizedFp8Weight",
     shape=_matmul_blocks_shape,
-    domain=MICROSOFT,
     not_weights=(4,),
     statistics=(2, 3),
     operands=(0,),
@@ -398,10 +367,9 @@ def _normalized(node: Node) -> Cost:
     return sums + rms_norm_cost(_rows(node), width, 1) if node.has(2) else sums
 
 
-@operator(
+@microsoft(
     "MatMulNBitsMlp",
     shape=_gated_bits_shape,
-    domain=MICROSOFT,
     statistics=(4, 7),
     operands=(0,),
     packed=dict.fromkeys((3, 6), _k_by_n),
@@ -434,10 +402,9 @@ def _key_elements(node: Node) -> int:
     return node.integer("K", 0) * node.integer("Nkv", 0)
 
 
-@operator(
+@microsoft(
     "MatMulNBitsQkv",
     shape=_projection_bits_shape,
-    domain=MICROSOFT,
     statistics=(4, 7, 10),
     operands=(0,),
     packed={3: _query_elements, 6: _key_elements, 9: _key_elements},

@@ -26,10 +26,10 @@ from mansard.estimator.operators.contrib.attention import (
     past_length,
     scores_cost,
 )
-from mansard.estimator.operators.contrib.parts import MICROSOFT, ROTATE, required, split_heads
+from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, required, split_heads
 from mansard.estimator.operators.costs import reads_only, writes_only
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank, known_int, known_ints
 from mansard.estimator.tensors import Node
 
@@ -153,10 +153,9 @@ def _biases(node: Node, place: int, sizes: FusedSizes) -> Cost:
     return Cost(simple=sizes.batch * sizes.heads * (sizes.n_queries * sizes.width + keys))
 
 
-@operator(
+@microsoft(
     "MultiHeadAttention",
     shape=_multihead_shape,
-    domain=MICROSOFT,
     not_weights=(4, 5, 6, 7, 8, 9),
     reads=_multihead_reads,
     writes=_multihead_writes,
@@ -172,10 +171,9 @@ def multihead_attention(node: Node) -> Cost:
     return attend(sizes, masks(node, 4, 5)) + _biases(node, 3, sizes)
 
 
-@operator(
+@microsoft(
     "DecoderMaskedMultiHeadAttention",
     shape=_multihead_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8, 9),
     reads=_multihead_reads,
     writes=_multihead_writes,
@@ -210,7 +208,7 @@ def _packed_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
 
 
-@operator("PackedMultiHeadAttention", shape=_packed_shape, domain=MICROSOFT, not_weights=(4, 5, 6))
+@microsoft("PackedMultiHeadAttention", shape=_packed_shape, not_weights=(4, 5, 6))
 def packed_multihead_attention(node: Node) -> Cost:
     """As MultiHeadAttention over tokens without padding; see PackedAttention."""
     sizes = packed_sizes(node)
@@ -372,10 +370,9 @@ def caps(node: Node, n_scores: int) -> Cost:
     return Cost(simple=2, functions=1) * n_scores if capped else Cost()
 
 
-@operator(
+@microsoft(
     "GroupQueryAttention",
     shape=_grouped_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8, 9, 10, 12, 13),
     operands=(0,),
     reads=_grouped_reads,
@@ -414,10 +411,9 @@ def _sparse_shape(node: Node) -> Specs:
     ]
 
 
-@operator(
+@microsoft(
     "SparseAttention",
     shape=_sparse_shape,
-    domain=MICROSOFT,
     not_weights=tuple(range(3, 11)),
     operands=(0,),
     reads=_grouped_reads,

@@ -10,10 +10,10 @@ import math
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32, INT32
-from mansard.estimator.operators.contrib.parts import MICROSOFT, required
+from mansard.estimator.operators.contrib.parts import microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, SIGMOID, SILU, reads_only, rows
 from mansard.estimator.operators.normalization import layer_norm_cost, rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node, Shape
 
@@ -42,7 +42,7 @@ def _skip_normalization_shape(node: Node) -> Specs:
     return [same(data), rows, rows, same(data)]
 
 
-@operator("SkipLayerNormalization", shape=_skip_normalization_shape, domain=MICROSOFT)
+@microsoft("SkipLayerNormalization", shape=_skip_normalization_shape)
 def skip_layer_normalization(node: Node) -> Cost:
     """An addition and one for a bias, then layer normalisation with scale and shift."""
     n, width = node.output.n_elements, node.output.shape[-1]
@@ -50,7 +50,7 @@ def skip_layer_normalization(node: Node) -> Cost:
     return sums + layer_norm_cost(rows(n, width), width, 1 + node.has(3))
 
 
-@operator("SkipSimplifiedLayerNormalization", shape=_skip_normalization_shape, domain=MICROSOFT)
+@microsoft("SkipSimplifiedLayerNormalization", shape=_skip_normalization_shape)
 def skip_rms_normalization(node: Node) -> Cost:
     """An addition and one for a bias, then RMS normalisation with a scale."""
     n, width = node.output.n_elements, node.output.shape[-1]
@@ -61,14 +61,11 @@ def _simplified_normalization_shape(node: Node) -> Specs:
     """The output has the scale's type; the reciprocal root that of the intermediates."""
     data, scale = node.input(0), node.input(1)
     axis = data.axis(node.integer("axis", -1))
-    return [
-        (scale.dtype, data.shape),
-        (FLOAT32, (*data.shape[:axis], *(1,) * (data.rank - axis))),
-    ]
+    return [(scale.dtype, data.shape), (FLOAT32, (*data.shape[:axis], *(1,) * (data.rank - axis)))]
 
 
 @operator("SimplifiedLayerNormalization", shape=_simplified_normalization_shape)
-@operator("SimplifiedLayerNormalization", shape=_simplified_normalization_shape, domain=MICROSOFT)
+@microsoft("SimplifiedLayerNormalization", shape=_simplified_normalization_shape)
 def simplified_layer_normalization(node: Node) -> Cost:
     """As RMSNormalization with a scale."""
     data = node.input(0)
@@ -81,12 +78,7 @@ def _ordered_normalization_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator(
-    "QOrderedLayerNormalization",
-    shape=_ordered_normalization_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 4),
-)
+@microsoft("QOrderedLayerNormalization", shape=_ordered_normalization_shape, not_weights=(1, 4))
 def ordered_normalization(node: Node) -> Cost:
     """A factor for each element, layer normalisation, quantise (5)."""
     data = node.input(0)
@@ -109,13 +101,13 @@ def group_rows(node: Node) -> tuple[int, int]:
     return rows, data.n_elements // max(rows, 1)
 
 
-@shape_of("GroupNorm", cost=group_norm, domain=MICROSOFT)
+@microsoft_shape("GroupNorm", cost=group_norm)
 def _group_norm_shape(node: Node) -> Specs:
     group_rows(node)
     return same_as_first(node)
 
 
-@shape_of("SkipGroupNorm", cost=group_norm, domain=MICROSOFT)
+@microsoft_shape("SkipGroupNorm", cost=group_norm)
 def _skip_group_norm_shape(node: Node) -> Specs:
     """The normalised sum, and the sum itself."""
     group_rows(node)
@@ -140,7 +132,7 @@ def _branchwise_norm_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator("BranchwiseRMSNorm", shape=_branchwise_norm_shape, domain=MICROSOFT)
+@microsoft("BranchwiseRMSNorm", shape=_branchwise_norm_shape)
 def branchwise_norm(node: Node) -> Cost:
     """As RMSNormalization; a row is one branch."""
     _, _, width = branches(node)
@@ -154,7 +146,7 @@ def _pre_mix_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (*outer, width))]
 
 
-@operator("HyperConnectionPreMix", shape=_pre_mix_shape, domain=MICROSOFT)
+@microsoft("HyperConnectionPreMix", shape=_pre_mix_shape)
 def pre_mix(node: Node) -> Cost:
     """A product for each element, sums over the branches, a factor where it is not 1."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
@@ -168,7 +160,7 @@ def _post_mix_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator("HyperConnectionPostMix", shape=_post_mix_shape, domain=MICROSOFT, not_weights=(2, 3))
+@microsoft("HyperConnectionPostMix", shape=_post_mix_shape, not_weights=(2, 3))
 def post_mix(node: Node) -> Cost:
     """A product and a sum for each element; before it the branches times their matrix.
 
@@ -189,7 +181,7 @@ def _gated_norm_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("GatedRMSNorm", shape=_gated_norm_shape, domain=MICROSOFT)
+@microsoft("GatedRMSNorm", shape=_gated_norm_shape)
 def gated_norm(node: Node) -> Cost:
     """RMS normalisation with a scale, times the sigmoid or SiLU of the gate."""
     n, width = node.output.n_elements, node.input(1).n_elements
@@ -209,7 +201,7 @@ def _engram_gate_shape(node: Node) -> Specs:
     return [(value.dtype, key.shape)] * 2
 
 
-@operator("EngramGate", shape=_engram_gate_shape, domain=MICROSOFT)
+@microsoft("EngramGate", shape=_engram_gate_shape)
 def engram_gate(node: Node) -> Cost:
     """RMS normalisation of keys and queries with their scales, their product's sum.
 
@@ -244,12 +236,8 @@ def _n_tables(node: Node) -> int:
     return 2 + node.has(4)
 
 
-@operator(
-    "EmbedLayerNormalization",
-    shape=_embed_shape,
-    domain=MICROSOFT,
-    not_weights=(0, 1, 7, 8),
-    reads=_embedded_bytes,
+@microsoft(
+    "EmbedLayerNormalization", shape=_embed_shape, not_weights=(0, 1, 7, 8), reads=_embedded_bytes
 )
 def embed(node: Node) -> Cost:
     """The sum of two or three embeddings, then layer normalisation with scale and shift.
@@ -272,10 +260,9 @@ def _quantized_embed_shape(node: Node) -> Specs:
     return [(dtype, (*ids.shape, words.shape[-1])), (INT32, ids.shape[:1])]
 
 
-@operator(
+@microsoft(
     "QEmbedLayerNormalization",
     shape=_quantized_embed_shape,
-    domain=MICROSOFT,
     not_weights=(0, 1, *range(7, 18)),
     reads=_embedded_bytes,
 )

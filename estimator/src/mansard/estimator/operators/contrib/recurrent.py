@@ -13,16 +13,17 @@ import msgspec
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     QUANTIZE_DYNAMICALLY,
     activation_cost,
+    microsoft,
+    microsoft_shape,
     required,
     split_heads,
 )
 from mansard.estimator.operators.costs import SIGMOID
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.recurrent import RecurrentSizes
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_length, check_rank, same
 from mansard.estimator.tensors import Node, Shape
 
@@ -104,12 +105,8 @@ def _steps(sizes: RecurrentSizes) -> int:
     return sizes.n_steps * sizes.batch * sizes.n_directions
 
 
-@operator(
-    "DynamicQuantizeLSTM",
-    shape=_lstm_shape,
-    domain=MICROSOFT,
-    not_weights=(4, 5, 6, 8, 9, 10, 11),
-    operands=(1, 2),
+@microsoft(
+    "DynamicQuantizeLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 8, 9, 10, 11), operands=(1, 2)
 )
 def dynamic_lstm(node: Node) -> Cost:
     """As LSTM on integers: inputs and states are quantised (7), 8 products scaled a cell."""
@@ -120,9 +117,7 @@ def dynamic_lstm(node: Node) -> Cost:
     return (_cell(node, sizes) + scaled) * hidden + QUANTIZE_DYNAMICALLY * quantized
 
 
-@operator(
-    "AttnLSTM", shape=_lstm_shape, domain=MICROSOFT, not_weights=(4, 5, 6, 11, 12), operands=(0, 1)
-)
+@microsoft("AttnLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 11, 12), operands=(0, 1))
 def attention_lstm(node: Node) -> Cost:
     """As LSTM whose input is joined by what it attends to in a memory.
 
@@ -199,12 +194,8 @@ def _recurrence(node: Node, sizes: StateSizes, n_decays: int) -> Cost:
     return sizes.n_tokens * (state * sizes.kv_heads + answers)
 
 
-@operator(
-    "LinearAttention",
-    shape=_linear_attention_shape,
-    domain=MICROSOFT,
-    not_weights=(3, 4, 5),
-    operands=(0, 1, 2),
+@microsoft(
+    "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
 )
 def linear_attention(node: Node) -> Cost:
     """As ONNX's LinearAttention; there may be more heads of keys than of queries."""
@@ -220,7 +211,7 @@ def _attention_gate_shape(node: Node) -> Specs:
     return [same(data), same(data)]
 
 
-@operator("LinearAttentionGate", shape=_attention_gate_shape, domain=MICROSOFT)
+@microsoft("LinearAttentionGate", shape=_attention_gate_shape)
 def attention_gate(node: Node) -> Cost:
     """scale · log(1 + exp(a + bias)): 3 operations and 2 functions; a sigmoid for ``b``."""
     n = node.input(0).n_elements
@@ -264,10 +255,9 @@ def _gated_delta_net_shape(node: Node) -> Specs:
     ]
 
 
-@operator(
+@microsoft(
     "GatedDeltaNet",
     shape=_gated_delta_net_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 9, 10),
     operands=(0, 1, 2),
 )
@@ -290,7 +280,7 @@ def gated_delta_net(node: Node) -> Cost:
     return work
 
 
-@shape_of("CausalConvWithState", cost=causal_conv, domain=MICROSOFT, not_weights=(3,))
+@microsoft_shape("CausalConvWithState", cost=causal_conv, not_weights=(3,))
 def _causal_conv_shape(node: Node) -> Specs:
     """A depthwise convolution over what came before; the state is the last of that."""
     data, weights = node.input(0), node.input(1)
@@ -311,7 +301,7 @@ def _causal_conv_shape(node: Node) -> Specs:
     return [same(data), (data.dtype, (window, *state) if window > 0 else state)]
 
 
-@shape_of("VarlenCausalConvWithState", cost=causal_conv, domain=MICROSOFT, not_weights=(2, 4, 5))
+@microsoft_shape("VarlenCausalConvWithState", cost=causal_conv, not_weights=(2, 4, 5))
 def _packed_causal_conv_shape(node: Node) -> Specs:
     """The same over packed tokens [tokens, channels], and the tokens that were captured."""
     data, state = node.input(0), node.input(4)

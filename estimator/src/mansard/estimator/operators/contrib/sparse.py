@@ -24,10 +24,10 @@ from mansard.estimator.operators.contrib.multihead import (
     rotation,
     smoothing,
 )
-from mansard.estimator.operators.contrib.parts import MICROSOFT, ROTATE, required
+from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import reads_only, sort_comparisons, writes_only
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Spec, Specs, operator, shape_of
+from mansard.estimator.operators.registry import Spec, Specs
 from mansard.estimator.operators.shapes import check_rank, known_ints, same
 from mansard.estimator.tensors import Node
 
@@ -141,10 +141,9 @@ def _attention(node: Node) -> Cost:
     return work + smoothing(node, n_rows, sink) + head_norms(node, n_vectors, sizes.width, norm)
 
 
-@operator(
+@microsoft(
     "PagedAttention",
     shape=_paged_shape,
-    domain=MICROSOFT,
     not_weights=(*range(3, 11), 14, 15, 16),
     operands=(0,),
     reads=_reads,
@@ -194,10 +193,9 @@ def _selected_shape(node: Node) -> Specs:
     return _paged_shape(node) if is_paged else _dynamic_sparse_shape(node)
 
 
-@operator(
+@microsoft(
     *("DynamicSparseAttention", "SparsePagedAttention"),
     shape=_selected_shape,
-    domain=MICROSOFT,
     not_weights=(*range(3, 14), 19, 20, 21),
     operands=(0,),
     reads=_reads,
@@ -261,9 +259,7 @@ def compressed(node: Node) -> tuple[int, int]:
     return closed, left + (ratio if is_open or closed else 0)
 
 
-@shape_of(
-    "SparseAttentionIndexer", cost=index_keys, domain=MICROSOFT, not_weights=tuple(range(4, 18))
-)
+@microsoft_shape("SparseAttentionIndexer", cost=index_keys, not_weights=tuple(range(4, 18)))
 def _index_shape(node: Node) -> Specs:
     """[batch, queries, selected]; the keys so far, and what is not compressed yet."""
     query, past = node.input(0), node.input(7)
@@ -272,22 +268,14 @@ def _index_shape(node: Node) -> Specs:
         n_entries, left = compressed(node)
     grown = 0 if node.has(12) else n_entries
     keys = (past.shape[0], past.shape[1] + grown, past.shape[2])
-    specs: list[Spec] = [
-        (INT32, (*query.shape[:2], capacity(node))),
-        (past.dtype, keys),
-    ]
+    specs: list[Spec] = [(INT32, (*query.shape[:2], capacity(node))), (past.dtype, keys)]
     if node.has(13):
         buffer = node.input(13)
         specs.append((buffer.dtype, (*buffer.shape[:2], left, buffer.shape[3])))
     return specs
 
 
-@shape_of(
-    "PackedSparseAttentionIndexer",
-    cost=index_keys,
-    domain=MICROSOFT,
-    not_weights=tuple(range(4, 18)),
-)
+@microsoft_shape("PackedSparseAttentionIndexer", cost=index_keys, not_weights=tuple(range(4, 18)))
 def _index_packed_shape(node: Node) -> Specs:
     """[tokens, selected], how many of them, and the states as they came in."""
     query, keys = node.input(0), node.input(12)
