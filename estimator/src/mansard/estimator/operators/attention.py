@@ -129,8 +129,7 @@ def flex_attention(node: Node) -> Cost:
 
 
 def _rotary_embedding_shape(node: Node) -> Specs:
-    data = node.input(0)
-    check_rank(node, 0, 3, 4)
+    data = check_rank(node, 0, 3, 4)
     if data.rank == 3 and not 0 < node.integer("num_heads", 0) <= data.shape[2]:
         raise node.error("num_heads is needed with 3-dimensional inputs")
     return [same(data)]

@@ -222,8 +222,7 @@ def deform_conv(node: Node) -> Cost:
 
 def _causal_conv_shape(node: Node) -> Specs:
     """Outputs [batch, channels, length] and the last k - 1 positions as the next state."""
-    data, weights = node.input(0), node.input(1)
-    check_rank(node, 0, 3)
+    data, weights = check_rank(node, 0, 3), node.input(1)
     batch, channels, _ = data.shape
     if weights.rank != 3 or weights.shape[:2] != (channels, 1):
         raise node.error(f"weights {list(weights.shape)} do not fit {channels} channels")
@@ -247,8 +246,7 @@ def causal_conv(node: Node) -> Cost:
 
 def _col2im_shape(node: Node) -> Specs:
     """[batch, channels · block, blocks] to [batch, channels, image…]."""
-    data, image, block = node.input(0), known_ints(node, 1), known_ints(node, 2)
-    check_rank(node, 0, 3)
+    data, image, block = check_rank(node, 0, 3), known_ints(node, 1), known_ints(node, 2)
     if image is None or block is None:
         channels = None if block is None else data.shape[1] // max(math.prod(block), 1)
         spatial = open_shape(node, node.input(1).n_elements)

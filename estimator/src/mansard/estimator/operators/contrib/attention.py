@@ -126,8 +126,7 @@ def projected_sizes(node: Node) -> FusedSizes:
 
 def _packed(node: Node, heads: int, width: int, v_width: int) -> FusedSizes:
     """Tokens of several sequences without padding; each sees at most a whole sequence."""
-    offsets = node.input(3)
-    check_rank(node, 3, 2)
+    offsets = check_rank(node, 3, 2)
     n_steps, n_tokens = offsets.shape[1], node.input(0).shape[0]
     pairs = packed_pairs(node, 4, n_tokens, n_steps)
     return FusedSizes(
@@ -270,8 +269,7 @@ def packed_attention(node: Node) -> Cost:
 
 def _ordered_attention_shape(node: Node) -> Specs:
     """Three matrices of weights; as wide at the end as the values."""
-    data, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 3)
+    data, heads = check_rank(node, 0, 3), required(node, "num_heads")
     widths: list[int] = []
     for position in (5, 6, 7):
         weights = node.input(position)
@@ -308,8 +306,7 @@ def ordered_attention(node: Node) -> Cost:
 
 
 def _longformer_shape(node: Node) -> Specs:
-    data, weights = node.input(0), node.input(long_places(node)[0])
-    check_rank(node, 0, 3)
+    data, weights = check_rank(node, 0, 3), node.input(long_places(node)[0])
     hidden = data.shape[2]
     split_heads(node, hidden, required(node, "num_heads"))
     required(node, "window")
@@ -349,8 +346,7 @@ def long_places(node: Node) -> tuple[int, int]:
 
 def _decoder_attention_shape(node: Node) -> Specs:
     """Steps first; the caches come out as long as the keys that were seen."""
-    data, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 3)
+    data, heads = check_rank(node, 0, 3), required(node, "num_heads")
     steps, batch, hidden = data.shape
     cache: Shape = (batch, heads, decoder_keys(node), split_heads(node, hidden, heads))
     check_shape(node, 2, (hidden, hidden))

@@ -34,29 +34,19 @@ from mansard.estimator.operators.registry import REGISTRY, Specs, operator, shap
 from mansard.estimator.operators.shapes import check_length, check_rank, known_ints
 from mansard.estimator.tensors import Node, Shape, Tensor
 
-
-def fused_conv(node: Node) -> Cost:
-    """As Conv; then the sum with a tensor where one is given, and the activation."""
-    n = node.output.n_elements
-    macs = n * math.prod(node.input(1).shape[1:])
-    return Cost(macs=macs, simple=(node.has(2) + node.has(3)) * n) + activation_cost(node) * n
-
-
-def max_pool(node: Node) -> Cost:
-    """As MaxPool; a mask takes a comparison more for each element of a window."""
-    return standard_cost(node, "MaxPool") + Cost(
-        simple=node.output.n_elements * math.prod(node.integers("kernel_shape") or ())
-        if node.op_type == "MaxpoolWithMask"
-        else 0
-    )
-
-
 blocked = partial(operator, domain=NCHWC)
 blocked_shape = partial(shape_of, domain=NCHWC)
 
 _reorder = no_work("No work; reads and writes each element.")
 
 _ALIGNMENT = 16  # channels of a block with 512-bit vectors; narrower ones may have up to 8 fewer
+
+
+def fused_conv(node: Node) -> Cost:
+    """As Conv; then the sum with a tensor where one is given, and the activation."""
+    n = node.output.n_elements
+    macs = n * math.prod(node.input(1).shape[1:])
+    return Cost(macs=macs, simple=(node.has(2) + node.has(3)) * n) + activation_cost(node) * n
 
 
 @microsoft_shape("FusedConv", cost=fused_conv)
@@ -89,6 +79,15 @@ def _quantized_conv_shape(node: Node) -> Specs:
 microsoft(
     "QLinearConv", shape=_quantized_conv_shape, not_weights=(1, 2, 4, 5, 6, 7), operands=(0, 3)
 )(cost_of("QLinearConv", "As ONNX's QLinearConv, whichever way the channels stand."))
+
+
+def max_pool(node: Node) -> Cost:
+    """As MaxPool; a mask takes a comparison more for each element of a window."""
+    return standard_cost(node, "MaxPool") + Cost(
+        simple=node.output.n_elements * math.prod(node.integers("kernel_shape") or ())
+        if node.op_type == "MaxpoolWithMask"
+        else 0
+    )
 
 
 @microsoft_shape("NhwcMaxPool", cost=max_pool)
@@ -158,9 +157,7 @@ def seen_first(node: Node) -> Node:
 @blocked_shape("Conv", cost=fused_conv)
 def _blocked_conv_shape(node: Node) -> Specs:
     """Filters are padded to whole blocks in the stored weights, channels in the data."""
-    data, weights = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 4)
+    data, weights = check_rank(node, 0, 4), check_rank(node, 1, 4)
     kernel = node.integers("kernel_shape") or weights.shape[2:]
     return [(data.dtype, (data.shape[0], weights.shape[0], *window_shape(node, data, kernel)))]
 
@@ -205,8 +202,7 @@ def _reorder_input_shape(node: Node) -> Specs:
 @blocked_shape("ReorderOutput", cost=_reorder)
 def _reorder_output_shape(node: Node) -> Specs:
     """Out of blocks of channels, without those that only filled them."""
-    data = node.input(0)
-    check_rank(node, 0, 4)
+    data = check_rank(node, 0, 4)
     channels = node.integer("channels", 0) or data.shape[1]
     shape = (data.shape[0], channels, *data.shape[2:])
     return [(data.dtype, channels_last(shape) if node.integer("channels_last", 0) else shape)]

@@ -50,7 +50,7 @@ microsoft("QOrderedGelu", shape=same_as_first, not_weights=(1, 2))(
 )
 
 
-@microsoft(*("QLinearLeakyRelu", "QLinearSigmoid"), shape=same_as_first, not_weights=(1, 2, 3, 4))
+@microsoft("QLinearLeakyRelu", "QLinearSigmoid", shape=same_as_first, not_weights=(1, 2, 3, 4))
 def quantized_activation(node: Node) -> Cost:
     """Dequantise (2), the activation, quantise (5).
 
@@ -84,7 +84,7 @@ def gelu_with_bias(node: Node) -> Cost:
 
 
 @microsoft_shape(
-    "BiasAdd", cost=per_element(2, 0, "A bias and a residual: 2 operations for each element.")
+    "BiasAdd", cost=per_element(2, text="A bias and a residual: 2 operations for each element.")
 )
 def _bias_add_shape(node: Node) -> Specs:
     """[batch, pixels, channels]: a bias for each channel, and a residual of the same shape."""
@@ -148,7 +148,9 @@ microsoft("BitmaskDropout", shape=_bitmask_dropout_shape, is_view=True, not_weig
 microsoft("BitmaskBiasDropout", not_weights=(2, 3, 4), shape=_bitmask_dropout_shape)(bias_dropout)
 
 
-@microsoft_shape("GatedAdd", cost=per_element(2, 0, "x + y · gate: 2 operations for each element."))
+@microsoft_shape(
+    "GatedAdd", cost=per_element(2, text="x + y · gate: 2 operations for each element.")
+)
 def _gated_add_shape(node: Node) -> Specs:
     data, added, gate = node.input(0), node.input(1), node.input(2)
     if added.shape != data.shape or gate.shape != (*data.shape[:-1], 1):
@@ -162,7 +164,8 @@ def _gated_add_shape(node: Node) -> Specs:
     "ComplexMul",
     "ComplexMulConj",
     cost=per_element(
-        3, 0, "4 products and 2 sums for each pair of real and imaginary part: 3 for each element."
+        3,
+        text="4 products and 2 sums for each pair of real and imaginary part: 3 for each element.",
     ),
 )
 def _complex_product_shape(node: Node) -> Specs:
@@ -202,16 +205,17 @@ def quantized_pair(node: Node) -> Cost:
     return DEQUANTIZE * operands + (QUANTIZE + Cost(simple=1)) * node.output.n_elements
 
 
+@microsoft_shape(
+    "QLinearWhere",
+    cost=per_element(
+        8, text="Choose, dequantise and quantise what was chosen: 8 operations for each element."
+    ),
+    not_weights=(2, 3, 5, 6, 7, 8),
+)
 def _quantized_where_shape(node: Node) -> Specs:
     condition, yes, no = node.input(0), node.input(1), node.input(4)
     check_types(node, yes, (no,))
     return [(yes.dtype, broadcast(node, condition.shape, yes.shape, no.shape))]
-
-
-@microsoft("QLinearWhere", shape=_quantized_where_shape, not_weights=(2, 3, 5, 6, 7, 8))
-def quantized_where(node: Node) -> Cost:
-    """Choose, dequantise and quantise what was chosen: 8 operations for each element."""
-    return (DEQUANTIZE + QUANTIZE + Cost(simple=1)) * node.output.n_elements
 
 
 def _quantized_softmax_shape(node: Node) -> Specs:

@@ -30,6 +30,7 @@ from mansard.estimator.operators.shapes import (
     broadcast,
     check_length,
     check_types,
+    element_type,
     known_ints,
     same,
 )
@@ -94,10 +95,7 @@ def fused_gemm(node: Node) -> Cost:
 
 def _gemm_float8_shape(node: Node) -> Specs:
     m, n, _ = gemm_sizes(node)
-    dtype = BY_CODE.get(node.integer("dtype", FLOAT32.code))
-    if dtype is None:
-        raise node.error("attribute 'dtype' is no element type")
-    return [(dtype, (m, n))]
+    return [(element_type(node, "dtype", FLOAT32), (m, n))]
 
 
 @microsoft("GemmFloat8", shape=_gemm_float8_shape, not_weights=(3, 4, 5))
@@ -364,7 +362,7 @@ def _normalized(node: Node) -> Cost:
     """RMS normalisation with a scale where one is given, of a sum where a skip is."""
     n, width = node.input(0).n_elements, node.integer("K", 0)
     sums = Cost(simple=n if node.has(1) else 0)
-    return sums + rms_norm_cost(_rows(node), width, 1) if node.has(2) else sums
+    return sums + rms_norm_cost(n, width, 1) if node.has(2) else sums
 
 
 @microsoft(

@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import partial
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BY_CODE, ELEMENT_TYPES
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32
 from mansard.estimator.operators.contrib.parts import as_standard, cost_of, standard_specs
 from mansard.estimator.operators.costs import per_element
 from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.shapes import element_type
 from mansard.estimator.tensors import Node
 
 _DOMAIN = "trt"
@@ -26,7 +27,7 @@ _FLOAT4 = ELEMENT_TYPES["float4e2m1"]
 
 @trt_shape(
     "TRT_FP8QuantizeLinear",
-    cost=per_element(4, 0, "Divide, round, clamp twice: 4 operations for each element."),
+    cost=per_element(4, text="Divide, round, clamp twice: 4 operations for each element."),
     not_weights=(1,),
 )
 def _quantize_shape(node: Node) -> Specs:
@@ -55,10 +56,7 @@ def _dequantize_shape(node: Node) -> Specs:
 @trt_shape("TRT_MXFP8DequantizeLinear", cost=dequantize, not_weights=(1, 2))
 def _dequantize_blocks_shape(node: Node) -> Specs:
     node.input(1)
-    dtype = BY_CODE.get(node.integer("output_dtype", 1))
-    if dtype is None:
-        raise node.error("attribute 'output_dtype' is no element type")
-    return [(dtype, node.input(0).shape)]
+    return [(element_type(node, "output_dtype", FLOAT32), node.input(0).shape)]
 
 
 def _quantize_blocks_shape(node: Node) -> Specs:

@@ -37,33 +37,12 @@ from mansard.estimator.operators.transforms import fft_flop
 from mansard.estimator.tensors import Node
 
 
-def real_fourier(node: Node) -> Cost:
-    """A fast real transform of n points: 2.5·n·log2 n operations (see DFT).
-
-    The inverse divides what it writes by n.
-    """
-    is_inverse = node.op_type == "Irfft"
-    real = node.output if is_inverse else node.input(0)
-    points = math.prod(real.shape[real.rank - signal_axes(node) :])
-    transforms = real.n_elements // max(points, 1)
-    work = transforms * fft_flop(points, True)
-    return Cost(simple=work + (real.n_elements if is_inverse else 0))
-
-
-def hash_ngrams(node: Node) -> Cost:
-    """For each length n up to the longest: n products and n - 1 xors a token.
-
-    Each hash of it takes a division, and an addition where there are offsets.
-    """
-    longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
-    mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
-    offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
-    hashes = (longest - 1) * heads * (1 + offsets)
-    return Cost(simple=node.input(0).n_elements * (mixing + hashes))
-
-
 def _as_standard_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, node.op_type))
+
+
+microsoft("Trilu", shape=_as_standard_shape, not_weights=(1, 2))(move)
+microsoft("GatherND", shape=_as_standard_shape, not_weights=(1, 2, 3), reads=picked_bytes)(pick)
 
 
 @microsoft_shape("ExpandDims", cost=view, is_view=True, not_weights=(1,))
@@ -97,7 +76,7 @@ def _pad_shape(node: Node) -> Specs:
 
 @microsoft_shape(
     "Range",
-    cost=per_element(2, 0, "start + i·delta: 2 operations for each element."),
+    cost=per_element(2, text="start + i·delta: 2 operations for each element."),
     not_weights=(0, 1, 2),
 )
 def _range_shape(node: Node) -> Specs:
@@ -113,8 +92,7 @@ def _unique_shape(node: Node) -> Specs:
     """What differs, which one each element is, how often each is."""
     import numpy as np
 
-    data = node.input(0)
-    check_rank(node, 0, 1)
+    data = check_rank(node, 0, 1)
     n = None if data.value is None else int(np.unique(data.value.array).size)
     return [(data.dtype, (n,)), (INT64, data.shape), (INT64, (n,))]
 
@@ -142,16 +120,13 @@ def _unfold_shape(node: Node) -> Specs:
 
 @microsoft_shape("TorchEmbedding", cost=pick, not_weights=(1, 2, 3), reads=picked_bytes)
 def _embedding_shape(node: Node) -> Specs:
-    table, indices = node.input(0), node.input(1)
-    check_rank(node, 0, 2)
+    table, indices = check_rank(node, 0, 2), node.input(1)
     return [(table.dtype, (*indices.shape, table.shape[1]))]
 
 
 def _crop_and_resize_shape(node: Node) -> Specs:
     """[regions, channels, height, width]; the last two are values of an input."""
-    data, regions = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 2)
+    data, regions = check_rank(node, 0, 4), check_rank(node, 1, 2)
     size: Sequence[int | None] = known_ints(node, 3) or (None, None)
     if len(size) != 2:
         raise node.error(f"crop_size {list(size)} is no height and width")
@@ -178,13 +153,9 @@ def crop_and_resize(node: Node) -> Cost:
     return place * (regions * height * width) + each * node.output.n_elements
 
 
-@microsoft_shape(
-    "GridSample", cost=cost_of("GridSample", "As ONNX's GridSample."), not_weights=(1,)
-)
+@microsoft_shape("GridSample", cost=cost_of("GridSample"), not_weights=(1,))
 def _grid_sample_shape(node: Node) -> Specs:
-    data, grid = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 4)
+    data, grid = check_rank(node, 0, 4), check_rank(node, 1, 4)
     return [(data.dtype, (*data.shape[:2], *grid.shape[1:3]))]
 
 
@@ -213,6 +184,19 @@ def signal_axes(node: Node) -> int:
     if not 0 < n <= data.rank - (node.op_type == "Irfft"):
         raise node.error(f"a signal of {n} dimensions in {list(data.shape)}")
     return n
+
+
+def real_fourier(node: Node) -> Cost:
+    """A fast real transform of n points: 2.5·n·log2 n operations (see DFT).
+
+    The inverse divides what it writes by n.
+    """
+    is_inverse = node.op_type == "Irfft"
+    real = node.output if is_inverse else node.input(0)
+    points = math.prod(real.shape[real.rank - signal_axes(node) :])
+    transforms = real.n_elements // max(points, 1)
+    work = transforms * fft_flop(points, True)
+    return Cost(simple=work + (real.n_elements if is_inverse else 0))
 
 
 @microsoft_shape("Rfft", cost=real_fourier)
@@ -257,11 +241,22 @@ def block_repeats(node: Node) -> Cost:
     return Cost(simple=ids.shape[0] * places * (n - 1))
 
 
+def hash_ngrams(node: Node) -> Cost:
+    """For each length n up to the longest: n products and n - 1 xors a token.
+
+    Each hash of it takes a division, and an addition where there are offsets.
+    """
+    longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
+    mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
+    offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
+    hashes = (longest - 1) * heads * (1 + offsets)
+    return Cost(simple=node.input(0).n_elements * (mixing + hashes))
+
+
 @microsoft_shape("NGramHashMapping", cost=hash_ngrams)
 def _hash_ngrams_shape(node: Node) -> Specs:
     """[batch, steps, hashes], and the last tokens for the next call."""
-    ids, n = node.input(0), required(node, "max_ngram_size")
-    check_rank(node, 0, 2)
+    ids, n = check_rank(node, 0, 2), required(node, "max_ngram_size")
     hashes = (n - 1) * required(node, "n_head_per_ngram")
     return [(ids.dtype, (*ids.shape, hashes)), (ids.dtype, (ids.shape[0], n - 1))]
 
@@ -269,8 +264,7 @@ def _hash_ngrams_shape(node: Node) -> Specs:
 @microsoft_shape("VarlenNGramHashMapping", cost=hash_ngrams)
 def _hash_packed_ngrams_shape(node: Node) -> Specs:
     """[tokens, hashes]; last tokens and their segments, and what was captured."""
-    ids, n = node.input(0), required(node, "max_ngram_size")
-    check_rank(node, 0, 1)
+    ids, n = check_rank(node, 0, 1), required(node, "max_ngram_size")
     batch = node.input(3).n_elements - 1
     hashes = (n - 1) * required(node, "n_head_per_ngram")
     captured = node.integer("state_update_capacity", 0)
@@ -306,8 +300,7 @@ def _tokenize_shape(node: Node) -> Specs:
 
 def _embed_words_shape(node: Node) -> Specs:
     """A vector for each word [..., letters]: as many numbers as there are filters."""
-    words, filters = node.input(0), node.input(1)
-    check_rank(node, 1, 4)
+    words, filters = node.input(0), check_rank(node, 1, 4)
     return [(filters.dtype, (*words.shape[:-1], filters.shape[0]))]
 
 
@@ -323,8 +316,3 @@ def embed_words(node: Node) -> Cost:
     n_words = words.n_elements // max(words.shape[-1], 1)
     n = n_words * max(words.shape[-1] - window + 1, 0) * n_filters
     return Cost(macs=n * window * width, simple=2 * n, functions=n)
-
-
-microsoft("Trilu", not_weights=(1, 2), shape=_as_standard_shape)(move)
-
-microsoft("GatherND", not_weights=(1, 2, 3), reads=picked_bytes, shape=_as_standard_shape)(pick)

@@ -186,8 +186,7 @@ def masked_multihead_attention(node: Node) -> Cost:
 
 def packed_sizes(node: Node) -> FusedSizes:
     """Sizes of a PackedMultiHeadAttention: tokens without padding."""
-    query, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 2, 4)
+    query, heads = check_rank(node, 0, 2, 4), required(node, "num_heads")
     check_rank(node, 4, 2)
     n_tokens = query.shape[0]
     if query.rank == 4:  # [tokens, heads, 3, width]
@@ -355,7 +354,7 @@ def rotation(node: Node, n_vectors: int, table: int) -> Cost:
 
 def head_norms(node: Node, n_vectors: int, width: int, place: int) -> Cost:
     """RMS normalisation of each head of queries and new keys, where its weights are given."""
-    return rms_norm_cost(n_vectors, width, 1) if node.has(place) else Cost()
+    return rms_norm_cost(n_vectors * width, width, 1) if node.has(place) else Cost()
 
 
 def smoothing(node: Node, n_rows: int, place: int) -> Cost:

@@ -21,11 +21,6 @@ from mansard.estimator.operators.shapes import check_rank, known_int, same, same
 from mansard.estimator.tensors import Node
 
 
-def move_padding(node: Node) -> Cost:  # noqa: ARG001
-    """No work; reads its inputs and writes its outputs."""
-    return NOTHING
-
-
 def _rotary_shape(node: Node) -> Specs:
     check_rank(node, 0, 3, 4)
     rotary_sizes(node)
@@ -93,8 +88,7 @@ def gemma_rotary(node: Node) -> Cost:
 
 def _relative_bias_shape(node: Node) -> Specs:
     """[1, heads, queries, keys] from a table [buckets, heads]."""
-    table = node.input(0)
-    check_rank(node, 0, 2)
+    table = check_rank(node, 0, 2)
     node.input(2)
     return [(table.dtype, (1, table.shape[1], known_int(node, 1), known_int(node, 2)))]
 
@@ -112,8 +106,7 @@ def relative_bias(node: Node) -> Cost:
 
 def _gated_bias_shape(node: Node) -> Specs:
     """[batch, heads, steps, steps] for queries [batch, steps, width] or packed tokens."""
-    query, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 2, 3)
+    query, heads = check_rank(node, 0, 2, 3), required(node, "num_heads")
     batch, steps = (node.input(6) if query.rank == 2 else query).shape[:2]
     return [(query.dtype, (batch, heads, steps, steps))]
 
@@ -134,11 +127,15 @@ def gated_bias(node: Node) -> Cost:
     return gate * n_vectors + Cost(simple=query.n_elements + node.output.n_elements)
 
 
+def move_padding(node: Node) -> Cost:  # noqa: ARG001
+    """No work; reads its inputs and writes its outputs."""
+    return NOTHING
+
+
 @microsoft_shape("RemovePadding", cost=move_padding, not_weights=(1,))
 def _remove_padding_shape(node: Node) -> Specs:
     """How many tokens remain depends on the lengths of the sequences."""
-    data, counts = node.input(0), node.input(1)
-    check_rank(node, 0, 3)
+    data, counts = check_rank(node, 0, 3), node.input(1)
     batch, steps, width = data.shape
     n_tokens = None if counts.value is None else sum(counts.value.flat)
     return [
@@ -151,7 +148,5 @@ def _remove_padding_shape(node: Node) -> Specs:
 
 @microsoft_shape("RestorePadding", cost=move_padding, not_weights=(1,))
 def _restore_padding_shape(node: Node) -> Specs:
-    data, offsets = node.input(0), node.input(1)
-    check_rank(node, 0, 2)
-    check_rank(node, 1, 2)
+    data, offsets = check_rank(node, 0, 2), check_rank(node, 1, 2)
     return [(data.dtype, (*offsets.shape, data.shape[1]))]

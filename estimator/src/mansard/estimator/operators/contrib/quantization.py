@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import (
-    BY_CODE,
-    ELEMENT_TYPES,
-    FLOAT32,
-    INT32,
-    INT64,
-    UINT8,
-    ElementType,
-)
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT32, INT64, UINT8
 from mansard.estimator.operators.contrib.parts import (
     as_standard,
     channels_first,
@@ -32,6 +24,7 @@ from mansard.estimator.operators.shapes import (
     as_large_as_first,
     check_rank,
     distinct_axes,
+    element_type,
     known_ints,
 )
 from mansard.estimator.tensors import Node
@@ -54,21 +47,14 @@ def _dequantize_shape(node: Node) -> Specs:
 
 
 microsoft("QuantizeWithOrder", shape=as_large_as_first(INT8), not_weights=(1,))(
-    per_element(4, 0, "Divide, round, clamp twice: 4 operations for each element.")
+    per_element(4, text="Divide, round, clamp twice: 4 operations for each element.")
 )
-_scale = per_element(1, 0, "A product for each element.")
+_scale = per_element(1, text="A product for each element.")
 
 
 @microsoft_shape("DequantizeWithOrder", cost=_scale, not_weights=(1,))
 def _dequantize_ordered_shape(node: Node) -> Specs:
-    return [(_named(node, "to", FLOAT32), node.input(0).shape)]
-
-
-def _named(node: Node, name: str, default: ElementType) -> ElementType:
-    dtype = BY_CODE.get(node.integer(name, default.code))
-    if dtype is None:
-        raise node.error(f"attribute {name!r} is no element type")
-    return dtype
+    return [(element_type(node, "to", FLOAT32), node.input(0).shape)]
 
 
 def _quantize_blocks_shape(node: Node) -> Specs:
@@ -85,25 +71,21 @@ def quantize_blocks(node: Node) -> Cost:
 
 @microsoft_shape("DequantizeBFP", cost=_scale, not_weights=(1, 2))
 def _dequantize_blocks_shape(node: Node) -> Specs:
-    dtype = _named(node, "dtype", FLOAT32)
+    dtype = element_type(node, "dtype", FLOAT32)
     shape = known_ints(node, 1)
     return [(dtype, (None,) * node.input(1).n_elements if shape is None else shape)]
 
 
+@microsoft_shape(
+    "QLinearConcat",
+    cost=per_element(7, text="Each element is dequantised (2) and quantised (5)."),
+    not_weights=range(1024),  # scales and zero points stand between the parts
+)
 def _concat_shape(node: Node) -> Specs:
     """Scale and zero point of the output, then tensor, scale and zero point of each part."""
     parts = node.inputs[2::3]
     (spec,) = standard_specs(as_standard(node, "Concat", *parts))
     return [(node.input(1).dtype, spec[1])]
-
-
-_NO_WEIGHTS = tuple(range(1024))  # scales and zero points stand between the parts
-
-
-@microsoft("QLinearConcat", shape=_concat_shape, not_weights=_NO_WEIGHTS)
-def concat(node: Node) -> Cost:
-    """Each element is dequantised (2) and quantised (5)."""
-    return (DEQUANTIZE + QUANTIZE) * node.output.n_elements
 
 
 def _reduce_shape(node: Node) -> Specs:
@@ -134,11 +116,16 @@ def reduce_sum(node: Node) -> Cost:
     return Cost(simple=max(node.input(0).n_elements - node.output.n_elements, 0))
 
 
-def _average_pool_shape(node: Node) -> Specs:
-    return _pooled(node, "AveragePool")
+def _pooled_shape(node: Node) -> Specs:
+    """As the pool of ONNX, whichever way the channels stand."""
+    data, op_type = node.input(0), node.op_type.removeprefix("QLinear")
+    if not node.integer("channels_last", 0):
+        return standard_specs(as_standard(node, op_type, data))
+    ((dtype, shape),) = standard_specs(as_standard(node, op_type, channels_first(data)))
+    return [(dtype, channels_last(shape))]
 
 
-@microsoft("QLinearAveragePool", shape=_average_pool_shape, not_weights=_QUANTIZED)
+@microsoft("QLinearAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def average_pool(node: Node) -> Cost:
     """As AveragePool; the input is dequantised (2) and the output quantised (5)."""
     n_outputs = node.output.n_elements
@@ -146,22 +133,10 @@ def average_pool(node: Node) -> Cost:
     return standard_cost(node, "AveragePool") + ends
 
 
-def _global_average_pool_shape(node: Node) -> Specs:
-    return _pooled(node, "GlobalAveragePool")
-
-
-@microsoft("QLinearGlobalAveragePool", shape=_global_average_pool_shape, not_weights=_QUANTIZED)
+@microsoft("QLinearGlobalAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def global_average_pool(node: Node) -> Cost:
     """As GlobalAveragePool; the sum is scaled and quantised (5) for each channel."""
     return Cost(simple=node.input(0).n_elements) + QUANTIZE * node.output.n_elements
-
-
-def _pooled(node: Node, op_type: str) -> Specs:
-    data = node.input(0)
-    if not node.integer("channels_last", 0):
-        return standard_specs(as_standard(node, op_type, data))
-    ((dtype, shape),) = standard_specs(as_standard(node, op_type, channels_first(data)))
-    return [(dtype, channels_last(shape))]
 
 
 def _gather_blocks_shape(node: Node) -> Specs:
@@ -194,17 +169,18 @@ def _table_elements(node: Node) -> int:
     return node.input(0).n_elements * packed_numbers(node)
 
 
-@microsoft(
+microsoft(
     "GatherBlockQuantized",
     shape=_gather_blocks_shape,
     not_weights=(1,),
     statistics=(2, 3),
     packed={0: _table_elements},
     reads=_picked_bytes,
+)(
+    per_element(
+        2, text="What is picked is dequantised (2); it reads no more than that of the table."
+    )
 )
-def gather_blocks(node: Node) -> Cost:
-    """What is picked is dequantised (2); it reads no more than that of the table."""
-    return DEQUANTIZE * node.output.n_elements
 
 
 def packed_numbers(node: Node) -> int:

@@ -28,15 +28,6 @@ from mansard.estimator.operators.shapes import check_length, check_rank, same
 from mansard.estimator.tensors import Node, Shape
 
 
-def causal_conv(node: Node) -> Cost:
-    """As many multiply-adds for each element as its kernel has; a bias, an activation."""
-    n = node.output.n_elements
-    place = 2 if node.op_type == "CausalConvWithState" else 3
-    taps = math.prod(node.input(1).shape[2:])
-    work = Cost(macs=n * taps, simple=n if node.has(place) else 0)
-    return work + activation_cost(node, "none") * n
-
-
 def lstm_sizes(node: Node) -> RecurrentSizes:
     """Sizes of either layer; the input size is what the weights W take."""
     for position in range(3):
@@ -70,9 +61,7 @@ class MemorySizes(msgspec.Struct, frozen=True):
 
 def memory_sizes(node: Node) -> MemorySizes:
     """Sizes of the memory, of its keys and of what the attention layer makes of them."""
-    query, memory = node.input(8), node.input(11)
-    check_rank(node, 11, 3)
-    check_rank(node, 8, 3)
+    query, memory = check_rank(node, 8, 3), check_rank(node, 11, 3)
     layer = node.optional(13)
     attended = memory.shape[2] if layer is None else layer.shape[-1]
     return MemorySizes(memory.shape[1], memory.shape[2], query.shape[2], attended)
@@ -280,6 +269,15 @@ def gated_delta_net(node: Node) -> Cost:
     return work
 
 
+def causal_conv(node: Node) -> Cost:
+    """As many multiply-adds for each element as its kernel has; a bias, an activation."""
+    n = node.output.n_elements
+    place = 2 if node.op_type == "CausalConvWithState" else 3
+    taps = math.prod(node.input(1).shape[2:])
+    work = Cost(macs=n * taps, simple=n if node.has(place) else 0)
+    return work + activation_cost(node, "none") * n
+
+
 @microsoft_shape("CausalConvWithState", cost=causal_conv, not_weights=(3,))
 def _causal_conv_shape(node: Node) -> Specs:
     """A depthwise convolution over what came before; the state is the last of that."""
@@ -304,8 +302,6 @@ def _causal_conv_shape(node: Node) -> Specs:
 @microsoft_shape("VarlenCausalConvWithState", cost=causal_conv, not_weights=(2, 4, 5))
 def _packed_causal_conv_shape(node: Node) -> Specs:
     """The same over packed tokens [tokens, channels], and the tokens that were captured."""
-    data, state = node.input(0), node.input(4)
-    check_rank(node, 0, 2)
-    check_rank(node, 4, 3)
+    data, state = check_rank(node, 0, 2), check_rank(node, 4, 3)
     capacity = node.integer("state_update_capacity", 0)
     return [same(data), same(state), (data.dtype, (state.shape[0], capacity, data.shape[1]))]

@@ -54,15 +54,12 @@ def paged_sizes(node: Node) -> PagedSizes:
     Lengths are known where their values are; otherwise each sequence fills its pages
     (an upper bound), and every token sees that much.
     """
-    query, pages = node.input(0), node.input(3)
-    check_rank(node, 0, 2)
-    check_rank(node, 3, 4)
+    query, pages = check_rank(node, 0, 2), check_rank(node, 3, 4)
     check_tables(node, 8)
     heads, kv_heads = check_groups(node)
     width = head_width(node, heads, kv_heads)
     v_width = node.integer("v_head_size", 0) or width
-    n_tokens, table = query.shape[0], node.input(7)
-    check_rank(node, 7, 2)
+    n_tokens, table = query.shape[0], check_rank(node, 7, 2)
     capacity = table.shape[1] * pages.shape[1]
     pairs, n_past = _lengths(node, n_tokens, table.shape[0], capacity)
     return PagedSizes(heads, kv_heads, n_tokens, width, v_width, pairs, n_past)
@@ -209,28 +206,6 @@ def selected_attention(node: Node) -> Cost:
     return _attention(node)
 
 
-def index_keys(node: Node) -> Cost:
-    """Normalise and rotate the queries, score them against every entry, select the best.
-
-    A score is head width multiply-adds for each head, a comparison with 0, a sum, and a
-    weight where heads have one; then the entries of a query are sorted. Entries are all
-    that the state has room for (an upper bound); what it takes to make them is left out.
-    """
-    is_packed = node.op_type.startswith("Packed")
-    query = node.input(0)
-    keys = node.input(12 if is_packed else 7)
-    entries, width = keys.shape[1], keys.shape[2]
-    blockwise = is_blockwise(node)
-    if not blockwise and not is_packed:
-        entries = -(-(entries + query.shape[1]) // max(node.integer("compress_ratio", 1), 1))
-    n_tokens = query.n_elements // max(query.shape[-1], 1)
-    heads = query.shape[-1] // max(width, 1) - (0 if node.has(1) else 1)
-    n_scores = n_tokens * heads * entries
-    work = rms_norm_cost(n_tokens * heads, width, 1) + ROTATE * (n_tokens * heads * width)
-    work += Cost(macs=n_scores * width, simple=(3 if blockwise else 2) * n_scores)
-    return work + Cost(simple=n_tokens * sort_comparisons(entries))
-
-
 def capacity(node: Node) -> int:
     """How many keys are selected for a query at most."""
     if is_blockwise(node):
@@ -257,6 +232,28 @@ def compressed(node: Node) -> tuple[int, int]:
     closed = (waiting + n_new) // ratio
     left = (waiting + n_new) % ratio
     return closed, left + (ratio if is_open or closed else 0)
+
+
+def index_keys(node: Node) -> Cost:
+    """Normalise and rotate the queries, score them against every entry, select the best.
+
+    A score is head width multiply-adds for each head, a comparison with 0, a sum, and a
+    weight where heads have one; then the entries of a query are sorted. Entries are all
+    that the state has room for (an upper bound); what it takes to make them is left out.
+    """
+    is_packed = node.op_type.startswith("Packed")
+    query = node.input(0)
+    keys = node.input(12 if is_packed else 7)
+    entries, width = keys.shape[1], keys.shape[2]
+    blockwise = is_blockwise(node)
+    if not blockwise and not is_packed:
+        entries = -(-(entries + query.shape[1]) // max(node.integer("compress_ratio", 1), 1))
+    n_tokens = query.n_elements // max(query.shape[-1], 1)
+    heads = query.shape[-1] // max(width, 1) - (0 if node.has(1) else 1)
+    n_scores = n_tokens * heads * entries
+    work = rms_norm_cost(n_tokens * heads * width, width, 1) + ROTATE * (n_tokens * heads * width)
+    work += Cost(macs=n_scores * width, simple=(3 if blockwise else 2) * n_scores)
+    return work + Cost(simple=n_tokens * sort_comparisons(entries))
 
 
 @microsoft_shape("SparseAttentionIndexer", cost=index_keys, not_weights=tuple(range(4, 18)))

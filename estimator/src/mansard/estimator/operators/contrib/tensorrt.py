@@ -21,12 +21,11 @@ from mansard.estimator.operators.costs import (
     copy,
     per_element,
     reads_only,
-    rows,
     sort_comparisons,
 )
 from mansard.estimator.operators.normalization import layer_norm_cost
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import check_length, check_rank, same
+from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node
 
 PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
@@ -119,26 +118,24 @@ def instance_normalization(node: Node) -> Cost:
     data = node.input(0)
     width = math.prod(data.shape[2:])
     behind = (1 + (node.number("alpha", 0.0) != 0.0)) if node.integer("relu", 0) else 0
-    work = layer_norm_cost(rows(data.n_elements, width), width, 2)
+    work = layer_norm_cost(data.n_elements, width, 2)
     return work + Cost(simple=behind * data.n_elements)
 
 
-@plugin_shape("ROIAlign_TRT", cost=cost_of("RoiAlign", "As ONNX's RoiAlign."), not_weights=(1, 2))
+@plugin_shape("ROIAlign_TRT", cost=cost_of("RoiAlign"), not_weights=(1, 2))
 def _roi_align_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, "RoiAlign"))
 
 
 def _pyramid_align_shape(node: Node) -> Specs:
     """[batch, regions, channels, size, size] from whichever level fits a region."""
-    regions, level, size = node.input(0), node.input(1), required(node, "pooled_size")
-    check_rank(node, 0, 3)
+    regions, level, size = check_rank(node, 0, 3), node.input(1), required(node, "pooled_size")
     check_rank(node, 1, 4)
     return [(level.dtype, (*regions.shape[:2], level.shape[1], size, size))]
 
 
 @plugin(
-    "PyramidROIAlign_TRT",
-    "MultilevelCropAndResize_TRT",
+    *("PyramidROIAlign_TRT", "MultilevelCropAndResize_TRT"),
     shape=_pyramid_align_shape,
     not_weights=(0,),
 )
@@ -183,8 +180,7 @@ def grid_anchor(node: Node) -> Cost:
 
 def _disentangled_shape(node: Node) -> Specs:
     """Scores [batch · heads, steps, steps], with those that depend on relative positions."""
-    scores = node.input(0)
-    check_rank(node, 0, 3)
+    scores = check_rank(node, 0, 3)
     for position in (1, 2):
         check_rank(node, position, 3)
     return [same(scores)]
@@ -201,9 +197,7 @@ def disentangled_attention(node: Node) -> Cost:
 
 def _deformable_shape(node: Node) -> Specs:
     """[batch, queries, heads, width] of values [batch, places, heads, width]."""
-    value, places = node.input(0), node.input(3)
-    check_rank(node, 0, 4)
-    check_rank(node, 3, 6)
+    value, places = check_rank(node, 0, 4), check_rank(node, 3, 6)
     return [(value.dtype, (value.shape[0], places.shape[1], *value.shape[2:]))]
 
 
@@ -255,24 +249,19 @@ def deformed_convolution(node: Node) -> Cost:
 
 @plugin_shape("ResizeNearest_TRT", cost=copy)
 def _resize_shape(node: Node) -> Specs:
-    data, scale = node.input(0), node.number("scale", 0.0)
-    check_rank(node, 0, 4)
+    data, scale = check_rank(node, 0, 4), node.number("scale", 0.0)
     if scale <= 0:
         raise node.error("attribute 'scale' is missing, or not positive")
     sizes = tuple(int(size * scale) for size in data.shape[2:])
     return [(data.dtype, (*data.shape[:2], *sizes))]
 
 
-def _elementwise_shape(node: Node) -> Specs:
-    return [same(node.input(0))]
-
-
-plugin("LReLU_TRT", "Clip_TRT", shape=_elementwise_shape)(
-    per_element(2, 0, "Two operations for each element.")
+plugin("LReLU_TRT", "Clip_TRT", shape=same_as_first)(
+    per_element(2, text="Two operations for each element.")
 )
 
 
-@plugin("CustomGeluPluginDynamic", shape=_elementwise_shape)
+@plugin("CustomGeluPluginDynamic", shape=same_as_first)
 def gelu(node: Node) -> Cost:
     """4 operations and a function for each element, a bias where one is given."""
     biased = Cost(simple=int("bias" in node.attributes))
@@ -291,4 +280,4 @@ def skip_normalization(node: Node) -> Cost:
     """The sum, a bias where one is given, then layer normalisation with scale and shift."""
     n, width = node.output.n_elements, node.output.shape[2] if node.output.rank > 2 else 1
     sums = 1 + ("bias" in node.attributes)
-    return Cost(simple=sums * n) + layer_norm_cost(rows(n, width), width, 2)
+    return Cost(simple=sums * n) + layer_norm_cost(n, width, 2)

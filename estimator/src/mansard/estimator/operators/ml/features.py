@@ -26,13 +26,8 @@ _arrange = no_work(
 )
 
 ml_operator("Binarizer", "Imputer", shape=same_as_first)(
-    per_element(1, 0, "A comparison for each element.")
+    per_element(1, text="A comparison for each element.")
 )
-
-
-def look_up(node: Node) -> Cost:
-    """One operation for each element of the input: it is looked up in a hash table."""
-    return Cost(simple=node.input(0).n_elements)
 
 
 @ml_shape("ArrayFeatureExtractor", cost=pick, not_weights=(1,), reads=picked_bytes)
@@ -49,7 +44,7 @@ def _float_of_same_shape_shape(node: Node) -> Specs:
 
 
 ml_operator("Scaler", shape=_float_of_same_shape_shape)(
-    per_element(2, 0, "A difference and a product for each element.")
+    per_element(2, text="A difference and a product for each element.")
 )
 
 
@@ -64,6 +59,11 @@ def normalize(node: Node) -> Cost:
     if norm == "MAX":
         return Cost(simple=2 * n - n_rows)
     return Cost(simple=3 * n - n_rows, functions=n_rows if norm == "L2" else 0)
+
+
+def look_up(node: Node) -> Cost:
+    """One operation for each element of the input: it is looked up in a hash table."""
+    return Cost(simple=node.input(0).n_elements)
 
 
 @ml_shape("OneHotEncoder", cost=look_up)
@@ -119,8 +119,7 @@ def _join_features_shape(node: Node) -> Specs:
 
 @ml_shape("ZipMap", cost=_arrange)
 def _zip_map_shape(node: Node) -> Specs:
-    data = node.input(0)
-    check_rank(node, 0, 1, 2)
+    data = check_rank(node, 0, 1, 2)
     n = length(node, "classlabels_int64s", "classlabels_strings")
     if data.shape[-1] != n:
         raise node.error(f"{n} keys do not fit {list(data.shape)}")
