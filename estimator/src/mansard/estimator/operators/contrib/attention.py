@@ -38,8 +38,8 @@ class FusedSizes(msgspec.Struct, frozen=True):
 
     ``n_new`` keys are made by this node, ``n_past`` found in the cache; ``n_room`` is the
     length of the cache behind it. ``is_shared``: it is the same memory as before, so only
-    new rows are written. ``n_pairs``: queries times the keys each of them sees, over the
-    batch, for one head.
+    new rows are written. ``known_pairs``: pairs of a query and a key that it sees, over the
+    batch, for one head; None: each query sees all keys.
     """
 
     batch: int
@@ -51,12 +51,17 @@ class FusedSizes(msgspec.Struct, frozen=True):
     n_room: int
     width: int
     v_width: int
-    is_shared: bool
-    n_pairs: int
+    is_shared: bool = False
+    known_pairs: int | None = None
 
     @property
     def n_keys(self) -> int:
         return self.n_past + self.n_new
+
+    @property
+    def n_pairs(self) -> int:
+        all_pairs = self.batch * self.n_queries * self.n_keys
+        return all_pairs if self.known_pairs is None else self.known_pairs
 
     @property
     def n_rows(self) -> int:
@@ -71,11 +76,6 @@ _PLACES: dict[str, tuple[int, int | None, int | None]] = {
     "PackedAttention": (1, None, None),
     "QAttention": (1, 8, None),
 }
-
-
-def past_place(node: Node) -> int:
-    """Where the cache of such an attention stands among its inputs."""
-    return _PLACES[node.op_type][1] or 0
 
 
 def past_length(node: Node, cache: Tensor, axis: int, n_new: int, place: int | None) -> int:
@@ -102,14 +102,11 @@ def projected_sizes(node: Node) -> FusedSizes:
         )
     width, v_width = split_heads(node, hidden[0], heads), split_heads(node, hidden[2], heads)
     if packed:
-        return _packed(node, heads, width, v_width)
+        return packed_sizes(node, 3, heads, width, v_width)
     batch, n_queries, _ = data.shape
     past = None if past_at is None else node.optional(past_at)
     if past is None:
-        pairs = batch * n_queries * n_queries
-        return FusedSizes(
-            *(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width, False), pairs
-        )
+        return FusedSizes(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width)
     if past.rank != 5 or past.shape[:3] != (2, batch, heads) or past.shape[4] != width:
         raise node.error(f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]")
     is_shared = bool(node.integer("past_present_share_buffer", 0))
@@ -117,36 +114,28 @@ def projected_sizes(node: Node) -> FusedSizes:
     n_room = n_past + n_queries
     if is_shared:
         n_past, n_room = past_length(node, past, 3, n_queries, length_at), n_past
-    pairs = batch * n_queries * (n_past + n_queries)
     return FusedSizes(
-        *(batch, heads, heads, n_queries, n_queries, n_past, n_room, width, v_width, is_shared),
-        pairs,
+        batch, heads, heads, n_queries, n_queries, n_past, n_room, width, v_width, is_shared
     )
 
 
-def _packed(node: Node, heads: int, width: int, v_width: int) -> FusedSizes:
-    """Tokens of several sequences without padding; each sees at most a whole sequence."""
-    offsets = check_rank(node, 3, 2)
-    n_steps, n_tokens = offsets.shape[1], node.input(0).shape[0]
-    pairs = packed_pairs(node, 4, n_tokens, n_steps)
-    return FusedSizes(
-        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
-    )
+def packed_sizes(node: Node, lengths: int, heads: int, width: int, v_width: int) -> FusedSizes:
+    """Sizes over tokens of several sequences without padding, which count as one.
 
-
-def packed_pairs(node: Node, position: int, n_tokens: int, n_steps: int) -> int:
-    """Pairs of queries and keys of packed sequences.
-
-    Their squares where the cumulative lengths at ``position`` are known, else every token
-    with as many keys as the longest sequence may have: an upper bound.
+    The inputs at ``lengths`` are offsets and cumulative lengths. Pairs are the squares of
+    the sequences' lengths where these are known, else every token with as many keys as the
+    longest sequence may have: an upper bound.
     """
-    ends = node.input(position).value
+    n, n_steps = node.input(0).shape[0], check_rank(node, lengths, 2).shape[1]
+    ends = node.input(lengths + 1).value
     if ends is None:
-        return n_tokens * min(n_steps, n_tokens)
-    lengths = [int(b) - int(a) for a, b in pairwise(ends.flat)]
-    if min(lengths, default=0) < 0 or sum(lengths) != n_tokens:
-        raise node.error(f"lengths {lengths} are not those of {n_tokens} tokens")
-    return sum(length * length for length in lengths)
+        pairs = n * min(n_steps, n)
+    else:
+        steps = [int(b) - int(a) for a, b in pairwise(ends.flat)]
+        if min(steps, default=0) < 0 or sum(steps) != n:
+            raise node.error(f"lengths {steps} are not those of {n} tokens")
+        pairs = sum(length * length for length in steps)
+    return FusedSizes(1, heads, heads, n, n, 0, n, width, v_width, False, pairs)
 
 
 def _attention_shape(node: Node) -> Specs:
@@ -202,7 +191,7 @@ def _cached_reads(node: Node, precision: Precision | None) -> int:
     """All inputs, but of the cache only what is valid."""
     sizes = projected_sizes(node)
     valid = 2 * sizes.batch * sizes.heads * sizes.n_past * sizes.width
-    return reads_only(node, precision, {past_place(node): valid})
+    return reads_only(node, precision, {_PLACES[node.op_type][1] or 0: valid})
 
 
 def _cached_writes(node: Node, precision: Precision | None) -> int:
@@ -330,8 +319,7 @@ def longformer(node: Node) -> Cost:
     """
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, hidden = data.shape
-    _, second = long_places(node)
-    widths = node.input(long_places(node)[0]).shape[1] + node.input(second).shape[1]
+    widths = sum(node.input(place).shape[1] for place in long_places(node))
     width = hidden // max(heads, 1)
     seen = min(2 * node.integer("window", 0) + 1, steps)
     n_rows = batch * heads * steps

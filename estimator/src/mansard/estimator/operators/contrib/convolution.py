@@ -28,7 +28,7 @@ from mansard.estimator.operators.contrib.parts import (
     standard_operator,
     standard_specs,
 )
-from mansard.estimator.operators.conv import conv_shape, window_shape
+from mansard.estimator.operators.conv import convolved_shape, window_shape
 from mansard.estimator.operators.costs import QUANTIZE, no_work
 from mansard.estimator.operators.registry import REGISTRY, Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_length, check_rank, known_ints
@@ -53,7 +53,7 @@ def fused_conv(node: Node) -> Cost:
 def _fused_conv_shape(node: Node) -> Specs:
     """A convolution, then the sum with a tensor of its output's shape, then an activation."""
     data, weights = node.input(0), node.input(1)
-    shape = conv_shape(node, data, weights)
+    shape = convolved_shape(node, data, weights)
     check_length(node, 2, weights.shape[0], "filters")
     check_shape(node, 3, shape)
     return [(data.dtype, shape)]
@@ -62,7 +62,7 @@ def _fused_conv_shape(node: Node) -> Specs:
 @microsoft_shape("NhwcConv", "NhwcFusedConv", cost=fused_conv)
 def _last_conv_shape(node: Node) -> Specs:
     data, weights = node.input(0), node.input(1)
-    shape = conv_shape(node, channels_first(data), weights)
+    shape = convolved_shape(node, channels_first(data), weights)
     check_length(node, 2, weights.shape[0], "filters")
     return [(data.dtype, channels_last(shape))]
 

@@ -12,6 +12,7 @@ import msgspec
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.operators.attention import LinearSizes, recurrence_cost
 from mansard.estimator.operators.contrib.parts import (
     QUANTIZE_DYNAMICALLY,
     activation_cost,
@@ -20,7 +21,7 @@ from mansard.estimator.operators.contrib.parts import (
     required,
     split_heads,
 )
-from mansard.estimator.operators.costs import SIGMOID
+from mansard.estimator.operators.costs import SIGMOID, SOFTPLUS
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.recurrent import RecurrentSizes
 from mansard.estimator.operators.registry import Specs
@@ -124,18 +125,7 @@ def attention_lstm(node: Node) -> Cost:
     return keys + (_cell(node, sizes) * sizes.hidden_size + step) * _steps(sizes)
 
 
-class StateSizes(msgspec.Struct, frozen=True):
-    """Sizes of a linear attention; ``n_tokens`` over the batch, a state is width x v_width."""
-
-    batch: int
-    n_tokens: int
-    heads: int
-    kv_heads: int
-    width: int
-    v_width: int
-
-
-def linear_sizes(node: Node) -> StateSizes:
+def linear_sizes(node: Node) -> LinearSizes:
     """Sizes of a LinearAttention; raises ModelError where they contradict."""
     query, key, value = node.input(0), node.input(1), node.input(2)
     for position in range(3):
@@ -146,7 +136,7 @@ def linear_sizes(node: Node) -> StateSizes:
     if key.shape[:2] != query.shape[:2] or value.shape[:2] != query.shape[:2]:
         raise node.error(f"keys {list(key.shape)} do not fit queries {list(query.shape)}")
     batch, n_steps, _ = query.shape
-    return StateSizes(batch, batch * n_steps, heads, kv_heads, width, v_width)
+    return LinearSizes(batch, batch * n_steps, heads, kv_heads, width, v_width)
 
 
 def _linear_attention_shape(node: Node) -> Specs:
@@ -162,35 +152,15 @@ def _linear_attention_shape(node: Node) -> Specs:
     ]
 
 
-_SOFTPLUS = Cost(simple=1, functions=2)
-
-
-def _recurrence(node: Node, sizes: StateSizes, n_decays: int) -> Cost:
-    """S = S + k ⊗ v, o = scale · qᵀ·S, step by step, for all tokens; see LinearAttention.
-
-    With a state of d x e for each head, a step is d·e multiply-adds for k ⊗ v, and d·e
-    and e factors for each head that answers. A decay is d·e products and an exp for each
-    of its numbers; the delta rule d·e multiply-adds, e differences and e factors.
-    """
-    rule = node.text("update_rule", "gated_delta")
-    d, e = sizes.width, sizes.v_width
-    state = Cost(macs=d * e)
-    if "gated" in rule and n_decays:
-        state += Cost(simple=d * e, functions=n_decays)
-    if "delta" in rule:
-        state += Cost(macs=d * e, simple=2 * e)
-    answers = Cost(macs=d * e, simple=e) * max(sizes.heads, sizes.kv_heads)
-    return sizes.n_tokens * (state * sizes.kv_heads + answers)
-
-
 @microsoft(
     "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
 )
 def linear_attention(node: Node) -> Cost:
     """As ONNX's LinearAttention; there may be more heads of keys than of queries."""
     sizes, decay = linear_sizes(node), node.optional(4)
-    n_decays = 0 if decay is None else decay.shape[-1] // sizes.kv_heads
-    return _recurrence(node, sizes, n_decays)
+    return recurrence_cost(
+        node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
+    )
 
 
 def _attention_gate_shape(node: Node) -> Specs:
@@ -205,10 +175,10 @@ def attention_gate(node: Node) -> Cost:
     """scale · log(1 + exp(a + bias)): 3 operations and 2 functions; a sigmoid for ``b``."""
     n = node.input(0).n_elements
     gate = SIGMOID * n if node.has(3) else Cost()
-    return (Cost(simple=2) + _SOFTPLUS) * n + gate
+    return (Cost(simple=2) + SOFTPLUS) * n + gate
 
 
-def delta_sizes(node: Node) -> StateSizes:
+def delta_sizes(node: Node) -> LinearSizes:
     """Sizes of a GatedDeltaNet, which has its heads in its shapes."""
     query, state = node.input(0), node.optional(6)
     key, value = node.optional(1), node.optional(2)
@@ -218,7 +188,7 @@ def delta_sizes(node: Node) -> StateSizes:
         batch, kv_heads, v_width, width = state.shape
         n_tokens = query.n_elements // max(query.shape[-1], 1)
         heads = (query.shape[-1] - kv_heads * v_width) // max(2 * width, 1)
-        return StateSizes(batch, n_tokens, heads, kv_heads, width, v_width)
+        return LinearSizes(batch, n_tokens, heads, kv_heads, width, v_width)
     check_rank(node, 0, 3, 4)
     heads, width = query.shape[-2:]
     kv_heads, v_width = value.shape[-2:]
@@ -227,7 +197,7 @@ def delta_sizes(node: Node) -> StateSizes:
         batch = state.shape[0]
     elif node.has(3):
         batch = node.input(3).n_elements - 1
-    return StateSizes(batch, math.prod(query.shape[:-2]), heads, kv_heads, width, v_width)
+    return LinearSizes(batch, math.prod(query.shape[:-2]), heads, kv_heads, width, v_width)
 
 
 def _gated_delta_net_shape(node: Node) -> Specs:
@@ -257,13 +227,13 @@ def gated_delta_net(node: Node) -> Cost:
     of a weight, a sum, Softplus, a product, a sign. A rate by sigmoid.
     """
     sizes, decay, rate = delta_sizes(node), node.optional(4), node.optional(5)
-    n_decays = 0 if decay is None else decay.n_elements // max(sizes.n_tokens * sizes.kv_heads, 1)
-    work = _recurrence(node, sizes, n_decays)
+    per_head = max(sizes.n_tokens * sizes.kv_heads, 1)
+    work = recurrence_cost(node, sizes, None if decay is None else decay.n_elements // per_head)
     if node.integer("qk_l2_norm", 0):
         n_vectors = 2 * sizes.n_tokens * sizes.heads
         work += n_vectors * Cost(simple=3 * sizes.width - 1, functions=1)
     if node.text("gate_activation", "none") == "qwen" and decay is not None:
-        work += (_SOFTPLUS + Cost(simple=3, functions=1)) * decay.n_elements
+        work += (SOFTPLUS + Cost(simple=3, functions=1)) * decay.n_elements
     if node.text("beta_activation", "none") == "sigmoid" and rate is not None:
         work += SIGMOID * rate.n_elements
     return work

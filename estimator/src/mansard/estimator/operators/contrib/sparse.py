@@ -23,6 +23,7 @@ from mansard.estimator.operators.contrib.multihead import (
     head_width,
     rotation,
     smoothing,
+    table_rows,
 )
 from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import reads_only, sort_comparisons, writes_only
@@ -111,13 +112,9 @@ def _reads(node: Node, precision: Precision | None) -> int:
     """
     sizes = _sizes(node)
     cosines, _, _ = _PLACES[node.op_type]
-    elements = {3: sizes.n_past * sizes.kv_heads * sizes.width}
-    elements[4] = sizes.n_past * sizes.kv_heads * sizes.v_width
-    for place in (cosines, cosines + 1):
-        table = node.optional(place)
-        if table is not None:
-            elements[place] = sizes.n_tokens * table.shape[-1]
-    return reads_only(node, precision, elements)
+    keys = sizes.n_past * sizes.kv_heads
+    caches = {3: keys * sizes.width, 4: keys * sizes.v_width}
+    return reads_only(node, precision, caches | table_rows(node, cosines, sizes.n_tokens))
 
 
 def _writes(node: Node, precision: Precision | None) -> int:
