@@ -11,10 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine
-from mansard.containers.measurer import ContainerMeasurer
-from mansard.containers.probing import probe_in_container
+from mansard.containers.engine import Access, Engine
+from mansard.containers.measurer import ContainerMeasurer, probe_in_container
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import ContainerError
 from mansard.core.jsonl import read_rows

@@ -52,7 +52,7 @@ class ContainerPlace:
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
-        from mansard.containers.probing import probe_in_container
+        from mansard.containers.measurer import probe_in_container
 
         found = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
@@ -65,7 +65,7 @@ class ContainerPlace:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.launching import launch_for
+        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
