@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from mansard.estimator.element_types import ELEMENT_TYPES
 from mansard.estimator.numbers import Numbers, hold_array
+from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.shapes import find_rule
 from mansard.estimator.tensors import Node, Origin, Tensor
-from mansard.estimator.values import evaluate_all
 
 Array = npt.NDArray[Any]
 

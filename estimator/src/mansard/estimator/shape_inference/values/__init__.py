@@ -10,12 +10,16 @@ import math
 from collections.abc import Sequence
 
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.numbers import Numbers, has_numbers, hold_array
+from mansard.estimator.numbers import (
+    MAX_FLOATS,
+    MAX_INTEGERS,
+    Numbers,
+    has_numbers,
+    hold_array,
+    may_keep,
+)
+from mansard.estimator.shape_inference.values.plain import ARITHMETIC, MOVES, Known
 from mansard.estimator.tensors import Node, Shape
-from mansard.estimator.values.arithmetic import ARITHMETIC
-from mansard.estimator.values.limits import MAX_FLOATS, MAX_INTEGERS, may_keep
-from mansard.estimator.values.moving import MOVES
-from mansard.estimator.values.registry import Known
 
 __all__ = ["MAX_FLOATS", "MAX_INTEGERS", "evaluate_all", "may_keep"]
 
@@ -51,7 +55,7 @@ def _computed(
     # Here, as it takes NumPy along, which most networks need not wait for.
     import numpy as np
 
-    from mansard.estimator.values.evaluators import EVALUATORS
+    from mansard.estimator.shape_inference.values.with_numpy import EVALUATORS
 
     nothing = (None,) * len(specs)
     function = EVALUATORS.get(node.op_type)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mansard.estimator.control_flow.course import Course, Outer
 from mansard.estimator.model import StoredTensor, Subgraph
+from mansard.estimator.shape_inference.context import InferenceContext
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
 
@@ -17,7 +17,7 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
     node: Node
     graph: Subgraph
     base: Mapping[str, Tensor]
-    course: Course
+    context: InferenceContext
 
 
 class Ran(msgspec.Struct, frozen=True, eq=False):
@@ -40,22 +40,24 @@ def from_file(held: StoredTensor, weight: Weight) -> Tensor:
     return Tensor(held.name, held.dtype, held.shape, Origin.FILE, held.value, (weight,))
 
 
-def open_graph(node: Node, name: str, outer: Outer, course: Course) -> Frame:
+def open_graph(
+    node: Node, name: str, outer: Mapping[str, Tensor], context: InferenceContext
+) -> Frame:
     """The graph in attribute ``name``; raises ModelError where there is none."""
     graph = node.attributes.get(name)
     if not isinstance(graph, Subgraph):
         raise node.error(f"attribute {name!r} must hold a graph")
-    scope = f"{course.scope}{node.index}.{name}/"
+    scope = f"{context.scope}{node.index}.{name}/"
     base = {captured: outer[captured] for captured in graph.captured}
     base.update(stored_tensors(graph.stored, scope))
-    loop = course.loop if node.op_type == "If" else node
-    return Frame(node, graph, base, msgspec.structs.replace(course, scope=scope, loop=loop))
+    loop = context.loop if node.op_type == "If" else node
+    return Frame(node, graph, base, msgspec.structs.replace(context, scope=scope, loop=loop))
 
 
 def run_graph(frame: Frame, inputs: Sequence[Tensor]) -> Ran:
-    """Place the graph's nodes with these inputs; raises ModelError where they do not fit."""
+    """Infer the shapes of the graph's nodes with these inputs; raises ModelError as they do."""
     tensors = enter(frame, inputs, len(frame.graph.nodes))
-    nodes = frame.course.place(frame.graph.nodes, tensors, frame.course)
+    nodes = frame.context.infer_nodes(frame.graph.nodes, tensors, frame.context)
     missing = [output.name for output in frame.graph.outputs if output.name not in tensors]
     if missing:
         raise frame.node.error(f"nothing in its graph writes {missing[0]!r}")
@@ -67,7 +69,7 @@ def enter(frame: Frame, inputs: Sequence[Tensor], n_nodes: int) -> dict[str, Ten
     names = [source.name for source in frame.graph.inputs]
     if len(names) != len(inputs):
         raise frame.node.error(f"its graph takes {len(names)} inputs, not {len(inputs)}")
-    frame.course.budget.enter(n_nodes, frame.course.loop or frame.node)
+    frame.context.budget.enter(n_nodes, frame.context.loop or frame.node)
     tensors = dict(frame.base)
     for name, tensor in zip(names, inputs, strict=True):
         tensors[name] = renamed(tensor, name)

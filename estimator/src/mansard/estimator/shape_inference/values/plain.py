@@ -1,4 +1,4 @@
-"""Values of operators that only move numbers, or make them from shapes.
+"""Values of operators that move numbers, make them from shapes, or add, multiply and compare them.
 
 They are most of what exported networks compute shapes from, and need no NumPy.
 """
@@ -6,16 +6,38 @@ They are most of what exported networks compute shapes from, and need no NumPy.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from mansard.estimator.element_types import INT64, ElementType
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.numbers import Numbers, hold
+from mansard.estimator.numbers import (
+    Array,
+    Numbers,
+    broadcast,
+    hold,
+    joined,
+    offsets,
+    pick,
+    strides_of,
+)
 from mansard.estimator.shapes.constants import shape_slice
 from mansard.estimator.shapes.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
-from mansard.estimator.values.registry import Move
-from mansard.estimator.values.strides import broadcast, joined, pick, places, strides_of
+
+Known = tuple[ElementType, Shape]
+Evaluate = Callable[[Node, Sequence[Known]], "Sequence[Array | None]"]
+
+
+# How a value is found without NumPy; None where it cannot be.
+Move = Callable[[Node, ElementType, Shape], "Numbers | None"]
+
+
+def alone(function: Callable[[Node, Shape], Array | None]) -> Evaluate:
+    """An evaluator of one output from a function of the node and that output's shape."""
+    return lambda node, specs: (function(node, specs[0][1]),)
 
 
 def _same(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
@@ -68,7 +90,7 @@ def _gathered_elements(node: Node, _dtype: ElementType, shape: Shape) -> Numbers
     indices = node.value_ints(1)
     found = [
         place + index % max(size, 1) * along
-        for place, index in zip(places(shape, strides), indices, strict=True)
+        for place, index in zip(offsets(shape, strides), indices, strict=True)
     ]
     return pick(whole, shape, found)
 
@@ -85,7 +107,7 @@ def _sliced(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
         first, _, step = cut.indices(whole.shape[axis])
         start += first * strides[axis]
         strides[axis] *= step
-    return pick(whole, shape, places(shape, strides, start))
+    return pick(whole, shape, offsets(shape, strides, start))
 
 
 def _transposed(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
@@ -93,7 +115,7 @@ def _transposed(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
     strides, order = strides_of(whole.shape), node.integers("perm")
     if order is None:
         order = tuple(reversed(range(len(strides))))
-    return pick(whole, shape, places(shape, [strides[axis] for axis in order]))
+    return pick(whole, shape, offsets(shape, [strides[axis] for axis in order]))
 
 
 def _expanded(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
@@ -118,5 +140,54 @@ MOVES: MappingProxyType[str, Move] = MappingProxyType(
         "Squeeze": _same,
         "Transpose": _transposed,
         "Unsqueeze": _same,
+    }
+)
+
+
+def _pointwise(function: Callable[..., Any]) -> Move:
+    def run(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+        columns = [broadcast(held, shape).flat for held in operands(node)]
+        found = map(function, *columns)
+        try:
+            # One operation on floats, rounded from fp64, is what a narrower format has.
+            return hold(dtype, shape, found if dtype.is_float else _wrapped(dtype, found))
+        except OverflowError:  # of a float: an infinity, which no shape follows from
+            return None
+
+    return run
+
+
+def operands(node: Node) -> list[Numbers]:
+    """All operands; before version 7 the second may lie on the first at an axis."""
+    values = list(node.values)
+    if node.opset < 7 and "axis" in node.attributes:
+        first, second = values
+        rank = len(first.shape)
+        behind = rank - node.integer("axis", 0) % max(rank, 1) - len(second.shape)
+        shape = second.shape + (1,) * max(behind, 0)
+        values[1] = Numbers(second.dtype, shape, second.data)
+    return values
+
+
+def _wrapped(dtype: ElementType, numbers: Iterable[int]) -> Iterable[int]:
+    """Integers as their type holds them: what is too large comes out at the other end."""
+    if dtype.name == "bool":
+        return numbers
+    span = 2**dtype.n_bits
+    low = 0 if dtype.name.startswith("u") else -span // 2
+    return [(number - low) % span + low for number in numbers]
+
+
+def _choose(condition: bool, one: Any, other: Any) -> Any:
+    return one if condition else other
+
+
+ARITHMETIC: MappingProxyType[str, Move] = MappingProxyType(
+    {
+        "Add": _pointwise(operator.add),
+        "Equal": _pointwise(operator.eq),
+        "Mul": _pointwise(operator.mul),
+        "Sub": _pointwise(operator.sub),
+        "Where": _pointwise(_choose),
     }
 )

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.dimensions import Binding, bind
 from mansard.estimator.model import Model
-from mansard.estimator.propagation import Network, propagate
+from mansard.estimator.shape_inference.binding import Binding, bind
+from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes
 from mansard.estimator.shapes.elementwise import ARITHMETIC, COMPARISON, LOGIC
 from mansard.estimator.shapes.layout import reshape_target
 from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
@@ -28,7 +28,7 @@ _SUSPECTS = _BROADCASTING | GATES.keys() | {"Reshape"}
 _FIX = "export the model with a dynamic batch, or score it with the batch it was made for"
 
 
-def known_batch(binding: Binding, network: Network) -> int | None:
+def known_batch(binding: Binding, network: InferredNetwork) -> int | None:
     """The batch of the whole network, or None where the file does not tell.
 
     Recurrent layers know theirs; else it is what the dimension taken for it holds.
@@ -45,7 +45,7 @@ def known_batch(binding: Binding, network: Network) -> int | None:
     return binding.batch
 
 
-def check_batch(model: Model, binding: Binding, network: Network) -> None:
+def check_batch(model: Model, binding: Binding, network: InferredNetwork) -> None:
     """Raise ModelError if the batch that was set does not reach every layer as a batch."""
     if not binding.is_batch_changed or binding.batch is None:
         return
@@ -54,7 +54,7 @@ def check_batch(model: Model, binding: Binding, network: Network) -> None:
         return
     doubled = bind(model, msgspec.structs.replace(binding.given, batch=2 * binding.batch))
     try:
-        probe = propagate(model, doubled)
+        probe = infer_shapes(model, doubled)
     except ModelError as error:
         raise ModelError(f"the batch is baked into the graph: {error}", fix=_FIX) from error
     after = {node.index: node for node in _running(probe.nodes)}

@@ -16,10 +16,9 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.numbers import Numbers, hold
+from mansard.estimator.numbers import Numbers, cut, hold, joined
+from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
-from mansard.estimator.values import may_keep
-from mansard.estimator.values.strides import cut, joined
 
 MAX_LENGTH = 65_536  # elements of a sequence
 UNDEFINED = ElementType("undefined", 0, 0, False, "none")
@@ -259,7 +258,7 @@ def _has_element(node: Node) -> tuple[Tensor]:
     return (_fact(node, BOOL, has),)
 
 
-def pass_on(node: Node) -> tuple[Tensor, ...]:
+def identity(node: Node) -> tuple[Tensor, ...]:
     """Identity of a sequence or optional; any other operator takes none of them."""
     if node.op_type != "Identity" or node.domain or len(node.output_names) != 1:
         raise node.error("takes tensors, not sequences or optionals")
@@ -283,7 +282,7 @@ RULES: MappingProxyType[str, Callable[[Node], tuple[Tensor, ...]]] = MappingProx
 )
 
 
-def outputs_of(node: Node) -> tuple[Tensor, ...]:
+def sequence_outputs(node: Node) -> tuple[Tensor, ...]:
     """The output of an operator on sequences or optionals; raises ModelError."""
     lost = next((tensor.unknown for tensor in node.present if tensor.unknown), None)
     if lost is not None:
