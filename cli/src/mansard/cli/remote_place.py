@@ -45,9 +45,9 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
     """
     from mansard.containers.board_controller import board_controller
     from mansard.containers.board_image import controller_image
-    from mansard.containers.build import ready_image
     from mansard.containers.engine import connect
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.table import user_table
     from mansard.containers.launching import launch_for
     from mansard.containers.tunnel import open_tunnel
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mansard.containers.engine import EngineFacts
 from mansard.containers.hosts import Host
-from mansard.containers.image_table import Image, ImageTable, version_key
+from mansard.containers.images.table import Image, ImageTable, version_key
 from mansard.core.errors import ContainerError
 
 # The kernel of each major release of L4T. Source: NVIDIA's release notes of Jetson Linux 35

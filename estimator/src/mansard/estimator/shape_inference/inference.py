@@ -25,6 +25,9 @@ import msgspec
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.constants import constant_tensor
+from mansard.estimator.operators.registry import Spec
 from mansard.estimator.shape_inference.binding import Binding, with_value
 from mansard.estimator.shape_inference.context import (
     MAX_INNER_NODES,
@@ -44,9 +47,6 @@ from mansard.estimator.shape_inference.unknown_dimensions import (
     stated_outputs,
 )
 from mansard.estimator.shape_inference.values import evaluate_all
-from mansard.estimator.shapes import find_rule
-from mansard.estimator.shapes.constants import constant_tensor
-from mansard.estimator.shapes.registry import Spec
 from mansard.estimator.tensors import (
     Body,
     Node,
@@ -274,7 +274,7 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
 
     The reason, where the shape of an output is unknown.
     """
-    rule = find_rule(node.domain, node.op_type)
+    rule = REGISTRY.shape_rule(node.domain, node.op_type)
     found: Sequence[Spec] | str
     try:
         found = (

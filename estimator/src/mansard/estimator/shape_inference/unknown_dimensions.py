@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mansard.core.errors import UsageError
 from mansard.estimator.element_types import ElementType
+from mansard.estimator.operators.registry import Spec
 from mansard.estimator.shape_inference.binding import check_size
 from mansard.estimator.shape_inference.context import InferenceContext
-from mansard.estimator.shapes.registry import Spec
 from mansard.estimator.tensors import Node, Shape, Tensor
 
 Known = Sequence[tuple[ElementType, Shape]]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from mansard.estimator.element_types import FLOAT32, FLOAT64
+from mansard.estimator.operators.attention import attention_sizes
+from mansard.estimator.operators.shapes import element_type
 from mansard.estimator.shape_inference.context import InferenceContext, Outputs
 from mansard.estimator.shape_inference.control_flow.iteration import out_of_rounds
 from mansard.estimator.shape_inference.control_flow.subgraphs import (
@@ -20,8 +22,6 @@ from mansard.estimator.shape_inference.control_flow.subgraphs import (
     run_graph,
 )
 from mansard.estimator.shape_inference.sequences import sequence
-from mansard.estimator.shapes.attention import attention_sizes
-from mansard.estimator.shapes.elementwise import element_type
 from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
 
 _BODY = "body"

@@ -23,8 +23,8 @@ from mansard.estimator.numbers import (
     pick,
     strides_of,
 )
-from mansard.estimator.shapes.constants import shape_slice
-from mansard.estimator.shapes.indexing import slice_of
+from mansard.estimator.operators.constants import shape_slice
+from mansard.estimator.operators.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
 
 Known = tuple[ElementType, Shape]

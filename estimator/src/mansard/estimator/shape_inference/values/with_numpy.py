@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mansard.estimator.numbers import Array
+from mansard.estimator.operators.movement import pad_widths
+from mansard.estimator.operators.reduction import axes_of
 from mansard.estimator.shape_inference.values.plain import Evaluate, Known, alone, operands
-from mansard.estimator.shapes.joining import pad_widths
-from mansard.estimator.shapes.reduction import axes_of
 from mansard.estimator.tensors import Node, Shape
 
 _UPDATES: dict[str, Any] = {
