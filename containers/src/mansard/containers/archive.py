@@ -22,7 +22,7 @@ from mansard.containers.image_store import NAME_LABEL, identity_of
 from mansard.containers.wheels import sha256_of
 from mansard.core.errors import InputError
 from mansard.core.files import replacing, storage_error, write_atomic
-from mansard.microbench.manifest import Image
+from mansard.measuring.manifest import Image
 
 _PIECE = 1 << 20
 _COMPRESSION = 1  # higher levels take minutes and gain a tenth: libraries are mostly code

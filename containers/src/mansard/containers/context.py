@@ -24,7 +24,7 @@ from mansard.core.hashing import content_hash, file_hash
 from mansard.core.version import VERSION
 
 RECIPES = Path(__file__).parent / "images"
-ON_DEVICE_ROOMS = ("core", "device", "microbench")
+ON_DEVICE_ROOMS = ("core", "device", "measuring", "microbench")
 _IGNORED = frozenset({"__pycache__"})
 _EPOCH_S = 0  # of files in the tar: the same content is the same tar
 REPOSITORY = "mansard"

@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
-from mansard.microbench.manifest import Image
+from mansard.measuring.manifest import Image
 
 NAME_LABEL = "mansard.image"
 VERSION_LABEL = "org.opencontainers.image.version"
