@@ -100,7 +100,7 @@ def test_what_was_not_asked_for_is_refused(
     ids = [spec.trial_id for spec in plan.trials]
     assert kept(tmp_path) == ids[:n_kept]
     # An honest measurement goes on from there, unless nothing is missing any more.
-    rest = [line for line in good if line.get("trial", {}).get("trial_id") not in ids[:n_kept]]
+    rest = [line for line in good if line.get("row", {}).get("trial_id") not in ids[:n_kept]]
     assert keep(plan, tmp_path, rest) == ids
 
 

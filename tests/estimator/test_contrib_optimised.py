@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.records import ModelScore
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
+from mansard.estimator.reading import read_model
 from mansard.estimator.zoo.weights import with_random_weights
 from tools.zoo import bert, gpt2
 from tools.zoo.builder import Graph

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mansard.cli.measuring import Measured, ModePlan
     from mansard.cli.places import Place
     from mansard.cli.voice import Voice
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
 
 
 class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,13 +56,13 @@ def _bench_here(request: BenchRequest) -> None:
     from mansard.cli.measuring import measure_modes
     from mansard.cli.opening import open_place
     from mansard.cli.voice import OwnVoice
-    from mansard.device.steward.local import LocalSteward
+    from mansard.device.controller.local import LocalController
 
     voice = OwnVoice()
-    steward = LocalSteward(request.root)
+    controller = LocalController(request.root)
     # A mode that does not exist is said before an engine is asked, or an image built.
-    modes = choose_board_modes(steward, request, voice)
-    with open_place(steward, request, voice) as place:
+    modes = choose_board_modes(controller, request, voice)
+    with open_place(controller, request, voice) as place:
         plans = plan_board(place, modes, request, voice)
         if request.is_dry_run:
             if request.as_json:
@@ -110,14 +110,14 @@ def _report(request: BenchRequest, run_ids: frozenset[str]) -> None:
 
 
 def choose_board_modes(
-    steward: Steward, request: BenchRequest, voice: Voice
+    controller: BoardController, request: BenchRequest, voice: Voice
 ) -> tuple[PowerMode, ...]:
     """The modes to measure; a run that was cut off on the board is put back first."""
     if not request.is_dry_run:
         # What it left behind would be taken for the present state.
-        for line in steward.put_back():
+        for line in controller.put_back():
             voice.note(line)
-    return steward.choose_modes(request.mode, request.pick)
+    return controller.choose_modes(request.mode, request.pick)
 
 
 def plan_board(
@@ -127,7 +127,7 @@ def plan_board(
     from mansard.cli.measuring import plan_modes
     from mansard.cli.places import find_processor
 
-    machine = place.steward.identify()
+    machine = place.controller.identify()
     # Core counts are modes of the CPU alone.
     of_cpu = all(mode.kind == "cores" for mode in modes)
     processor = request.processor or ("cpu" if of_cpu else None)

@@ -13,10 +13,10 @@ from mansard.cli.voice import Voice
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
-    from mansard.containers.image_table import Image as Entry
+    from mansard.containers.images.table import Image as Entry
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
@@ -33,12 +33,17 @@ class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerPlace:
-    """A board whose kernels run in a container, and whose modes are the steward's."""
+    """A board whose kernels run in a container, and whose modes are the controller's."""
 
     def __init__(
-        self, steward: Steward, engine: Engine, image: Image, machine: MachineIdentity, root: Path
+        self,
+        controller: BoardController,
+        engine: Engine,
+        image: Image,
+        machine: MachineIdentity,
+        root: Path,
     ) -> None:
-        self.steward = steward
+        self.controller = controller
         self.image = image
         self._engine = engine
         self._machine = machine
@@ -69,18 +74,18 @@ class ContainerPlace:
 
 @contextmanager
 def contained(
-    steward: Steward, root: Path, wanted: WantedImage, voice: Voice
+    controller: BoardController, root: Path, wanted: WantedImage, voice: Voice
 ) -> Iterator[ContainerPlace]:
-    """The board of ``steward`` with its engine and image; ``root`` as the engine's host has it.
+    """The board of ``controller`` with its engine and image; ``root`` as the engine's host has it.
 
     Raises ContainerError where there is no engine, or no image and none can be built.
     """
     from mansard.containers.engine import connect
 
     with connect(wanted.engine) as engine:
-        machine = steward.identify()
+        machine = controller.identify()
         yield ContainerPlace(
-            steward, engine, find_image(engine, machine, wanted, voice), machine, root
+            controller, engine, find_image(engine, machine, wanted, voice), machine, root
         )
 
 
@@ -88,8 +93,8 @@ def find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, voice: Voice
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
-    from mansard.containers.fitting import choose_image
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
 
     fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     voice.note(f"image {fit.image.name}: {fit.why}")
@@ -99,7 +104,7 @@ def find_image(
 def ensure(engine: Engine, entry: Entry, wanted: WantedImage, voice: Voice) -> Image:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
     from mansard.cli.agreeing import asker
-    from mansard.containers.ensuring import ensure_image
+    from mansard.containers.images.needed import ensure_image
 
     return ensure_image(
         engine,

@@ -23,8 +23,8 @@ def pagoda(
 
     Its figures ship with Mansard; the five networks are scored here. Nothing is measured.
     """
-    from mansard.analytics.report.pagoda_page import write_pagoda_page
-    from mansard.analytics.report.pagoda_tables import findings, point_table
+    from mansard.analytics.figures.pagoda import point_table
+    from mansard.analytics.report.pagoda_page import findings, write_pagoda_page
     from mansard.cli.console import path_text, print_json, print_table
 
     found = write_pagoda_page(_scores(), output)

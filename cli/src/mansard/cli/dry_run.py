@@ -39,5 +39,5 @@ def print_dry_run(plans: Sequence[ModePlan], place: Place) -> None:
 
 def _steps(plans: Sequence[ModePlan], place: Place) -> list[tuple[str, ...]]:
     modes = [each.plan.mode for each in plans if needs_setting(each.plan.mode)]
-    taken = iter(place.steward.planned_steps(modes))
+    taken = iter(place.controller.planned_steps(modes))
     return [next(taken) if needs_setting(each.plan.mode) else () for each in plans]

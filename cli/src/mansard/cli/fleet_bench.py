@@ -96,9 +96,9 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     wanted = msgspec.structs.replace(request.wanted_image, is_agreed=True)
     with remote(worker.host, wanted, voice) as place:
         worker.on_stop(place.stop)
-        worker.claim(place.steward.identify())
+        worker.claim(place.controller.identify())
         worker.on_stop(partial(stop_containers, place.address))
-        modes = choose_board_modes(place.steward, request, voice)
+        modes = choose_board_modes(place.controller, request, voice)
         plans = plan_board(place, modes, request, voice)
         measured = measure_modes(plans, place, request.runs, voice)
     check_all_measured(measured, len(plans))
@@ -117,7 +117,7 @@ def show_fleet(request: BenchRequest, hosts: Sequence[Host]) -> None:
     for host in hosts:
         voice.note(f"board {host.name}:")
         with remote(host, request.wanted_image, voice) as place:
-            modes = choose_board_modes(place.steward, request, voice)
+            modes = choose_board_modes(place.controller, request, voice)
             plans = plan_board(place, modes, request, voice)
             if request.as_json:
                 described[host.name] = describe_dry_run(plans, place)

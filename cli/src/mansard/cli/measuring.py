@@ -19,7 +19,7 @@ from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.cli.places import Place
-    from mansard.device.steward.steward import Holding
+    from mansard.device.controller.controller import Holding
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import Outcome
     from mansard.microbench.plan import Plan
@@ -82,7 +82,7 @@ def measure_modes(plans: Sequence[ModePlan], place: Place, runs: Path, voice: Vo
     with ExitStack() as stack:
         held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
-            held = stack.enter_context(place.steward.hold())
+            held = stack.enter_context(place.controller.hold())
             for line in held.left_behind:
                 voice.note(line)
             plans = without_reboots(plans, held, voice)

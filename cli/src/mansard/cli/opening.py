@@ -14,22 +14,22 @@ from mansard.core.errors import ContainerError
 if TYPE_CHECKING:
     from mansard.cli.benching import BenchRequest
     from mansard.core.records import MachineIdentity
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
 
 
 @contextmanager
-def open_place(steward: Steward, request: BenchRequest, voice: Voice) -> Iterator[Place]:
-    """The place of ``steward``'s board; raises what keeps it from being measured.
+def open_place(controller: BoardController, request: BenchRequest, voice: Voice) -> Iterator[Place]:
+    """The place of ``controller``'s board; raises what keeps it from being measured.
 
     A Jetson is measured in a container unless the request says not to. A graphics card is
     measured in this process where CUDA's libraries are installed, in a container where they
     are not, and everything else in this process.
     """
-    place = HerePlace(request.root, steward)
-    if not _wants_container(request, steward.identify(), place):
+    place = HerePlace(request.root, controller)
+    if not _wants_container(request, controller.identify(), place):
         yield place
         return
-    with contained(steward, request.root, request.wanted_image, voice) as inside:
+    with contained(controller, request.root, request.wanted_image, voice) as inside:
         yield inside
 
 

@@ -10,7 +10,7 @@ from mansard.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
@@ -20,7 +20,7 @@ class Place(Protocol):
     """A board and the means to measure on it; ``image`` is that of its container."""
 
     @property
-    def steward(self) -> Steward:
+    def controller(self) -> BoardController:
         """Who knows and changes the board."""
         ...
 
@@ -43,9 +43,9 @@ class HerePlace:
 
     image = None
 
-    def __init__(self, root: Path, steward: Steward) -> None:
+    def __init__(self, root: Path, controller: BoardController) -> None:
         self._root = root
-        self.steward = steward
+        self.controller = controller
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
@@ -58,7 +58,7 @@ class HerePlace:
         from mansard.device.meters.meter import find_meters
         from mansard.measuring.measurer import LocalMeasurer
 
-        meters = find_meters(self._root, self.steward.identify())
+        meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)
 
 

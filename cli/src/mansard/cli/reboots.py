@@ -10,7 +10,7 @@ from mansard.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from mansard.cli.measuring import ModePlan
-    from mansard.device.steward.steward import Holding
+    from mansard.device.controller.controller import Holding
 
 
 def without_reboots(plans: Sequence[ModePlan], held: Holding, voice: Voice) -> list[ModePlan]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mansard.analytics.asking import Known
     from mansard.analytics.decide.records import Recommendation, Wanted
     from mansard.cli.predicting import Asked
+    from mansard.core.records import MachineIdentity, Manifest
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
 AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -124,11 +125,11 @@ def _plain(text: str) -> str:
 
 
 def _with_commands(found: Recommendation, known: Known, board: Path | None) -> Recommendation:
-    from mansard.cli.mode_commands import commands_for, machine_of, root_of
+    from mansard.device.mode_commands import commands_for, root_of
 
     if found.choice is None:
         return found
-    machine = machine_of(found.device, known.dataset.manifests)
+    machine = _machine_of(found.device, known.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
     commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
@@ -139,7 +140,7 @@ def _with_commands(found: Recommendation, known: Known, board: Path | None) -> R
 
 def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: the one that was named, or what the board says."""
-    from mansard.cli.mode_commands import machine_of, root_of
+    from mansard.device.mode_commands import root_of
     from mansard.device.nvpmodel.listing import list_board
 
     if default is not None:
@@ -150,9 +151,18 @@ def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str
         return dict.fromkeys(known.devices, default)
     found: dict[str, str] = {}
     for device in known.devices:
-        machine = machine_of(device, known.dataset.manifests)
+        machine = _machine_of(device, known.dataset.manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that says nothing has no default
                 found |= {device: name} if (name := list_board(root).default) else {}
     return found
+
+
+def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
+    """The machine that ``device`` is a processor of, by the labels of the runs."""
+    from mansard.analytics.data.names import device_labels
+
+    labels = device_labels(manifests)
+    machines = [one.machine for one in manifests if labels[one.run_id] == device]
+    return machines[-1] if machines else None

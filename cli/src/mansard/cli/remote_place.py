@@ -1,4 +1,4 @@
-"""A board on another host: its engine through a tunnel, its steward in a container there."""
+"""A board on another host: its engine through a tunnel, its controller in a container there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mansard.containers.engine import Engine
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
-    from mansard.device.steward.remote import RemoteSteward
+    from mansard.device.controller.remote import RemoteController
     from mansard.measuring.manifest import Image
 
 
@@ -25,29 +25,29 @@ class RemotePlace(ContainerPlace):
 
     def __init__(
         self,
-        steward: RemoteSteward,
+        controller: RemoteController,
         engine: Engine,
         image: Image,
         machine: MachineIdentity,
         root: Path,
     ) -> None:
-        super().__init__(steward, engine, image, machine, root)
-        self.stop = steward.end  # from another thread: the board is put back
+        super().__init__(controller, engine, image, machine, root)
+        self.stop = controller.end  # from another thread: the board is put back
         self.address = engine.address
 
 
 @contextmanager
 def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlace]:
-    """The board of ``host``, until the end of this; it is put back by its own steward.
+    """The board of ``host``, until the end of this; it is put back by its own controller.
 
-    Which image fits the board is not known before its steward has looked: it runs in one that
+    Which image fits the board is not known before its controller has looked: it runs in one that
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
-    from mansard.containers.board_image import steward_image
-    from mansard.containers.board_steward import board_steward
-    from mansard.containers.build import ready_image
+    from mansard.containers.board_controller import board_controller
+    from mansard.containers.board_image import controller_image
     from mansard.containers.engine import connect
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.table import user_table
     from mansard.containers.launching import launch_for
     from mansard.containers.tunnel import open_tunnel
 
@@ -56,7 +56,7 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
         if host.ssh is not None:
             address = stack.enter_context(open_tunnel(host)).address
         engine = stack.enter_context(connect(address))
-        entry = steward_image(
+        entry = controller_image(
             engine.facts,
             user_table(wanted.table),
             host,
@@ -65,8 +65,8 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
         )
         first = ensure(engine, entry, wanted, voice)
         launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
-        steward = stack.enter_context(board_steward(engine, launch, host.root, host.name))
+        controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
-        machine = steward.identify()
+        machine = controller.identify()
         image = find_image(engine, machine, own, voice)
-        yield RemotePlace(steward, engine, image, machine, Path(host.root))
+        yield RemotePlace(controller, engine, image, machine, Path(host.root))

@@ -57,7 +57,7 @@ def restore(
 def _restore_elsewhere(
     names: list[str], file: Path | None, wanted: WantedImage, *, as_json: bool
 ) -> None:
-    """Have each board's own steward put it back; one that fails does not stop the others."""
+    """Have each board's own controller put it back; one that fails does not stop the others."""
     from mansard.cli.console import print_json
     from mansard.cli.remote_place import remote
     from mansard.cli.voice import OwnVoice
@@ -71,7 +71,7 @@ def _restore_elsewhere(
     for host in read_hosts(names, file):
         try:
             with remote(host, wanted, OwnVoice()) as place:
-                restored[host.name] = place.steward.put_back()
+                restored[host.name] = place.controller.put_back()
         except MansardError as error:
             errors[host.name] = error
     if as_json:
