@@ -15,10 +15,10 @@ import msgspec
 from mansard.core.errors import ModelError
 from mansard.estimator.dimensions import Binding, bind
 from mansard.estimator.model import Model
+from mansard.estimator.operators.elementwise import ARITHMETIC, COMPARISON, LOGIC
+from mansard.estimator.operators.movement import reshape_target
+from mansard.estimator.operators.recurrent import GATES, recurrent_sizes
 from mansard.estimator.propagation import Network, propagate
-from mansard.estimator.shapes.elementwise import ARITHMETIC, COMPARISON, LOGIC
-from mansard.estimator.shapes.layout import reshape_target
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
 from mansard.estimator.tensors import Node, Origin
 
 _BROADCASTING = frozenset({*ARITHMETIC, *COMPARISON, *LOGIC, "Expand", "MatMul", "Pow", "Where"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.estimator.formulas import FORMULAS
+from mansard.estimator.operators import REGISTRY
 from mansard.estimator.tensors import Node
 
 
@@ -23,9 +23,9 @@ def branch_cost(nodes: Sequence[Node]) -> tuple[int, int]:
                 n_bytes += each.times * inner[1]
         if node.is_constant:
             continue
-        formula = FORMULAS.find(node.domain, node.op_type)
+        formula = REGISTRY.find(node.domain, node.op_type)
         if formula is not None:
-            work_flop += formula.function(node).work_flop
+            work_flop += formula.cost(node).work_flop
         if formula is None or not formula.is_view:
             n_bytes += sum(tensor.n_bytes(None) for tensor in (*node.distinct, *node.outputs))
     return work_flop, n_bytes

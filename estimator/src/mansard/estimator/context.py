@@ -8,10 +8,10 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer, Phase
-from mansard.estimator.cost import Formula
-from mansard.estimator.counts import Forward
+from mansard.estimator.cost import Forward
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.formulas import FORMULAS
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 from mansard.estimator.training import (
     checkpoint_bytes,
@@ -24,7 +24,7 @@ from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights, assign_weights
 from mansard.estimator.work_precision import quantized_tensors
 
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+Formulas = Mapping[tuple[str, str], "Operator | None"]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -61,13 +61,13 @@ class Context(msgspec.Struct, frozen=True):
     # The layers of a network repeat: what nodes that are alike cost, by ``Node.alike``.
     forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 
-    def formula(self, node: Node) -> Formula | None:
+    def formula(self, node: Node) -> Operator | None:
         return self.formulas[node.domain, node.op_type]
 
 
 def find_formulas(nodes: Iterable[Node]) -> Formulas:
     """The formula of every operator of ``nodes``; None where there is none."""
-    return {key: FORMULAS.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
+    return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
 def make_context(placed: Sequence[Placed], formulas: Formulas, options: Options) -> Context:

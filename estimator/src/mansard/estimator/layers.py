@@ -13,12 +13,12 @@ from mansard.core.errors import ModelError
 from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
-from mansard.estimator.cost import NOTHING, Formula
-from mansard.estimator.counts import Counts, Forward
+from mansard.estimator.cost import NOTHING, Counts, Forward
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.kernels import Ends, Kernels, find_kernels
 from mansard.estimator.malformed import guarded
 from mansard.estimator.memory import Memory
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.rows import Tally, known_row, unknown_row
 from mansard.estimator.tensors import Node
 from mansard.estimator.traffic import input_bytes, traffic, write_bytes
@@ -171,7 +171,9 @@ def _lost(node: Node) -> str | None:
     return None
 
 
-def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context: Context) -> Counts:
+def _counts(
+    node: Node, formula: Operator | None, weights: LayerWeights, context: Context
+) -> Counts:
     if formula is None or node.is_constant:
         return NO_COUNTS
     precision = context.options.precision
@@ -192,7 +194,7 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
-def _check_factors(node: Node, formula: Formula) -> None:
+def _check_factors(node: Node, formula: Operator) -> None:
     for position in formula.operands:
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
@@ -202,9 +204,9 @@ def _check_factors(node: Node, formula: Formula) -> None:
             )
 
 
-def _forward(node: Node, formula: Formula, context: Context) -> Forward:
+def _forward(node: Node, formula: Operator, context: Context) -> Forward:
     precision = context.options.precision
-    cost = formula.function(node) + traffic(node, formula, precision)
+    cost = formula.cost(node) + traffic(node, formula, precision)
     if cost.macs:
         _check_factors(node, formula)
     found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))

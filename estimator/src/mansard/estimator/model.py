@@ -15,6 +15,11 @@ Dimension = int | str | None  # a number, a name, or nothing at all
 Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
 
 
+def normal_domain(domain: str) -> str:
+    """ONNX's own domain has two spellings; the empty one is used here."""
+    return "" if domain == "ai.onnx" else domain
+
+
 class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tensor in the file. ``value`` is kept only where it is small enough to steer shapes."""
 

@@ -8,7 +8,7 @@ from mansard.core.errors import UsageError
 from mansard.estimator.control_flow.course import Course
 from mansard.estimator.dimensions import check_size
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.shapes.registry import Spec
+from mansard.estimator.operators.registry import Spec
 from mansard.estimator.tensors import Node, Shape, Tensor, ValueNeededError
 
 Known = Sequence[tuple[ElementType, Shape]]

@@ -14,10 +14,10 @@ from mansard.estimator.looks import Look
 from mansard.estimator.malformed import guarded
 from mansard.estimator.model import ModelNode
 from mansard.estimator.open_dimensions import fill, stated, without_rule, without_value
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.sequences import RULES as SEQUENCE_RULES
 from mansard.estimator.sequences import all_weights, outputs_of, pass_on
-from mansard.estimator.shapes import find_rule
-from mansard.estimator.shapes.constants import constant_tensor
 from mansard.estimator.tensors import (
     Body,
     Node,
@@ -152,7 +152,7 @@ def _look(
 
 def _new_look(node: Node, course: Course) -> tuple[Look, bool] | str:
     """The look, and whether it is that of all nodes like this one; or why it is unknown."""
-    rule = find_rule(node.domain, node.op_type)
+    rule = REGISTRY.shape_rule(node.domain, node.op_type)
     try:
         found = without_rule(node) if rule is None else rule(node)
     except ValueNeededError as error:

@@ -6,10 +6,10 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import LAYER_COUNTS, LayerScore
-from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
-from mansard.estimator.counts import Counts, Moved
+from mansard.estimator.cost import FLOP_PER_FUNCTION, Counts, Moved
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.kernels import Kernels
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.units import unit_of
 from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights
@@ -23,7 +23,7 @@ class Tally(msgspec.Struct, frozen=True, gc=False):
 
     placed: Placed
     runs: int
-    formula: Formula | None
+    formula: Operator | None
     weights: LayerWeights
     counts: Counts
     saved_bytes: int

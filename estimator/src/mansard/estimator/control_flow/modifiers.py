@@ -8,8 +8,8 @@ from __future__ import annotations
 from mansard.estimator.control_flow.course import Course, Outer
 from mansard.estimator.control_flow.frames import names_in, names_out, open_graph, run_graph
 from mansard.estimator.element_types import FLOAT32, FLOAT64
-from mansard.estimator.shapes.attention import attention_sizes
-from mansard.estimator.shapes.elementwise import element_type
+from mansard.estimator.operators.attention import attention_sizes
+from mansard.estimator.operators.shapes import element_type
 from mansard.estimator.tensors import Body, Node, Pass, Tensor
 
 _GRAPHS = ("score_mod", "prob_mod")

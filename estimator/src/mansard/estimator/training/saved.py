@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING, VIEWS
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING, VIEWS
+from mansard.estimator.operators.recurrent import GATES, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.training.backward import NORMALIZATIONS, PASSING, needing_gradient
 from mansard.estimator.walk import Placed
@@ -34,7 +35,7 @@ _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_in
 
 def saved_bytes(
     placed: Iterable[Placed],
-    formulas: Mapping[tuple[str, str], Formula | None],
+    formulas: Mapping[tuple[str, str], Operator | None],
     differentiable: set[str],
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,

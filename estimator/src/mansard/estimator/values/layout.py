@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mansard.estimator.numbers import Array
-from mansard.estimator.shapes.joining import pad_widths
+from mansard.estimator.operators.movement import pad_widths
 from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from mansard.estimator.element_types import INT64, ElementType
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.numbers import Numbers, hold
-from mansard.estimator.shapes.constants import shape_slice
-from mansard.estimator.shapes.indexing import slice_of
+from mansard.estimator.operators.constants import shape_slice
+from mansard.estimator.operators.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Move
 from mansard.estimator.values.strides import broadcast, joined, pick, places, strides_of

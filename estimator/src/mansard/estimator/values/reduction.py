@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mansard.estimator.numbers import Array
-from mansard.estimator.shapes.reduction import axes_of
+from mansard.estimator.operators.reduction import axes_of
 from mansard.estimator.tensors import Node, Shape
 from mansard.estimator.values.registry import Evaluate, Known, alone
 
