@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.microbench.events import Measurer
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
 
 

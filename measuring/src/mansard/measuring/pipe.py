@@ -1,8 +1,8 @@
 """A job on standard input, its events on standard output: how a container measures.
 
 The process ends when its input ends, or falls silent where it is told to expect a line now
-and then: so it cannot outlive the one that started it, or the link to it, and nothing of a
-board is kept busy by a measurement that nobody keeps.
+and then: so it cannot outlive the one that started it, or the link to it, and no
+board is kept busy by a measurement that is not kept.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import signal
 import threading
 from pathlib import Path
 
-import msgspec
-
 from mansard.core.errors import MansardError, SchemaError
 from mansard.core.line_channel import (
-    DECODE_ERRORS,
     LineReader,
     claim_stdout,
     encode_line,
     to_wire,
 )
 from mansard.device.meters.meter import find_meters
-from mansard.microbench.events import Event, Failed, Job
-from mansard.microbench.measurer import LocalMeasurer
+from mansard.measuring.events import Event, Failed
+from mansard.measuring.kind import Job, decode_job
+from mansard.measuring.measurer import LocalMeasurer
 
 _INPUT = 0
 
@@ -57,10 +55,10 @@ def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
 
 def _read_job(lines: LineReader) -> Job:
     try:
-        return msgspec.json.decode(lines.next() or b"", type=Job)
-    except DECODE_ERRORS as error:
+        return decode_job(lines.next() or b"")
+    except SchemaError as error:
         raise SchemaError(
-            f"cannot read the job: {error}",
+            error.what,
             where="standard input",
             fix="use the same version of Mansard inside and outside: mansard image build",
         ) from error

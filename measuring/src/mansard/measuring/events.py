@@ -1,31 +1,22 @@
-"""What a measurement says while it runs: the lines between a measuring process and its keeper.
+"""What a measurement reports while it runs: the lines from a measuring process to the run writer.
 
-The keeper writes them to disk; the measuring process may be this one, or one in a
-container, whose only way out is its standard output.
+The run writer keeps them on disk; the measuring process may be this one, or one in a container,
+whose only way out is its standard output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar, TypeAlias
+from functools import cache
+from typing import Any, Generic, TypeAlias, Union
 
 import msgspec
 
 from mansard.core.line_channel import WireError
-from mansard.core.records import EnergyWindow, Gpu, PowerMode, PowerSample, Record, Schema, Trial
+from mansard.core.records import EnergyWindow, Gpu, PowerSample, Record
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.totals import Total
-from mansard.microbench.plan import Plan
-
-
-class Job(Record, frozen=True, kw_only=True):
-    """What a measuring process is to do: the trials of a plan that are not on disk yet."""
-
-    schema: ClassVar[Schema] = Schema("job", 1)
-
-    plan: Plan
-    missing: tuple[str, ...]  # ids of trials
-    read_back: PowerMode  # the mode that the machine is in
+from mansard.measuring.kind import Job, RowT
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -48,10 +39,10 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     now: str
 
 
-class Row(msgspec.Struct, frozen=True, tag=True):
-    """A finished trial."""
+class Row(msgspec.Struct, Generic[RowT], frozen=True, tag="Row"):
+    """A finished trial, as the row of its kind."""
 
-    trial: Trial
+    row: RowT
 
 
 class Readings(msgspec.Struct, frozen=True, tag=True):
@@ -77,9 +68,18 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The last event of a job that is through."""
 
 
-Event: TypeAlias = Hello | Progress | Row | Readings | Idle | Failed | Done
+Event: TypeAlias = Hello | Progress | Row[Any] | Readings | Idle | Failed | Done
 # Does a job; its last event is Done or Failed. Closing the iterator stops the measurement.
 Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
+
+
+@cache
+def event_decoder(row_type: type[Record]) -> msgspec.json.Decoder[Event]:
+    """A decoder of the lines of a measuring process whose rows are of ``row_type``."""
+    row: Any = Row
+    return msgspec.json.Decoder(
+        Union[Hello, Progress, row[row_type], Readings, Idle, Failed, Done]  # noqa: UP007
+    )
 
 
 def hello(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Hello:

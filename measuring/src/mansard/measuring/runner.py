@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from mansard.core.errors import SchemaError
 from mansard.core.files import make_folder
 from mansard.core.jsonl import RowWriter, read_rows
-from mansard.core.records import PowerMode, Trial
-from mansard.microbench.events import Job, Measurer
-from mansard.microbench.keeper import Keeper, SweepState
-from mansard.microbench.manifest import Image
-from mansard.microbench.measurer import LocalMeasurer
-from mansard.microbench.plan import Plan
+from mansard.core.records import PowerMode
+from mansard.measuring.events import Measurer
+from mansard.measuring.kind import Job, Kind, find_kind
+from mansard.measuring.manifest import Image
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.plan import RunPlan
+from mansard.measuring.run_writer import RunWriter, SweepState
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_plan(
-    plan: Plan,
+    plan: RunPlan,
     runs: Path,
     *,
     measurer: Measurer | None = None,
@@ -47,51 +49,46 @@ def run_plan(
     StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.
     """
-    run_id = plan.run_id  # hashed once: a plan has hundreds of trials
+    kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
     folder = make_folder(runs / run_id)
-    with RowWriter(folder / "trials.jsonl", Trial) as trials:
-        done = _finished_trials(folder, plan, run_id)
+    with RowWriter(folder / kind.rows_name, kind.row_type) as rows:
+        done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
         job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)
         with ExitStack() as stack:
-            keeper = Keeper(folder, job, image, trials, stack, on_progress)
-            if missing or keeper.manifest is None:
+            writer = RunWriter(folder, job, image, rows, stack, on_progress)
+            if missing or writer.manifest is None:
                 try:
-                    keeper.keep_all(measurer or LocalMeasurer())
+                    writer.write_all(measurer or LocalMeasurer())
                 except BaseException:
-                    if keeper.manifest is None and not done:
-                        _remove(folder)  # it did not even begin
+                    if writer.manifest is None and not done:  # it did not even begin
+                        with suppress(OSError):  # a folder that holds more stays
+                            (folder / kind.rows_name).unlink()
+                            folder.rmdir()
                     raise
-            keeper.finish(resumed=bool(done))
+            writer.finish(resumed=bool(done))
         return Outcome(
             run_id=run_id,
             folder=folder,
             n_measured=len(missing),
             n_resumed=len(done),
-            torn_path=trials.torn_path,
+            torn_path=rows.torn_path,
         )
 
 
-def count_missing(plan: Plan, runs: Path) -> int:
+def count_missing(plan: RunPlan, runs: Path) -> int:
     """How many trials of ``plan`` are not in ``runs`` yet; raises as ``run_plan`` does."""
-    folder = runs / plan.run_id
-    if not (folder / "trials.jsonl").exists():
+    kind, run_id = find_kind(plan.kind), plan.run_id
+    if not (runs / run_id / kind.rows_name).exists():
         return len(plan.trials)
-    return len(plan.trials) - len(_finished_trials(folder, plan, plan.run_id))
+    return len(plan.trials) - len(_finished_trials(runs / run_id, kind, plan, run_id))
 
 
-def _remove(folder: Path) -> None:
-    """Remove a run's folder that holds no row; one that holds more stays."""
-    with suppress(OSError):
-        (folder / "trials.jsonl").unlink()
-        folder.rmdir()
-
-
-def _finished_trials(folder: Path, plan: Plan, run_id: str) -> set[str]:
-    path = folder / "trials.jsonl"
+def _finished_trials(folder: Path, kind: Kind[Any, Any], plan: RunPlan, run_id: str) -> set[str]:
+    path = folder / kind.rows_name
     planned = {spec.trial_id for spec in plan.trials}
     done = set()
-    for row in read_rows(path, Trial).rows:
+    for row in read_rows(path, kind.row_type).rows:
         if row.run_id != run_id or row.trial_id not in planned or row.trial_id in done:
             raise SchemaError(
                 f"trial {row.trial_id} of run {row.run_id} does not belong into this run",

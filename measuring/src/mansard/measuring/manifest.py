@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
 
 import msgspec
 
 from mansard.core.records import EnergyWindow, Manifest
 from mansard.core.revision import read_commit
-from mansard.microbench.events import Hello, Job
+from mansard.measuring.events import Hello
+from mansard.measuring.instruments import utc_now
+from mansard.measuring.kind import Job
 
 _RUNNING = "the run has not finished yet, or was interrupted"
 
@@ -19,11 +20,6 @@ class Image(msgspec.Struct, frozen=True):
 
     name: str
     digest: str  # sha256:…
-
-
-def utc_now() -> str:
-    """The time now, in ISO 8601 with seconds, in UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def new_manifest(job: Job, hello: Hello, image: Image | None) -> Manifest:

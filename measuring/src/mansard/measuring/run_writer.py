@@ -1,10 +1,11 @@
-"""Keeps a measurement: what it says is on disk before the next event is taken."""
+"""Writes a run: what a measurement reports is on disk before the next event is taken."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,20 +13,20 @@ from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import RowWriter
 from mansard.core.line_channel import from_wire
-from mansard.core.records import Manifest, PowerSample, Trial
-from mansard.microbench.events import (
+from mansard.core.records import Manifest, PowerSample, Record
+from mansard.measuring.events import (
     Done,
     Event,
     Failed,
     Hello,
     Idle,
-    Job,
     Measurer,
     Progress,
     Readings,
     Row,
 )
-from mansard.microbench.manifest import (
+from mansard.measuring.kind import Job
+from mansard.measuring.manifest import (
     Image,
     finished,
     new_manifest,
@@ -33,7 +34,7 @@ from mansard.microbench.manifest import (
     with_idle,
     without_idle,
 )
-from mansard.microbench.plan import TrialSpec
+from mansard.measuring.plan import PlannedTrial
 
 
 class SweepState(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,33 +46,33 @@ class SweepState(msgspec.Struct, frozen=True, kw_only=True):
     now: str
 
 
-class Keeper:
-    """Writes what a measurement says into its folder, event by event."""
+class RunWriter:
+    """Writes the events of a measurement into its run's folder, one by one."""
 
     def __init__(
         self,
         folder: Path,
         job: Job,
         image: Image | None,
-        trials: RowWriter[Trial],
+        rows: RowWriter[Any],
         stack: ExitStack,
         on_progress: Callable[[SweepState], None] | None,
     ) -> None:
         self._path = folder / "manifest.json"
         self._samples_path = folder / "samples.jsonl"
-        self._job, self._image, self._trials, self._stack = job, image, trials, stack
+        self._job, self._image, self._rows, self._stack = job, image, rows, stack
         self._on_progress = on_progress
         self._samples: RowWriter[PowerSample] | None = None
         missing = set(job.missing)
         self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
         self.manifest = read_document(self._path, Manifest) if self._path.exists() else None
 
-    def keep_all(self, measurer: Measurer) -> None:
+    def write_all(self, measurer: Measurer) -> None:
         """Take every event of the measurement; raises unless it went through to its end."""
         with closing(measurer(self._job)) as events:  # type: ignore[type-var]  # a generator
             is_through = False
             for event in events:
-                self._keep(event)
+                self._write_event(event)
                 is_through = isinstance(event, Done)
         if not is_through or self._open:
             raise MeasurementError(
@@ -84,9 +85,9 @@ class Keeper:
         if self.manifest is not None and self.manifest.finished_utc is None:
             self._write(finished(self.manifest, resumed=resumed))
 
-    def _keep(self, event: Event) -> None:
+    def _write_event(self, event: Event) -> None:
         if isinstance(event, Row):
-            self._keep_trial(event.trial)
+            self._keep_row(event.row)
         elif isinstance(event, Progress):
             self._report(event)
         elif isinstance(event, Readings):
@@ -101,7 +102,7 @@ class Keeper:
         elif isinstance(event, Failed):
             raise from_wire(event.error)
 
-    def _keep_trial(self, trial: Trial) -> None:
+    def _keep_row(self, trial: Any) -> None:
         self._known_manifest()
         spec = self._open.get(trial.trial_id)
         if spec is None or trial.run_id != self._job.plan.run_id or not _is_of(trial, spec):
@@ -109,7 +110,7 @@ class Keeper:
                 f"trial {trial.trial_id} was not asked for",
                 fix="report this: the measuring process does another job than it was given",
             )
-        self._trials.append(trial)
+        self._rows.append(trial)
         del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:
@@ -148,7 +149,7 @@ class Keeper:
         self.manifest = manifest
 
 
-def _is_of(trial: Trial, spec: TrialSpec) -> bool:
+def _is_of(trial: Record, spec: PlannedTrial) -> bool:
     """Whether a trial is what its id says: what both have is the same in both."""
     shared = set(spec.__struct_fields__) & set(trial.__struct_fields__)
     return all(getattr(trial, name) == getattr(spec, name) for name in shared - {"unknown"})

@@ -10,8 +10,8 @@ from mansard.core.errors import MeasurementError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler, idle_window
-from mansard.microbench.protocol import Protocol
-from mansard.microbench.raw_samples import SampleSource
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SampleSource
 
 _CHUNK_S = 0.25  # how often it is looked whether a window has seen enough
 

@@ -1,26 +1,23 @@
 """One trial: samples in blocks, disturbed ones rejected, until their medians settle.
 
-A *repetition* is one pass of a kernel over its working set. A *sample* is so many
-repetitions in a row that it lasts about two milliseconds. A *block* is some samples in
+A *repetition* is the work done once; of a kernel, one pass over its working set. A *sample* is
+so many repetitions in a row that it lasts about two milliseconds. A *block* is some samples in
 a row; blocks lie apart in time. A *trial* is one kernel at one size: its blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import Literal, TypeAlias
 
 from mansard.core.errors import MeasurementError
-from mansard.microbench.kernels.case import Case
-from mansard.microbench.kernels.catalog import find_kernel
-from mansard.microbench.metering import UNMETERED, Metered, Metering
-from mansard.microbench.protocol import Protocol
-from mansard.microbench.raw_samples import RawSample, SampleSource, rejection
-from mansard.microbench.stability import block_medians, relative_half_width
-from mansard.microbench.timers import SYSTEM_CLOCK, Clock
+from mansard.measuring.metering import UNMETERED, Metered
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample, SampleSource, rejection
+from mansard.measuring.stability import block_medians, relative_half_width
 
 # Of all samples of a trial so far: why each does not count; None: it does.
 Judge: TypeAlias = Callable[[Sequence[RawSample]], list[str | None]]
@@ -80,36 +77,6 @@ class _Collected:
         """Samples that do not count, each with its reason."""
         judged = zip(self.raw, self.reasons, strict=True)
         return [(sample, reason) for sample, reason in judged if reason is not None]
-
-
-def sample_case(
-    case: Case,
-    cpus: tuple[int, ...],
-    protocol: Protocol,
-    should_stop: Callable[[], bool] = lambda: False,
-    clock: Clock = SYSTEM_CLOCK,
-    metering: Metering | None = None,
-) -> Samples:
-    """Measure ``case`` with one pinned thread on each of ``cpus``.
-
-    The case's working set is that of one thread. Of a kernel's variants, the fastest in
-    a short race is measured. Meters are read afterwards, while the kernel runs on without
-    pause: reading them would disturb the samples, and the pauses between these the power.
-    Raises UsageError for a case its kernel does not have, MeasurementError where it cannot
-    be run at all.
-    """
-    from mansard.microbench.cpu_source import CpuSource
-
-    family = find_kernel(case.kernel).family
-    interval = protocol.fma_interval if family == "fma" else protocol.stream_interval
-    with CpuSource(case, cpus) as source:
-        repetitions = calibrate(source, protocol.sample_s, should_stop)
-        ran = source.choose_variant(repetitions, should_stop)
-        samples = collect(source, protocol, interval, should_stop, clock)
-        energy = UNMETERED
-        if metering is not None and not should_stop():
-            energy = metering.run(source, samples.repetitions_per_sample, should_stop)
-    return replace(samples, vector_bytes=ran.vector_bytes, energy=energy)
 
 
 def collect(
