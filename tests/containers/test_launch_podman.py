@@ -12,7 +12,7 @@ import pytest
 
 from mansard.containers.engine import Engine, choose_access, connect
 from mansard.containers.launch import launched
-from mansard.containers.measurer import probe_in_container
+from mansard.containers.probing import probe_in_container
 from mansard.core.errors import ContainerError
 from tests.containers.launching import SOMEBODY, launch, wait_for
 from tests.containers.programs import CALLER, LOOK, WAIT

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.microbench.events import Measurer
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
 
 
@@ -52,7 +52,7 @@ class ContainerPlace:
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
-        from mansard.containers.measurer import probe_in_container
+        from mansard.containers.probing import probe_in_container
 
         found = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
     from mansard.device.controller.remote import RemoteController
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.manifest import Image
 
 
 class RemotePlace(ContainerPlace):

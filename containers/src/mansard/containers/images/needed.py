@@ -13,7 +13,7 @@ from mansard.containers.images.pulling import Confirm, Downloads
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import ImageTable, version_key
 from mansard.core.errors import ContainerError
-from mansard.microbench.manifest import Image
+from mansard.measuring.manifest import Image
 
 # Lines of the builder and of pip that say nothing to a person.
 _NOISE = re.compile(
