@@ -11,9 +11,8 @@ from mansard.estimator.element_types import ElementType
 from mansard.estimator.kernels import Kernels
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import NodeInstance
-from mansard.estimator.units import unit_of
 from mansard.estimator.weights import LayerWeights
-from mansard.estimator.work_precision import work_precision
+from mansard.estimator.work_precision import unit_of, work_precision
 
 FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
 
