@@ -6,8 +6,9 @@ import pytest
 
 from mansard.core.errors import StorageError, UsageError
 from mansard.device.system import find_tool
-from mansard.simulator import create_board, five_broken_boards, set_fault, snapshot
+from mansard.simulator import create_board, set_fault, snapshot
 from mansard.simulator.faults import KNOWN, label_files, read_faults
+from tests.simulator.broken_boards import five_broken_boards
 from tests.simulator.simulator_bench import run, text
 
 

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from mansard.simulator import create_board
 from mansard.simulator.boards import BOARDS
-from mansard.simulator.figures import Figures
-from mansard.simulator.kernel import Kernel
-from mansard.simulator.readings import set_text
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.kernel import Kernel, set_text
 from mansard.simulator.tools.board import format_list, parse_list
-from mansard.simulator.tools.nvpmodel_conf import parse
+from mansard.simulator.tools.nvpmodel import parse
 
 WRITTEN = st.one_of(
     st.binary(max_size=30),
@@ -21,7 +20,7 @@ WRITTEN = st.one_of(
 
 @pytest.fixture(scope="module", params=BOARDS, ids=lambda board: board.name)
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
-    board: Figures = request.param
+    board: BoardSpec = request.param
     return Kernel(board, create_board(board.name, tmp_path_factory.mktemp("kernel")))
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.simulator.boards import BOARDS, BY_NAME
-from mansard.simulator.limits import Limits
-from mansard.simulator.load import LoadSource
+from mansard.simulator.clocks import LoadSource
+from mansard.simulator.kernel import Limits, Reading
 from mansard.simulator.physics import (
     AMBIENT_C,
     Shares,
@@ -24,7 +24,6 @@ from mansard.simulator.physics import (
     warmer_c,
     with_noise,
 )
-from mansard.simulator.readings import Reading
 
 SHARE = st.floats(0, 1)
 RAILS = {rail.label: rail for board in BOARDS for rail in board.rails}

@@ -9,21 +9,21 @@ import pytest
 from mansard.core.errors import StorageError, UsageError
 from mansard.simulator import create_board, is_simulated, snapshot
 from mansard.simulator.boards import BOARDS
-from mansard.simulator.conf import render_conf
-from mansard.simulator.figures import Figures
-from mansard.simulator.tools.nvpmodel_conf import parse
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.tools.nvpmodel import parse
+from mansard.simulator.tree import render_conf
 from tests.simulator.simulator_bench import CPU, number, text
 
 NAMES = ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"]
 
 
 @pytest.fixture(params=BOARDS, ids=lambda board: board.name)
-def figures(request: pytest.FixtureRequest) -> Figures:
+def figures(request: pytest.FixtureRequest) -> BoardSpec:
     return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture
-def root(figures: Figures, tmp_path: Path) -> Path:
+def root(figures: BoardSpec, tmp_path: Path) -> Path:
     return create_board(figures.name, tmp_path)
 
 
@@ -40,7 +40,7 @@ def test_it_says_that_it_is_simulated(root: Path) -> None:
         assert "simulated" in text(root, path).lower()
 
 
-def test_device_tree_strings_end_with_a_nul(root: Path, figures: Figures) -> None:
+def test_device_tree_strings_end_with_a_nul(root: Path, figures: BoardSpec) -> None:
     folder = root / "proc/device-tree"
     assert (folder / "model").read_bytes().endswith(b"(simulated)\0")
     assert (folder / "compatible").read_bytes() == "".join(
@@ -66,7 +66,7 @@ def test_links_are_relative_and_lead_somewhere(root: Path) -> None:
         assert link.resolve(strict=True).is_relative_to(root.resolve())
 
 
-def test_the_configuration_has_the_modes_of_the_table(figures: Figures) -> None:
+def test_the_configuration_has_the_modes_of_the_table(figures: BoardSpec) -> None:
     conf = parse(render_conf(figures))
     assert conf.errors == []
     assert conf.default == figures.default
@@ -77,7 +77,7 @@ def test_the_configuration_has_the_modes_of_the_table(figures: Figures) -> None:
         assert tuple(conf.modes[mode.id].settings) == mode.settings
 
 
-def test_every_setting_of_the_default_mode_is_in_the_tree(root: Path, figures: Figures) -> None:
+def test_every_setting_of_the_default_mode_is_in_the_tree(root: Path, figures: BoardSpec) -> None:
     assert text(root, "var/lib/nvpmodel/status") == f"pmode:{figures.default:04d}"
     (mode,) = (mode for mode in figures.modes if mode.id == figures.default)
     on = {int(a[5:]) for p, a, value in mode.settings if p == "CPU_ONLINE" and value == "1"}

@@ -64,7 +64,7 @@ def batch(
         may_mix=mix,
         calibrate=calibrate,
     )
-    _, predicted = predict_asked(asked)
+    predicted = predict_asked(asked)
     rows = batch_table(predicted.predictions, predicted.scores)
     if mode is None:
         rows = highest_only(rows, predicted.modes)

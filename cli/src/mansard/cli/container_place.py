@@ -13,12 +13,12 @@ from mansard.cli.voice import Voice
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
-    from mansard.containers.image_table import Image as Entry
+    from mansard.containers.images.table import Image as Entry
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.microbench.events import Measurer
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
 
 
@@ -65,7 +65,7 @@ class ContainerPlace:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.launching import launch_for
+        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
@@ -93,8 +93,8 @@ def find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, voice: Voice
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
-    from mansard.containers.fitting import choose_image
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
 
     fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     voice.note(f"image {fit.image.name}: {fit.why}")
@@ -104,7 +104,7 @@ def find_image(
 def ensure(engine: Engine, entry: Entry, wanted: WantedImage, voice: Voice) -> Image:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
     from mansard.cli.agreeing import asker
-    from mansard.containers.ensuring import ensure_image
+    from mansard.containers.images.needed import ensure_image
 
     return ensure_image(
         engine,

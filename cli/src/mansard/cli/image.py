@@ -13,8 +13,8 @@ from mansard.cli.boards import BoardOption, board_root
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
-    from mansard.containers.fitting import Fit
-    from mansard.containers.image_table import ImageTable
+    from mansard.containers.images.fitting import Fit
+    from mansard.containers.images.table import ImageTable
     from mansard.core.records import MachineIdentity
 
 image_app = typer.Typer(help="The container images that measurements run in.", no_args_is_help=True)
@@ -36,8 +36,8 @@ def fit_image(
 ) -> None:
     """Say which image fits this machine and why; asks neither engine nor network."""
     from mansard.cli.console import print_json
-    from mansard.containers.fitting import choose_image
-    from mansard.containers.pull import LIBRARIES_BYTES
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.pulling import LIBRARIES_BYTES
 
     fit = choose_image(_machine(board), _table(images), name=name)
     if as_json:
@@ -65,7 +65,7 @@ def list_images(
         stored_rows,
     )
     from mansard.containers.engine import connect
-    from mansard.containers.image_store import list_images as stored_images
+    from mansard.containers.images.store import list_images as stored_images
 
     machine, table = _machine(board), _table(images)
     with connect(engine) as connected:
@@ -102,9 +102,9 @@ def build_image(
     """
     from mansard.cli.agreeing import asker
     from mansard.cli.console import note, print_json
-    from mansard.containers.build import Order
-    from mansard.containers.build import build_image as build
-    from mansard.containers.ensuring import confirming, quietly
+    from mansard.containers.images.building import Order
+    from mansard.containers.images.building import build_image as build
+    from mansard.containers.images.needed import confirming, quietly
 
     fit = _fit(name, board, images)
     note(f"image {fit.image.name}: {fit.why}")
@@ -135,8 +135,8 @@ def save_image(
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
     from mansard.cli.console import print_json
-    from mansard.containers.archive import save_image as save
-    from mansard.containers.build import ready_image
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.store import save_image as save
     from mansard.core.errors import ContainerError
 
     fit = _fit(name, board, images)
@@ -164,7 +164,7 @@ def load_image(
 ) -> None:
     """Load an image that was saved, after its digest was found right."""
     from mansard.cli.console import print_json
-    from mansard.containers.archive import load_image as load
+    from mansard.containers.images.store import load_image as load
 
     with _connected(engine) as connected:
         loaded = load(connected, path)
@@ -178,7 +178,7 @@ def load_image(
 @image_app.command("libraries")
 def list_libraries(name: _Name = None, board: BoardOption = None, images: _Images = None) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-    from mansard.containers.libraries import library_lines
+    from mansard.containers.images.building import library_lines
 
     typer.echo("\n".join(library_lines(_fit(name, board, images).image)))
 
@@ -198,14 +198,14 @@ def _machine(board: Path | None) -> MachineIdentity:
 
 
 def _table(images: Path | None) -> ImageTable:
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.table import user_table
 
     return user_table(images)
 
 
 def _fit(name: str | None, board: Path | None, images: Path | None) -> Fit:
     """The image of that name wherever it is for, or the one that fits the machine."""
-    from mansard.containers.fitting import Fit, choose_image
+    from mansard.containers.images.fitting import Fit, choose_image
 
     table = _table(images)
     if name is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.containers.fitting import why_not
-from mansard.containers.image_store import Stored
-from mansard.containers.image_table import Image, ImageTable
+from mansard.containers.images.fitting import why_not
+from mansard.containers.images.store import Stored
+from mansard.containers.images.table import Image, ImageTable
 from mansard.core.errors import MansardError
 from mansard.core.records import MachineIdentity
 

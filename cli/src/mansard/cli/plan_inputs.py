@@ -67,22 +67,17 @@ def _check(request: PlanRequest) -> None:
 
 
 def _known(request: PlanRequest, runs: Path) -> Known:
-    from mansard.analytics.data.names import device_labels, network_names
+    from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.plan_observed import observed
-    from mansard.analytics.models import find_models
-    from mansard.analytics.predict.engine import predict
-    from mansard.analytics.predict.groups import group_frame
-    from mansard.analytics.predict.scores import score_frame
+    from mansard.analytics.predict.prediction import predict
 
     dataset = open_runs([runs], mix=request.mix)
-    models = find_models(dataset)
-    scores = score_frame(dataset.layers, network_names(dataset))
-    allowed = predict(group_frame(dataset.layers), scores, models.coefficients, models.modes)
+    allowed = predict(dataset, fill_gaps=False)
     found = observed(
-        models.modes,
-        models.observations,
-        allowed.collect(),
+        allowed.models.modes,
+        allowed.models.observations,
+        allowed.predictions,
         device=request.device,
         network=request.network,
     )

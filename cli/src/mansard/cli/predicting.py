@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from mansard.cli.console import note
 
 if TYPE_CHECKING:
-    from mansard.analytics.asking import Known, Predicted
+    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.predict.prediction import Prediction
     from mansard.core.records import Phase
 
 
@@ -55,27 +56,29 @@ class Asked:
     calibrate: bool = False
 
 
-def predict_asked(asked: Asked) -> tuple[Known, Predicted]:
-    """What the runs know, and the predictions of what was asked for; notes go to stderr.
+def predict_asked(asked: Asked) -> Prediction:
+    """The predictions of what was asked for; notes go to stderr.
 
     Raises as reading and scoring do, and UsageError for unknown networks, modes or devices.
     """
-    from mansard.analytics.asking import find_known, predict_known
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.models import find_models
+    from mansard.analytics.predict.prediction import predict
     from mansard.cli.boards import board_root
     from mansard.cli.mode_choice import wanted_modes
     from mansard.cli.predicting_networks import find_networks
 
     board_root(asked.board)  # a root that is no folder is said, wherever it is needed
-    known = find_known(open_runs(asked.runs, mix=asked.may_mix), asked.device)
-    for line in known.dataset.notes:
+    models = find_models(open_runs(asked.runs, mix=asked.may_mix), asked.device)
+    for line in models.dataset.notes:
         note(f"note: {line}")
-    modes = asked.modes
-    wanted = None if modes is None else known.modes_named(modes)
-    if modes is not None and wanted is None:
-        wanted = {name: wanted_modes(modes, asked.board, name)[0] for name in known.devices}
-    scores, measured = find_networks(asked, known.networks())
-    predicted = predict_known(known, scores, measured, wanted, calibrate=asked.calibrate)
-    for line in predicted.notes:
+    modes: ModeFrame | list[ModeFrame] | None = None
+    if asked.modes is not None:
+        modes = models.modes_named(asked.modes)
+    if asked.modes is not None and modes is None:
+        modes = [wanted_modes(asked.modes, asked.board, name)[0] for name in models.devices]
+    networks = find_networks(asked, models.observed_networks())
+    prediction = predict(models, networks, modes, calibrate=asked.calibrate).check_any()
+    for line in prediction.notes:
         note(line)
-    return known, predicted
+    return prediction

@@ -11,45 +11,42 @@ import msgspec
 from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.asking import Measured
+    from mansard.analytics.predict.prediction import NetworkSelection
     from mansard.cli.predicting import Asked, Network
     from mansard.core.records import ModelScore
     from mansard.estimator import Loaded
 
 
-def find_networks(
-    asked: Asked, known: Collection[str]
-) -> tuple[list[ModelScore] | None, list[Measured]]:
-    """Scores of the networks that were asked for, and whose known times count.
+def find_networks(asked: Asked, known: Collection[str]) -> list[NetworkSelection]:
+    """The networks that were asked for, with their scores.
 
     Files and networks of the zoo are scored; a name that is neither has to be ``known`` from
-    its times. No scores (None) where no network was named: then the runs' own count. Raises
+    its times. Where no network was named, all that the runs have scores or times of. Raises
     ModelError for a file that cannot be scored at all, UsageError for an unknown name.
     """
-    from mansard.analytics.asking import Measured
-    from mansard.analytics.data.dataset import score_id
+    from mansard.analytics.predict.prediction import NetworkSelection
 
     if not asked.networks:
-        everything = Measured(batches=asked.batches, precisions=asked.precisions, phase=asked.phase)
-        return None, [everything]
+        return [
+            NetworkSelection(batches=asked.batches, precisions=asked.precisions, phase=asked.phase)
+        ]
     _check_dims(asked)
-    scores: dict[str, ModelScore] = {}
-    measured = []
+    found = []
     for network in asked.networks:
-        measured.append(
-            Measured(
-                network=network_name(network),
+        paths = _files(network.name)
+        models: Sequence[Path | str] = paths or [network.name]
+        if paths is None and _is_only_known(network.name, known):
+            models = ()
+        found.append(
+            NetworkSelection(
+                name=network_name(network),
+                scores=[score for model in models for score in _scores(model, network, asked)],
                 batches=network.batches,
                 precisions=network.precisions,
                 phase=asked.phase,
             )
         )
-        paths = _files(network.name)
-        if paths is not None or not _is_only_known(network.name, known):
-            models: Sequence[Path | str] = paths or [network.name]
-            found = [score for model in models for score in _scores(model, network, asked)]
-            scores |= {score_id(score): score for score in found}
-    return list(scores.values()), measured
+    return found
 
 
 def _check_dims(asked: Asked) -> None:

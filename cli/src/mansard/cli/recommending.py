@@ -22,9 +22,10 @@ from mansard.core.errors import MansardError, UsageError
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
-    from mansard.analytics.asking import Known
     from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.analytics.predict.models import Models
     from mansard.cli.predicting import Asked
+    from mansard.core.records import MachineIdentity, Manifest
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
 AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -55,10 +56,10 @@ def recommend_models(asked: Asked, wanted: Wanted, default: str | None, *, as_js
     from mansard.analytics.decide.recommend import recommend_each
     from mansard.cli.predicting import predict_asked
 
-    known, predicted = predict_asked(asked)
-    defaults = _defaults(known, default, asked.board)
+    predicted = predict_asked(asked)
+    defaults = _defaults(predicted.models, default, asked.board)
     found = [
-        _with_commands(each, known, asked.board)
+        _with_commands(each, predicted.models, asked.board)
         for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
     ]
     if as_json:
@@ -90,7 +91,7 @@ def recommend_mix(asked: Asked, wanted: Wanted, workload: Path, *, as_json: bool
         )
         for line in found.lines
     )
-    _, predicted = predict_asked(replace(asked, networks=networks))
+    predicted = predict_asked(replace(asked, networks=networks))
     tasks = tuple(
         Task(
             network=network_name(network),
@@ -123,12 +124,12 @@ def _plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
-def _with_commands(found: Recommendation, known: Known, board: Path | None) -> Recommendation:
-    from mansard.cli.mode_commands import commands_for, machine_of, root_of
+def _with_commands(found: Recommendation, models: Models, board: Path | None) -> Recommendation:
+    from mansard.device.mode_commands import commands_for, root_of
 
     if found.choice is None:
         return found
-    machine = machine_of(found.device, known.dataset.manifests)
+    machine = _machine_of(found.device, models.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
     commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
@@ -137,22 +138,31 @@ def _with_commands(found: Recommendation, known: Known, board: Path | None) -> R
     return msgspec.structs.replace(found, commands=commands, unknown=unknown)
 
 
-def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str, str]:
+def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: the one that was named, or what the board says."""
-    from mansard.cli.mode_commands import machine_of, root_of
+    from mansard.device.mode_commands import root_of
     from mansard.device.nvpmodel.listing import list_board
 
     if default is not None:
-        names = known.mode_names()
+        names = models.mode_names()
         if default not in names:
             shown = ", ".join(names[:8])
             raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-        return dict.fromkeys(known.devices, default)
+        return dict.fromkeys(models.devices, default)
     found: dict[str, str] = {}
-    for device in known.devices:
-        machine = machine_of(device, known.dataset.manifests)
+    for device in models.devices:
+        machine = _machine_of(device, models.dataset.manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that says nothing has no default
                 found |= {device: name} if (name := list_board(root).default) else {}
     return found
+
+
+def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
+    """The machine that ``device`` is a processor of, by the labels of the runs."""
+    from mansard.analytics.data.names import device_labels
+
+    labels = device_labels(manifests)
+    machines = [one.machine for one in manifests if labels[one.run_id] == device]
+    return machines[-1] if machines else None

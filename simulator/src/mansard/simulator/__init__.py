@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from mansard.simulator.broken import BrokenBoard, five_broken_boards
 from mansard.simulator.create import create_board, is_simulated
+from mansard.simulator.daemon import running
 from mansard.simulator.faults import set_fault, set_load
-from mansard.simulator.running import running
 from mansard.simulator.snapshot import READINGS, snapshot
 
 __all__ = [
     "READINGS",
-    "BrokenBoard",
     "create_board",
-    "five_broken_boards",
     "is_simulated",
     "running",
     "set_fault",

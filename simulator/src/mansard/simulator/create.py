@@ -12,13 +12,10 @@ from typing import Any
 
 from mansard.core.errors import DeviceError, StorageError, UsageError
 from mansard.simulator.boards import BY_NAME
-from mansard.simulator.figures import Figures
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.sensors import add_sensors, readings_folder
 from mansard.simulator.tools.board import INFO
-from mansard.simulator.tree import Tree, write_tree
-from mansard.simulator.tree_clocks import CLK, add_clocks
-from mansard.simulator.tree_cpu import add_cpus
-from mansard.simulator.tree_sensors import add_sensors, readings_folder
-from mansard.simulator.tree_system import add_system
+from mansard.simulator.tree import CLK, Tree, add_clocks, add_cpus, add_system, write_tree
 
 LIBRARY = "usr/lib/mansard-simulator"
 STATE = "run/mansard-simulator"
@@ -67,7 +64,7 @@ def create_board(name: str, folder: Path) -> Path:
     return root
 
 
-def board_tree(board: Figures) -> Tree:
+def board_tree(board: BoardSpec) -> Tree:
     """Everything but the tools, with all cores on and no clock capped."""
     tree = Tree({}, {})
     add_system(tree, board)
@@ -83,7 +80,7 @@ def is_simulated(root: Path) -> bool:
     return (root / "etc/mansard-simulated").exists()
 
 
-def _install_tools(board: Figures, root: Path) -> None:
+def _install_tools(board: BoardSpec, root: Path) -> None:
     package = root / LIBRARY / _PACKAGE
     package.mkdir(parents=True)
     for source in (resources.files("mansard.simulator") / "tools").iterdir():
@@ -112,7 +109,7 @@ exec python3 -ISB "$0" "$@"
 """
 
 
-def _info(board: Figures) -> dict[str, Any]:
+def _info(board: BoardSpec) -> dict[str, Any]:
     """What the tools need to know of their board."""
     return {
         "name": board.name,
@@ -146,14 +143,14 @@ def _info(board: Figures) -> dict[str, Any]:
     }
 
 
-def _highest_caps(board: Figures) -> dict[str, int]:
+def _highest_caps(board: BoardSpec) -> dict[str, int]:
     caps = {clock.cap: clock.max_hz for clock in board.clocks}
     if board.emc_cap:
         caps[board.emc_cap] = board.emc_hz[-1]
     return caps
 
 
-def _boot(board: Figures, root: Path) -> None:
+def _boot(board: BoardSpec, root: Path) -> None:
     """Apply the default mode with the board's own tool, as a real one does when it starts."""
     command = [str(root / _TOOLS["nvpmodel"]), "-m", str(board.default)]
     try:

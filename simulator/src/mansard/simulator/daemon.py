@@ -1,12 +1,19 @@
-"""Plays kernel and sensors on a simulated tree until it is told to stop or its parent dies."""
+"""Acts as kernel and sensors of a simulated tree until it is stopped or its parent ends."""
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
+import select
 import signal
+import struct
+import subprocess
+import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -14,23 +21,65 @@ from typing import IO
 from mansard.core.errors import DeviceError, InputError
 from mansard.device.system import read_text
 from mansard.simulator.boards import BY_NAME
-from mansard.simulator.clocks import RunningClocks
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.clocks import LoadSource, RunningClocks
 from mansard.simulator.faults import read_faults
-from mansard.simulator.figures import Figures
-from mansard.simulator.kernel import Kernel
-from mansard.simulator.load import LoadSource
-from mansard.simulator.meters import MonitorBank
-from mansard.simulator.physics import (
-    AMBIENT_C,
-    most_power_w,
-    rail_powers,
-    warmer_c,
-    with_noise,
-)
-from mansard.simulator.readings import set_text
-from mansard.simulator.surroundings import Surroundings
+from mansard.simulator.kernel import Kernel, set_text
+from mansard.simulator.physics import AMBIENT_C, most_power_w, rail_powers, warmer_c, with_noise
+from mansard.simulator.sensors import MonitorBank, Surroundings
 from mansard.simulator.tools.board import INFO
-from mansard.simulator.watching import Watcher
+
+# Numbers from Linux, include/uapi/linux/inotify.h
+_MODIFY, _CLOSE_WRITE, _MOVED_TO = 0x2, 0x8, 0x80
+_NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
+_EVENT = struct.Struct("iIII")
+
+
+class Watcher:
+    """inotify over single files, and folders whose files are replaced."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+        if self._handle < 0:
+            raise DeviceError(
+                f"cannot watch files: {os.strerror(ctypes.get_errno())}",
+                fix="raise fs.inotify.max_user_instances with sysctl",
+            )
+        self._paths: dict[int, Path] = {}
+        for file in files:
+            self.add(file)
+
+    def add(self, path: Path) -> None:
+        """Watch ``path`` from now on; a file that is not there is left out."""
+        mask = _CLOSE_WRITE | _MOVED_TO if path.is_dir() else _MODIFY | _CLOSE_WRITE
+        number = self._libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
+        if number >= 0:
+            self._paths[number] = path
+
+    def wait(self, timeout_s: float) -> list[Path]:
+        """What was written, in order, each once in a row; empty after ``timeout_s``."""
+        ready, _, _ = select.select([self._handle], [], [], max(0.0, timeout_s))
+        return self._events() if ready else []
+
+    def _events(self) -> list[Path]:
+        try:
+            data = os.read(self._handle, 65536)
+        except BlockingIOError:
+            return []
+        found: list[Path] = []
+        at = 0
+        while at < len(data):
+            number, _, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            path = self._paths.get(number)
+            if path is not None and (not found or found[-1] != path):
+                found.append(path)
+        return found
+
+    def close(self) -> None:
+        os.close(self._handle)
+
 
 PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
 _SLOW = 5  # heat, counters of CPU time: every fifth time
@@ -149,7 +198,7 @@ class Daemon:
         self._around.show(self._temperature_c, self._now, self.kernel.faults, elapsed_s)
 
 
-def board_of(root: Path) -> Figures:
+def board_of(root: Path) -> BoardSpec:
     """Which board a tree is; raises InputError where it is none of ours."""
     try:
         return BY_NAME[json.loads((root / INFO).read_text())["name"]]
@@ -180,3 +229,37 @@ def serve(root: Path, ready: IO[str], parent: int) -> None:
     ready.write("ready\n")
     ready.flush()
     daemon.run(parent)
+
+
+_STOP_S = 10
+
+
+@contextmanager
+def running(root: Path) -> Iterator[Path]:
+    """The board under ``root`` with its daemon: kernel and sensors act until the end.
+
+    Its readings are there when this starts. Raises DeviceError where the daemon cannot start,
+    or has stopped before the end.
+    """
+    program = [sys.executable, "-m", "mansard.simulator"]
+    command = [*program, str(root), str(os.getpid())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as daemon:
+        try:
+            if daemon.stdout is None or daemon.stdout.readline() != "ready\n":
+                raise _stopped(daemon, root, "does not start")
+            yield root
+            if daemon.poll() is not None:
+                raise _stopped(daemon, root, "stopped by itself")
+        finally:
+            daemon.terminate()
+            try:
+                daemon.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+
+
+def _stopped(daemon: subprocess.Popen[str], root: Path, how: str) -> DeviceError:
+    said = daemon.stderr.read().strip() if daemon.stderr else ""
+    return DeviceError(f"the simulated board {how}: {said[-500:]}", where=str(root))

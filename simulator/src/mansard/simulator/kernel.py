@@ -1,16 +1,154 @@
-"""The kernel's part of a simulated board: which written values it takes, and what follows."""
+"""The kernel of a simulated board: which written values it accepts, and what follows from them.
+
+Files that change by themselves are written in place in one piece, and keep their length: what
+is left of it is blank, so that a reader finds the old number or the new one, never half. (A
+rename is as safe and a hundred times slower, and a meter that keeps its file open would read
+the first number for ever.)
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import os
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Any
 
 from mansard.device.system import read_text
-from mansard.simulator.figures import Cluster, Figures
-from mansard.simulator.limits import Limits, number_in
-from mansard.simulator.readings import Reading, set_text
+from mansard.simulator.boards.spec import BoardSpec, Cluster
 from mansard.simulator.tools.board import format_list
+
+_WIDTH = 16
+
+
+class Reading:
+    """One file; a write of what it already holds costs nothing."""
+
+    def __init__(self, path: Path, width: int = _WIDTH) -> None:
+        self._width = width
+        self._last: object = None
+        try:
+            self._handle = os.open(path, os.O_WRONLY)
+        except OSError:
+            self._handle = -1  # a fault took the file away
+
+    def show(self, value: object) -> None:
+        """Make the file hold ``value`` and a newline."""
+        if value != self._last and self._handle >= 0:
+            self._last = value
+            os.pwrite(self._handle, f"{value!s:<{self._width - 1}}\n".encode(), 0)
+
+    def forget(self) -> None:
+        """Another may have written the file: write it next time whatever the value."""
+        self._last = None
+
+    def was_touched(self, text: str | None) -> bool:
+        """Whether the file holds ``text`` by another's hand: then it is written next time."""
+        ours = text == str(self._last)
+        if not ours:
+            self.forget()
+        return not ours
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+
+
+def set_text(path: Path, text: str) -> None:
+    """Put a setting's value there; nothing happens where the file is gone."""
+    try:
+        handle = os.open(path, os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        data = f"{text}\n".encode()
+        size = os.fstat(handle).st_size
+        os.pwrite(handle, data, 0)
+        if size > len(data):
+            os.ftruncate(handle, len(data))
+    finally:
+        os.close(handle)
+
+
+def number_in(path: Path) -> int | None:
+    """The integer that was written; None while a writer is half way, and for junk."""
+    text = read_text(path)
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
+class Limits:
+    """A lowest and a highest frequency, in the unit of their files."""
+
+    def __init__(
+        self, folder: Path, names: tuple[str, str], table: tuple[int, ...], *, resolves: bool
+    ) -> None:
+        self._resolves = resolves  # whether values are moved to the table
+        self.paths = (folder / names[0], folder / names[1])
+        self.table = table
+        self.kept = [number_in(self.paths[0]) or table[0], number_in(self.paths[1]) or table[-1]]
+        self.first = list(self.kept)
+
+    @property
+    def low(self) -> int:
+        return self.kept[0]
+
+    @property
+    def high(self) -> int:
+        return self.kept[1]
+
+    def settle(self, path: Path, *, refused: bool = False, lower: bool = False) -> bool:
+        """Take or refuse what was written to ``path``; whether a limit has changed.
+
+        The lowest limit is moved up and the highest down to the next step of the table;
+        a lowest above the highest is refused, as by EINVAL: the old value stands.
+        """
+        which = self.paths.index(path)
+        written = number_in(path)
+        if written is None:
+            if read_text(path):  # junk; an empty file is one that is being written
+                set_text(path, str(self.kept[which]))
+            return False
+        value = self._step(written, which)
+        if lower and written != self.kept[which]:
+            value = self.table[max(0, bisect_left(self.table, value) - 1)]
+        wanted = [*self.kept]
+        wanted[which] = value
+        if wanted[0] > wanted[1]:
+            # The other limit may have been written too, its event still on the way.
+            other = number_in(self.paths[1 - which])
+            wanted[1 - which] = self._step(other or wanted[1 - which], 1 - which)
+        if refused or wanted[0] > wanted[1]:
+            wanted = [*self.kept]
+        if written != wanted[which]:
+            set_text(path, str(wanted[which]))
+        changed = wanted != self.kept
+        self.kept = wanted
+        return changed
+
+    def _step(self, value: int, which: int) -> int:
+        inside = min(max(value, self.table[0]), self.table[-1])
+        return self._resolve(inside, which) if self._resolves else inside
+
+    def _resolve(self, value: int, which: int) -> int:
+        if which == 0:
+            return self.table[bisect_left(self.table, value)]
+        return self.table[bisect_right(self.table, value) - 1]
+
+    def put_back(self) -> None:
+        """Both limits as they were when the daemon started."""
+        self.kept = list(self.first)
+        for path, value in zip(self.paths, self.kept, strict=True):
+            set_text(path, str(value))
+
+    def step_for(self, share: float, ceiling: int) -> int:
+        """The governor's choice for a utilisation: the next step up, within the limits."""
+        wanted = self.low + (self.high - self.low) * min(1.0, 1.25 * share)
+        index = min(bisect_left(self.table, wanted), len(self.table) - 1)
+        step = max(min(self.table[index], self.high, ceiling), self.table[0])
+        return self.table[bisect_right(self.table, step) - 1]
+
 
 CPU = "sys/devices/system/cpu"
 EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
@@ -19,7 +157,7 @@ EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
 class Kernel:
     """All settings of one tree, as they were last accepted."""
 
-    def __init__(self, board: Figures, root: Path) -> None:
+    def __init__(self, board: BoardSpec, root: Path) -> None:
         self.board, self.root = board, root
         self.faults: dict[str, Any] = {}
         self.cpu = {c.param: self._cpu_limits(c) for c in board.clusters}

@@ -13,7 +13,7 @@ from random import Random
 
 import msgspec
 
-from mansard.simulator.figures import Figures, Rail
+from mansard.simulator.boards.spec import BoardSpec, Rail
 
 AMBIENT_C = 32.0
 _LOWEST_V = 0.6  # at no clock, of 1 at the highest
@@ -77,7 +77,7 @@ def with_noise(
     }
 
 
-def most_power_w(board: Figures) -> float:
+def most_power_w(board: BoardSpec) -> float:
     """Of all rails together, each counted once, with everything on at the highest clock."""
     return sum(r.idle_w + r.cpu_w + r.gpu_w + r.memory_w for r in board.rails)
 

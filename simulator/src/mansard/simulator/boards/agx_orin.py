@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mansard.simulator.boards import tables
-from mansard.simulator.figures import Clock, Cluster, Figures, Gpu, Mode, Monitor, Rail
+from mansard.simulator.boards import spec
+from mansard.simulator.boards.spec import BoardSpec, Clock, Cluster, Gpu, Mode, Monitor, Rail
 
 SOURCES = """
 Modes, caps, masks: the board's nvpmodel_p3701_0000.conf and its dump by ``nvpmodel -p
@@ -18,7 +18,7 @@ the recorded idle (VDD_GPU_SOC 2.4 W, VDD_CPU_CV 0.4 W, VIN_SYS_5V0 3.5 W), all 
 2.2 GHz (VDD_CPU_CV 14.3 W) and a busy GPU at MAXN (VDD_GPU_SOC 35.8 W).
 """
 
-_KHZ = tables.steps(729600, 76800, 20, 2201600)
+_KHZ = spec.steps(729600, 76800, 20, 2201600)
 _CLUSTERS = tuple(
     Cluster(f"CPU_A78_{i}", tuple(range(4 * i, 4 * i + 4)), _KHZ, 729600, "0xd42", 256 * 1024)
     for i in range(3)
@@ -54,9 +54,7 @@ def _mode(
     clocks_hz: tuple[int, int, int, int] | None,  # DLA core, DLA falcon, PVA VPS, PVA AXI
 ) -> Mode:
     on = range(n_cpus)
-    before, after = tables.gpu_settings(
-        gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),)
-    )
+    before, after = spec.gpu_settings(gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),))
     core, falcon, vps, axi = clocks_hz or (-1, -1, -1, -1)
     names = ("DLA0_CORE", "DLA1_CORE", "DLA0_FALCON", "DLA1_FALCON", "PVA0_VPS", "PVA0_AXI")
     caps = (core, core, falcon, falcon, vps, axi)
@@ -64,9 +62,9 @@ def _mode(
         number,
         name,
         (
-            *tables.core_settings(_CPUS, on),
+            *spec.core_settings(_CPUS, on),
             *before,
-            *tables.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, khz),
             *after,
             ("EMC", "MAX_FREQ", str(emc)),
             *((clock, "MAX_FREQ", str(cap)) for clock, cap in zip(names, caps, strict=True)),
@@ -74,7 +72,7 @@ def _mode(
     )
 
 
-AGX_ORIN = Figures(
+AGX_ORIN = BoardSpec(
     name="agx-orin",
     model="NVIDIA Jetson AGX Orin Developer Kit",
     compatible=("nvidia,p3737-0000+p3701-0005", "nvidia,p3701-0005", "nvidia,tegra234"),
@@ -118,12 +116,12 @@ AGX_ORIN = Figures(
     ),
     zones=("cpu", "tboard", "soc2", "tdiode", "soc0", "gpu", "tj", "soc1"),
     params=(
-        tables.core_param(_CPUS),
-        *tables.gpu_file_params("/sys/devices/platform/gpu.0"),
-        *tables.cluster_params(_CLUSTERS),
-        tables.gpu_param(_GPU),
-        tables.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
-        *tables.clock_params(_CLOCKS),
+        spec.core_param(_CPUS),
+        *spec.gpu_file_params("/sys/devices/platform/gpu.0"),
+        *spec.cluster_params(_CLUSTERS),
+        spec.gpu_param(_GPU),
+        spec.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
+        *spec.clock_params(_CLOCKS),
     ),
     modes=(
         _mode(

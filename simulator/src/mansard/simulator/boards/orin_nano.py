@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mansard.simulator.boards import tables
-from mansard.simulator.figures import Cluster, Figures, Gpu, Mode, Monitor, Rail, Setting
+from mansard.simulator.boards import spec
+from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Rail, Setting
 
 SOURCES = """
 Modes, caps, masks and one PARAM for each core: nvpmodel_p3767_0003_super.conf, which has the
@@ -16,7 +16,7 @@ VDD_SOC 1.4 W are theirs. VDD_CPU_GPU_CV steps by 40 mW there: 8 mA, or 40 µV o
 Made up: the rest of the power model, which reaches 25 W with everything busy.
 """
 
-_KHZ = tables.steps(729600, 76800, 14)
+_KHZ = spec.steps(729600, 76800, 14)
 _CPUS = tuple(range(6))
 _CLUSTERS = tuple(
     Cluster(f"CLUSTER_{i}", cpus, _KHZ, 729600, "0xd42", 256 * 1024)
@@ -30,7 +30,7 @@ _GPU_FOLDER = "/sys/devices/platform/17000000.gpu"
 _GPU = Gpu(
     devfreq=f"{_GPU_FOLDER}/devfreq/17000000.gpu",
     of_name="gpu",
-    hz=tables.steps(306000000, 102000000, 8),
+    hz=spec.steps(306000000, 102000000, 8),
     legacy="/sys/devices/17000000.ga10b/devfreq/17000000.ga10b",
 )
 _EMC_CAP = "/sys/kernel/nvpmodel_clk_cap/emc"
@@ -41,21 +41,21 @@ _MASKS: tuple[Setting, ...] = (
 
 
 def _mode(number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int) -> Mode:
-    before, after = tables.gpu_settings(gpu_hz, _MASKS)
+    before, after = spec.gpu_settings(gpu_hz, _MASKS)
     return Mode(
         number,
         name,
         (
-            *tables.core_settings(_CPUS, _CPUS),
+            *spec.core_settings(_CPUS, _CPUS),
             *before,
-            *tables.cpu_settings(_CORES, _CPUS, khz),
+            *spec.cpu_settings(_CORES, _CPUS, khz),
             *after,
             ("EMC", "MAX_FREQ", str(emc)),
         ),
     )
 
 
-ORIN_NANO_SUPER = Figures(
+ORIN_NANO_SUPER = BoardSpec(
     name="orin-nano-super",
     model="NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super",
     compatible=("nvidia,p3768-0000+p3767-0005-super", "nvidia,p3767-0005", "nvidia,tegra234"),
@@ -91,17 +91,17 @@ ORIN_NANO_SUPER = Figures(
     ),
     zones=("cpu", "soc2", "soc0", "gpu", "tj", "soc1"),
     params=(
-        tables.core_param(_CPUS),
-        tables.file_param(
+        spec.core_param(_CPUS),
+        spec.file_param(
             "FBP_POWER_GATING",
             "FBP_PG_MASK",
             "/sys/devices/gpu.0/fbp_pg_mask",
             "/sys/devices/platform/gpu.0/fbp_pg_mask",
         ),
-        *tables.gpu_file_params("/sys/devices/platform/gpu.0"),
-        *tables.cluster_params(_CORES),
-        tables.gpu_param(_GPU),
-        tables.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
+        *spec.gpu_file_params("/sys/devices/platform/gpu.0"),
+        *spec.cluster_params(_CORES),
+        spec.gpu_param(_GPU),
+        spec.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
     ),
     modes=(
         _mode(0, "15W", 1497600, 612000000, 2133000000),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mansard.simulator.boards import tables
-from mansard.simulator.figures import Cluster, Figures, Gpu, Mode, Monitor, Param, Rail
+from mansard.simulator.boards import spec
+from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Param, Rail
 
 SOURCES = """
 Names and ids of the modes, default 1; 14 CPUs up to 2601 MHz; the devfreq domains gpu-gpc-0
@@ -19,7 +19,7 @@ masks of the modes are those that others found with the real tool (jetpack-nixos
 first two, 17353 for the others.
 """
 
-_KHZ = tables.steps(972000, 54000, 31, 2601000)
+_KHZ = spec.steps(972000, 54000, 31, 2601000)
 _CPUS = tuple(range(14))
 _CLUSTERS = tuple(
     Cluster(f"CPU_V3AE_{i}", (2 * i, 2 * i + 1), _KHZ, 972000, "0xd83", 1024**2) for i in range(7)
@@ -28,12 +28,12 @@ _GPU_FOLDER = "/sys/devices/platform/bus@0/gb10b"
 _GPC = Gpu(
     devfreq=f"{_GPU_FOLDER}/devfreq/gpu-gpc-0",
     of_name="gb10b",
-    hz=tables.steps(315000000, 90000000, 15),
+    hz=spec.steps(315000000, 90000000, 15),
 )
 _NVD = Gpu(
     devfreq=f"{_GPU_FOLDER}/devfreq/gpu-nvd-0",
     of_name="gb10b",
-    hz=tables.steps(315000000, 81000000, 18),
+    hz=spec.steps(315000000, 81000000, 18),
 )
 _CLASS = "/sys/class/devfreq"
 
@@ -57,24 +57,24 @@ def _mode(
 ) -> Mode:
     gated = "512" if number <= 1 else "17353"
     on = range(n_cpus)
-    cap = tables.UNCAPPED if gpu_hz is None else str(gpu_hz)
+    cap = spec.UNCAPPED if gpu_hz is None else str(gpu_hz)
     return Mode(
         number,
         name,
         (
-            *tables.core_settings(_CPUS, on),
+            *spec.core_settings(_CPUS, on),
             ("GPU_POWER_GATING", "GPU_PG_MASK", gated),
-            *tables.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, khz),
             ("GPU", "MIN_FREQ", "0"),
             ("GPU", "MAX_FREQ", cap),
             ("GPU_NVD", "MIN_FREQ", "0"),
-            ("GPU_NVD", "MAX_FREQ", tables.UNCAPPED),
+            ("GPU_NVD", "MAX_FREQ", spec.UNCAPPED),
             ("EMC", "MAX_FREQ", str(emc)),
         ),
     )
 
 
-THOR = Figures(
+THOR = BoardSpec(
     name="thor",
     model="NVIDIA Jetson AGX Thor Developer Kit",
     compatible=("nvidia,p4071-0000+p3834-0008", "nvidia,p3834-0008", "nvidia,tegra264"),
@@ -128,9 +128,9 @@ THOR = Figures(
     ),
     zones=("cpu", "tj", "soc012", "gpu", "soc345"),
     params=(
-        tables.core_param(_CPUS),
-        tables.file_param("GPU_POWER_GATING", "GPU_PG_MASK", GATES),
-        *tables.cluster_params(_CLUSTERS, knext=False),
+        spec.core_param(_CPUS),
+        spec.file_param("GPU_POWER_GATING", "GPU_PG_MASK", GATES),
+        *spec.cluster_params(_CLUSTERS, knext=False),
         _devfreq_param("GPU", "gpu-gpc-0"),
         _devfreq_param("GPU_NVD", "gpu-nvd-0"),
         _devfreq_param("EMC", "bwmgr"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mansard.simulator.boards import tables
-from mansard.simulator.figures import Cluster, Figures, Gpu, Mode, Monitor, Rail, Setting
+from mansard.simulator.boards import spec
+from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Rail, Setting
 
 SOURCES = """
 Modes and caps: nvpmodel_t186.conf. Some caps are between the steps of the tables (1.2 GHz,
@@ -15,7 +15,7 @@ lines. Rails of 19 V step by 76 mW there, those of 4.8 V by 19 mW: 4 mA, or 40 Â
 device tree's model is "quill", the board's code name. [from memory: model and compatible]
 """
 
-_KHZ = tables.steps(345600, 153600, 12)
+_KHZ = spec.steps(345600, 153600, 12)
 _CPUS = tuple(range(6))
 _A57 = Cluster("CPU_A57", (0, 3, 4, 5), _KHZ, 345600, "0xd07", 2 * 1024**2)
 _DENVER = Cluster("CPU_DENVER", (1, 2), _KHZ, 345600, "0x003", 2 * 1024**2)
@@ -23,7 +23,7 @@ _GPU = Gpu(
     devfreq="/sys/devices/17000000.gp10b/devfreq/17000000.gp10b",
     of_name="gp10b",
     hz=(
-        *tables.steps(114750000, 102000000, 7),
+        *spec.steps(114750000, 102000000, 7),
         *(854250000, 930750000, 1032750000, 1122000000, 1236750000, 1300500000),
     ),
     knext="/sys/devices/17000000.gp10b/devfreq/devfreq0",
@@ -35,17 +35,17 @@ def _mode(
     number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int, *, denver: bool
 ) -> Mode:
     on = _CPUS if denver else _A57.cpus
-    cap = tables.UNCAPPED if khz is None else str(khz)
+    cap = spec.UNCAPPED if khz is None else str(khz)
     clusters = ("CPU_A57", "CPU_DENVER") if denver else ("CPU_A57",)
     clocks: list[Setting] = []
     for cluster in clusters:
         clocks += [(cluster, "MIN_FREQ", "0"), (cluster, "MAX_FREQ", cap)]
-    before, after = tables.gpu_settings(gpu_hz)
+    before, after = spec.gpu_settings(gpu_hz)
     return Mode(
         number,
         name,
         (
-            *tables.core_settings(_CPUS[1:], on),
+            *spec.core_settings(_CPUS[1:], on),
             *clocks,
             *before,
             *after,
@@ -54,7 +54,7 @@ def _mode(
     )
 
 
-TX2 = Figures(
+TX2 = BoardSpec(
     name="tx2",
     model="quill",
     compatible=("nvidia,p2597-0000+p3310-1000", "nvidia,quill", "nvidia,tegra186"),
@@ -115,11 +115,11 @@ TX2 = Figures(
     ),
     zones=("PLL", "MCPU", "PMIC", "Tboard", "GPU", "BCPU", "thermal", "Tdiode"),
     params=(
-        tables.core_param(_CPUS),
-        *tables.gpu_file_params(gates=False),
-        *tables.cluster_params((_A57, _DENVER)),
-        tables.gpu_param(_GPU),
-        tables.cap_param("EMC", _EMC_CAP),
+        spec.core_param(_CPUS),
+        *spec.gpu_file_params(gates=False),
+        *spec.cluster_params((_A57, _DENVER)),
+        spec.gpu_param(_GPU),
+        spec.cap_param("EMC", _EMC_CAP),
     ),
     modes=(
         _mode(0, "MAXN", None, None, 0, denver=True),

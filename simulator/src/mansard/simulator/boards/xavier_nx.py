@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mansard.simulator.boards import tables
-from mansard.simulator.figures import (
+from mansard.simulator.boards import spec
+from mansard.simulator.boards.spec import (
+    BoardSpec,
     Clock,
     Cluster,
-    Figures,
     Gpu,
     Mode,
     Monitor,
@@ -25,7 +25,7 @@ VDDIN_OC_LIMIT is on bus 7, as under r32; r35 has the monitor on bus 1). CPU tab
 clocks of the accelerators (those of the 20W modes), shunts, the rest of the power model.
 """
 
-_KHZ = tables.steps(1190400, 76800, 10, 1907200)
+_KHZ = spec.steps(1190400, 76800, 10, 1907200)
 _CPUS = tuple(range(6))
 _CLUSTERS = tuple(
     Cluster(f"CPU_DENVER_{i}", (2 * i, 2 * i + 1), _KHZ, 1190400, "0x004", 2 * 1024**2)
@@ -36,7 +36,7 @@ _GPU = Gpu(
     of_name="gv11b",
     hz=(
         *(114750000, 204000000, 306000000, 408000000, 510000000, 599250000, 701250000),
-        *tables.steps(803250000, 51000000, 7),
+        *spec.steps(803250000, 51000000, 7),
     ),
 )
 _HOST = "/sys/devices/platform/13e10000.host1x"
@@ -89,15 +89,15 @@ _CAP_COLUMN = {10: 2, 15: 3, 20: 4}
 
 def _mode(number: int, watts: int, kind: str, n_cpus: int, khz: int, gpu_hz: int) -> Mode:
     on = range(n_cpus)
-    before, after = tables.gpu_settings(gpu_hz, _MASK)
+    before, after = spec.gpu_settings(gpu_hz, _MASK)
     column = _CAP_COLUMN[watts]
     return Mode(
         number,
         f"MODE_{watts}W_{kind}",
         (
-            *tables.core_settings(_CPUS, on),
+            *spec.core_settings(_CPUS, on),
             *before,
-            *tables.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, khz),
             *after,
             ("EMC", "MAX_FREQ", "1866000000" if watts == 20 else "1600000000"),
             *((cap[0], "MAX_FREQ", str(cap[column])) for cap in _CAPS),
@@ -107,7 +107,7 @@ def _mode(number: int, watts: int, kind: str, n_cpus: int, khz: int, gpu_hz: int
     )
 
 
-XAVIER_NX = Figures(
+XAVIER_NX = BoardSpec(
     name="xavier-nx",
     model="NVIDIA Jetson Xavier NX Developer Kit",
     compatible=("nvidia,p3449-0000+p3668-0000", "nvidia,p3668-0000", "nvidia,tegra194"),
@@ -154,12 +154,12 @@ XAVIER_NX = Figures(
     ),
     zones=("AUX", "CPU", "AO", "GPU", "PMIC"),
     params=(
-        tables.core_param(_CPUS),
-        *tables.gpu_file_params(),
-        *tables.cluster_params(_CLUSTERS),
-        tables.gpu_param(_GPU),
-        tables.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"),
-        *tables.clock_params(_CLOCKS),
+        spec.core_param(_CPUS),
+        *spec.gpu_file_params(),
+        *spec.cluster_params(_CLUSTERS),
+        spec.gpu_param(_GPU),
+        spec.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"),
+        *spec.clock_params(_CLOCKS),
         Param(
             "HWMON",
             "VDDIN_OC_LIMIT",

@@ -100,8 +100,7 @@ def _active_tpcs(board: Board) -> int:
 
 
 def _mode_name(board: Board) -> str:
-    from mansard.simulator.tools.nvpmodel import CONF, current
-    from mansard.simulator.tools.nvpmodel_conf import parse
+    from mansard.simulator.tools.nvpmodel import CONF, current, parse
 
     mode = parse(board.read(CONF) or "").modes.get(current(board) or 0)
     return mode.name if mode else "unknown"

@@ -1,4 +1,4 @@
-"""The simulated nvpmodel: asks for, shows and sets the power mode of its tree.
+"""The simulated nvpmodel: shows and sets the power mode of its tree.
 
 What it prints follows recorded output of the real one (-q, -p --verbose, the NVPM lines of a
 file that cannot be opened, the question before a reboot). Its exit codes are made up.
@@ -8,11 +8,74 @@ from __future__ import annotations
 
 import argparse
 import glob
+import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from mansard.simulator.tools.board import Board, fail, find_board, hang
-from mansard.simulator.tools.nvpmodel_conf import Conf, Mode, Param, parse
+
+_HEADER = re.compile(r"<\s*(PARAM|POWER_MODEL|PM_CONFIG)\s+(.*?)\s*>")
+_FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+class Param(NamedTuple):
+    """A PARAM section: argument -> path."""
+
+    kind: str
+    name: str
+    paths: dict[str, str]
+
+
+class Mode(NamedTuple):
+    """A POWER_MODEL section: (param, argument, value) in order."""
+
+    id: int
+    name: str
+    settings: list[tuple[str, str, str]]
+
+
+class Conf(NamedTuple):
+    """The file; ``errors`` holds a line for each of its lines that means nothing."""
+
+    params: dict[str, Param]
+    modes: dict[int, Mode]
+    default: int | None
+    errors: list[str]
+
+
+def parse(text: str) -> Conf:
+    """What the file says."""
+    conf = Conf({}, {}, None, [])
+    param: Param | None = None
+    mode: Mode | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0].strip()
+        header = _HEADER.fullmatch(line)
+        words = line.split()
+        try:
+            if not line:
+                continue
+            if header:
+                fields = dict(_FIELD.findall(header[2]))
+                param = mode = None
+                if header[1] == "PARAM":
+                    param = conf.params[fields["NAME"]] = Param(fields["TYPE"], fields["NAME"], {})
+                elif header[1] == "POWER_MODEL":
+                    key = int(fields["ID"])
+                    mode = conf.modes[key] = Mode(key, fields["NAME"], [])
+                else:
+                    conf = conf._replace(default=int(fields["DEFAULT"]))
+            elif param is not None and len(words) >= 2:
+                param.paths[words[0]] = " ".join(words[1:])
+            elif mode is not None and len(words) == 3:
+                mode.settings.append((words[0], words[1], words[2]))
+            else:
+                raise ValueError(line)
+        except (KeyError, ValueError):
+            conf.errors.append(f"NVPM ERROR: Error parsing line {number}")
+    return conf
+
 
 CONF = "/etc/nvpmodel.conf"
 STATUS = "var/lib/nvpmodel/status"
