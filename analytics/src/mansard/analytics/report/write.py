@@ -158,8 +158,8 @@ def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
     others = [roof.run_id for roof in results.roofs if roof.run_id not in first]
     kept = {*first, *evenly(others, n_most - len(first))}
     own = pl.col("run_id").is_in(sorted(kept))
-    dataset = results.dataset
-    shown = dataclasses.replace(
+    dataset, of_runs = results.dataset, results.of_runs
+    kept_results = dataclasses.replace(
         results,
         dataset=dataclasses.replace(
             dataset,
@@ -169,6 +169,9 @@ def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
             energy=dataset.energy.filter(own),
         ),
         roofs=tuple(roof for roof in results.roofs if roof.run_id in kept),
+        of_runs=dataclasses.replace(
+            of_runs, modes=of_runs.modes.filter(pl.col("mode").is_in(sorted(kept)))
+        ),
         rates=tuple(rate for rate in results.rates if rate.run_id in kept),
         networks=results.networks.filter(own),
         energies={run: fit for run, fit in results.energies.items() if run in kept},
@@ -177,4 +180,4 @@ def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
         f"{len(kept)} of {len(results.roofs)} modes have their roofs on this page; "
         "predictions and recommendations use all of them."
     )
-    return shown, (note,)
+    return kept_results, (note,)
