@@ -10,10 +10,10 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.export.axes import plan_axes, traced_sizes, with_sizes
-from mansard.estimator.export.checking import Check, compare, run_onnxruntime, run_pytorch
+from mansard.estimator.export.checking import ExportCheck, compare, run_onnxruntime, run_pytorch
 from mansard.estimator.export.graph import fixed_axes, opset_of
 from mansard.estimator.export.network import Input, Network
-from mansard.estimator.export.request import DynamicAxis, Request
+from mansard.estimator.export.request import DynamicAxis, ExportRequest
 from mansard.estimator.export.tensors import example_tensors
 from mansard.estimator.export.tracing import trace
 
@@ -35,7 +35,7 @@ class Traced(msgspec.Struct, frozen=True):
     """A graph, without weights that lie beside it, and the checks that it passed."""
 
     model: onnx.ModelProto
-    checks: tuple[Check, ...]
+    checks: tuple[ExportCheck, ...]
     notes: tuple[str, ...]
 
 
@@ -43,7 +43,7 @@ class UnfitError(Exception):
     """An attempt failed in a way in which another may not."""
 
 
-def plan_attempts(inputs: Sequence[Input], request: Request) -> tuple[Attempt, ...]:
+def plan_attempts(inputs: Sequence[Input], request: ExportRequest) -> tuple[Attempt, ...]:
     """What to try, in this order: the newer exporter, the older one.
 
     Where some symbols are only our default, both once more without those. Raises
@@ -60,7 +60,7 @@ def plan_attempts(inputs: Sequence[Input], request: Request) -> tuple[Attempt, .
     return (*(Attempt(one, axes, one) for one in exporters), *fixed)
 
 
-def trace_checked(network: Network, attempt: Attempt, request: Request, path: Path) -> Traced:
+def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, path: Path) -> Traced:
     """Trace into ``path`` and compare with PyTorch, where there are symbols at two sizes.
 
     Raises UnfitError where another attempt may do better, ModelError where the file gives
@@ -70,7 +70,7 @@ def trace_checked(network: Network, attempt: Attempt, request: Request, path: Pa
 
     sizes = traced_sizes(network.inputs, attempt.axes)
     examples = _examples(network, attempt, sizes)
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ExportCheck, ...] = ()
     try:
         expected = run_pytorch(network, examples)
         notes = trace(network, examples, attempt.axes, attempt.exporter, request.opset, path)
@@ -88,8 +88,8 @@ def trace_checked(network: Network, attempt: Attempt, request: Request, path: Pa
 
 
 def _check_other_sizes(
-    network: Network, attempt: Attempt, request: Request, path: Path, sizes: Mapping[str, int]
-) -> Check:
+    network: Network, attempt: Attempt, request: ExportRequest, path: Path, sizes: Mapping[str, int]
+) -> ExportCheck:
     """An exporter may write a symbol and yet build the traced size into the graph."""
     others = {symbol: size + 1 for symbol, size in sizes.items()}
     examples = _examples(network, attempt, others)
@@ -104,7 +104,7 @@ def _examples(network: Network, attempt: Attempt, sizes: Mapping[str, int]) -> d
     return example_tensors(network.inputs, with_sizes(network.inputs, attempt.axes, sizes))
 
 
-def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: Request) -> None:
+def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: ExportRequest) -> None:
     fixed = fixed_axes(model, attempt.axes)
     if fixed:
         raise UnfitError(f"the exporter fixed {', '.join(fixed)}")

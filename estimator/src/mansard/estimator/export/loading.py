@@ -7,13 +7,13 @@ import msgspec
 from mansard.estimator.export.guesses import guess_inputs, inputs_from_specs
 from mansard.estimator.export.network import Network, foreign_code
 from mansard.estimator.export.python_source import build_from_python
-from mansard.estimator.export.request import Request
+from mansard.estimator.export.request import ExportRequest
 from mansard.estimator.export.sources import PythonSource, parse_source
 from mansard.estimator.export.torchvision_source import build_from_torchvision
 from mansard.estimator.export.transformers_source import build_from_transformers
 
 
-def load_network(request: Request) -> Network:
+def load_network(request: ExportRequest) -> Network:
     """The network that ``request`` names, ready to be traced.
 
     Raises UsageError, ModelError for whatever foreign code raises, or MansardError for
@@ -32,7 +32,7 @@ def load_network(request: Request) -> Network:
     return msgspec.structs.replace(network, inputs=inputs, notes=(*network.notes, note))
 
 
-def _build(request: Request) -> Network:
+def _build(request: ExportRequest) -> Network:
     source = parse_source(request.source)
     settings = request.settings
     if isinstance(source, PythonSource):

@@ -16,12 +16,12 @@ from mansard.estimator.export.attempts import (
     plan_attempts,
     trace_checked,
 )
-from mansard.estimator.export.checking import RUNTIME, Check
+from mansard.estimator.export.checking import RUNTIME, ExportCheck
 from mansard.estimator.export.extras import need
 from mansard.estimator.export.graph import input_shapes, opset_of
 from mansard.estimator.export.loading import load_network
 from mansard.estimator.export.network import Network
-from mansard.estimator.export.request import Request
+from mansard.estimator.export.request import ExportRequest
 from mansard.estimator.export.writing import publish, workspace
 
 
@@ -36,11 +36,11 @@ class Exported(msgspec.Struct, frozen=True):
     n_nodes: int
     n_parameters: int  # of the PyTorch module
     size_bytes: int  # of all paths
-    checks: tuple[Check, ...]
+    checks: tuple[ExportCheck, ...]
     notes: tuple[str, ...]  # what was assumed, and which attempts failed
 
 
-def export(request: Request) -> Exported:
+def export(request: ExportRequest) -> Exported:
     """Write the ONNX file that ``request`` asks for, checked against PyTorch.
 
     Raises UsageError (the request is wrong), ModelError (the network cannot be built or
@@ -55,7 +55,7 @@ def export(request: Request) -> Exported:
         return export_network(load_network(request), request, folder)
 
 
-def export_network(network: Network, request: Request, folder: Path) -> Exported:
+def export_network(network: Network, request: ExportRequest, folder: Path) -> Exported:
     """Trace ``network`` in the empty ``folder``, check it, and put the file at its place.
 
     Raises what ``export`` raises.

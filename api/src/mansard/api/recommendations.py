@@ -1,0 +1,133 @@
+"""Which mode, batch size and precision a network should run in, and the commands that set it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.mode_commands import commands_for, machine_of, root_of
+from mansard.api.predictions import Network, Question, predict
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.workloads import read_workload
+from mansard.core.errors import MansardError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from mansard.analytics.asking import Known
+    from mansard.analytics.decide.mix_records import MixAnswer
+    from mansard.analytics.decide.records import Recommendation, Wanted
+
+# What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
+AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+
+
+def recommend(
+    question: Question,
+    wanted: Wanted,
+    default: str | None = None,
+    reporter: Reporter = SILENT,
+) -> tuple[Recommendation, ...]:
+    """The best mode for each network on each device, from what was measured.
+
+    Measures and sets nothing. Says what the mode saves, which others were near and why they
+    lost, how likely the limits of ``wanted`` hold, and the commands that set the mode and undo
+    it. ``default``: the mode that the board starts in, to compare with; None: as the board at
+    hand says. Where no mode keeps the limits, the nearest are in the answer. Raises as
+    ``predict`` does, and UsageError for an unknown ``default``.
+    """
+    from mansard.analytics.decide.recommend import recommend_each
+
+    known, predicted = predict(question, reporter)
+    defaults = _defaults(known, default, question.board)
+    return tuple(
+        _with_commands(each, known, question.board)
+        for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
+    )
+
+
+def recommend_workload(
+    question: Question, wanted: Wanted, workload: Path, reporter: Reporter = SILENT
+) -> tuple[MixAnswer, ...]:
+    """One mode, or modes in turn, for all networks of a workload, on each device.
+
+    ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
+    does, and InputError for a file that is no workload.
+    """
+    from mansard.analytics.decide.mix import plan_mixes
+    from mansard.analytics.decide.mix_records import Mix, Task
+
+    found = read_workload(workload)
+    networks = tuple(
+        Network(
+            name=line.model,
+            batches=() if line.batch is None else (line.batch,),
+            precisions=() if line.precision is None else (line.precision,),
+        )
+        for line in found.lines
+    )
+    batches = question.batches or AUTO_BATCHES
+    _, predicted = predict(replace(question, networks=networks, batches=batches), reporter)
+    tasks = tuple(
+        Task(
+            network=network.display_name(),
+            rate_per_s=line.rate_per_s,
+            batch=line.batch,
+            precision=line.precision,
+            max_latency_s=line.max_latency_s,
+        )
+        for line, network in zip(found.lines, networks, strict=True)
+    )
+    mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
+    return tuple(plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients))
+
+
+def batch(
+    question: Question, *, highest_only: bool = False, reporter: Reporter = SILENT
+) -> pl.DataFrame:
+    """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
+
+    One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.
+    ``highest_only``: in the highest mode of each device alone. Raises as ``predict`` does.
+    """
+    from mansard.analytics.decide import batches
+
+    _, predicted = predict(replace(question, batches=question.batches or AUTO_BATCHES), reporter)
+    rows = batches.batch_table(predicted.predictions, predicted.scores)
+    return batches.highest_only(rows, predicted.modes) if highest_only else rows
+
+
+def _with_commands(found: Recommendation, known: Known, board: Path | None) -> Recommendation:
+    if found.choice is None:
+        return found
+    machine = machine_of(found.device, known.dataset.manifests)
+    root = None if machine is None else root_of(machine, board)
+    commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
+    unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
+    if commands is None:
+        unknown["commands"] = why_not
+    return msgspec.structs.replace(found, commands=commands, unknown=unknown)
+
+
+def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str, str]:
+    """The mode that each device starts in: the one that was named, or what the board says."""
+    from mansard.device.nvpmodel.listing import list_board
+
+    if default is not None:
+        names = known.mode_names()
+        if default not in names:
+            shown = ", ".join(names[:8])
+            raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
+        return dict.fromkeys(known.devices, default)
+    found: dict[str, str] = {}
+    for device in known.devices:
+        machine = machine_of(device, known.dataset.manifests)
+        root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
+        if root is not None:
+            with contextlib.suppress(MansardError):  # a board that says nothing has no default
+                found |= {device: name} if (name := list_board(root).default) else {}
+    return found
