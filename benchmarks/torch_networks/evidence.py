@@ -12,10 +12,10 @@ import msgspec
 
 from mansard.core.errors import MansardError
 from mansard.core.records import Phase
-from mansard.estimator.export.loading import load_network
 from mansard.estimator.export.network import Network
 from mansard.estimator.export.request import ExportRequest
 from mansard.estimator.export.run import Exported, export_network
+from mansard.estimator.export.sources import load_network
 from torch_networks.counting import Counts, torch_counts
 from torch_networks.subjects import Subject
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.meter_tables import power_table
+from mansard.analytics.report.energy import power_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute

@@ -4,8 +4,14 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.charts.label_layout import CHARACTER_PX, LINE_PX, place_labels
-from mansard.analytics.charts.roof_geometry import HEIGHT_PX, WIDTH_PX, Window
+from mansard.analytics.figures.label_layout import (
+    CHARACTER_PX,
+    HEIGHT_PX,
+    LINE_PX,
+    WIDTH_PX,
+    Window,
+    place_labels,
+)
 
 SEEN = Window(0.1, 1000.0, 1.0, 1000.0)
 EMPTY_NAMES = pl.DataFrame(

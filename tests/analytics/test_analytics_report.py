@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.figures import safe_json
+from mansard.analytics.figures.figure import safe_json
 from mansard.analytics.report.write import write_report
 from mansard.core.errors import StorageError
 from tests.analytics.factory import (

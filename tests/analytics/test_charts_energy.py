@@ -7,27 +7,27 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mansard.analytics.charts.energy_data import (
-    MOST_ROWS,
-    MOST_VERTICES,
-    Kind,
-    PricedRoof,
-    arch_labels,
-    arches,
-    balance_points,
-    main_roofs,
-    segments,
-)
-from mansard.analytics.charts.parameters import Chosen
-from mansard.analytics.charts.roof_geometry import Window
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.energy.balance import balance
 from mansard.analytics.energy.fit import Coefficient
 from mansard.analytics.energy.roof import EnergyRoof
-from mansard.analytics.report.figures import Figure
-from mansard.analytics.report.page_parts import Missing
-from mansard.analytics.report.priced_roofs import priced_roofs
-from mansard.analytics.report.roof_figures import arch_figure, roof_points
+from mansard.analytics.figures.energy_roofline import (
+    MOST_ROWS,
+    MOST_VERTICES,
+    Kind,
+    PricedRoof,
+    arch_figure,
+    arch_labels,
+    arches,
+    balance_points,
+    main_roofs,
+    priced_roofs,
+    segments,
+)
+from mansard.analytics.figures.figure import Figure, Missing
+from mansard.analytics.figures.label_layout import Window
+from mansard.analytics.figures.network_points import roof_points
+from mansard.analytics.figures.parameters import Chosen
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
 from tests.analytics.board_runs import MODES, constant_w, volts_squared, write_board

@@ -8,11 +8,17 @@ import vl_convert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.charts.mode_charts import heat_chart, pareto_chart
-from mansard.analytics.charts.mode_data import LEAST_CELLS, MOST_ROWS, evenly, mode_points
-from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.decide.records import Candidate
+from mansard.analytics.figures.figure import evenly
+from mansard.analytics.figures.modes import (
+    LEAST_CELLS,
+    MOST_ROWS,
+    heat_chart,
+    mode_points,
+    pareto_chart,
+)
+from mansard.analytics.figures.parameters import Chosen
 from tests.analytics.factory import HOSTILE
 from tests.analytics.model_factory import (
     DEVICE,

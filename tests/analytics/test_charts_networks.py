@@ -6,13 +6,12 @@ import polars as pl
 import pytest
 import vl_convert
 
-from mansard.analytics.charts.accuracy_chart import accuracy_chart
-from mansard.analytics.charts.accuracy_data import MOST_POINTS, accuracy_points, band
-from mansard.analytics.charts.batch_data import batch_points
-from mansard.analytics.charts.data import layer_points, under_roofs
-from mansard.analytics.charts.network_charts import bar_chart, batch_chart
-from mansard.analytics.charts.parameters import Chosen
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
+from mansard.analytics.figures.accuracy import MOST_POINTS, accuracy_chart, accuracy_points, band
+from mansard.analytics.figures.batches import batch_chart, batch_points
+from mansard.analytics.figures.layers import bar_chart
+from mansard.analytics.figures.network_points import layer_points, under_roofs
+from mansard.analytics.figures.parameters import Chosen
 from tests.analytics.model_factory import (
     DEVICE,
     board_modes,

@@ -8,9 +8,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.energy.points import energy_points
-from mansard.analytics.report.energy_tables import energy_facts, energy_table
-from mansard.analytics.report.meter_tables import power_table
-from mansard.analytics.report.operand_tables import operand_table
+from mansard.analytics.report.energy import energy_facts, energy_table, operand_table, power_table
 from mansard.analytics.results import Results, compute
 from tests.analytics.factory import KIB, MIB, write_run
 from tests.analytics.gpu_factory import (

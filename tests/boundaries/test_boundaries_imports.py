@@ -45,6 +45,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     [
         ("core", "msgspec"),
         ("device", "msgspec"),
+        ("simulator", "msgspec"),
         ("microbench", "msgspec,numpy,numba,llvmlite"),
         ("estimator", "msgspec,numpy,onnx,google,ml_dtypes,typing_extensions"),
     ],

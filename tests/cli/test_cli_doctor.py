@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from mansard.cli.app import app
 from mansard.cli.checks import run_checks
 from mansard.device.holding.board_lock import board_lock
-from mansard.device.simulator import create_board, running, set_fault
+from mansard.simulator import create_board, running, set_fault
 
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {

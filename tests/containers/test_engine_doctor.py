@@ -13,7 +13,7 @@ from mansard.cli.check import Check
 from mansard.cli.check_containers import check_containers
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import identify
-from mansard.device.simulator import create_board
+from mansard.simulator import create_board
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN, Answers, stand_in_engine
 from tests.containers.throwaway import Daemon
 

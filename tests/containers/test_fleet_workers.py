@@ -19,8 +19,8 @@ from mansard.containers.fleet_worker import Said, Worker
 from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, UsageError
 from mansard.device.identity import identify
-from mansard.device.simulator import create_board, snapshot
-from tests.device.simulator_bench import awaited
+from mansard.simulator import create_board, snapshot
+from tests.simulator.simulator_bench import awaited
 
 PATIENCE_S = 60
 
@@ -124,7 +124,7 @@ def test_an_interrupt_stops_every_board_and_waits_for_it() -> None:
             stopped.append((worker.name, "container"))
             waiting.set()
 
-        worker.on_stop(partial(stopped.append, (worker.name, "steward")))
+        worker.on_stop(partial(stopped.append, (worker.name, "board controller")))
         worker.on_stop(lambda: 1 / 0)  # a board that is gone cannot be stopped
         worker.on_stop(stop_container)
         worker.say("ready")
@@ -146,7 +146,7 @@ def test_an_interrupt_stops_every_board_and_waits_for_it() -> None:
         run_fleet(hosts("a", "b"), bench, listen)
     assert sorted(ended) == ["a", "b"]
     for name in "ab":  # the last one first
-        assert [what for who, what in stopped if who == name] == ["container", "steward"]
+        assert [what for who, what in stopped if who == name] == ["container", "board controller"]
 
 
 def test_a_board_that_does_not_stop_is_not_waited_for_for_ever() -> None:
@@ -172,18 +172,18 @@ from pathlib import Path
 from mansard.containers.fleet import run_fleet
 from mansard.containers.hosts import Host
 from mansard.core.signals import turn_signals_into_interrupts
-from mansard.device.steward.channel import steward_process
-from mansard.device.steward.remote import remote_steward
+from mansard.device.controller.channel import controller_process
+from mansard.device.controller.remote import remote_controller
 
 def bench(worker):
-    with steward_process(Path(worker.host.root)) as channel:
-        with remote_steward(channel, worker.name) as steward:
-            worker.on_stop(steward.end)
-            with steward.hold() as held:
-                held.set(steward.choose_modes("gpu=612MHz,cores=4")[0])
+    with controller_process(Path(worker.host.root)) as channel:
+        with remote_controller(channel, worker.name) as controller:
+            worker.on_stop(controller.end)
+            with controller.hold() as held:
+                held.set(controller.choose_modes("gpu=612MHz,cores=4")[0])
                 worker.say("set")
                 while True:  # for ever, each in its turn
-                    steward.identify()
+                    controller.identify()
 
 turn_signals_into_interrupts()
 hosts = [Host(name=root, root=root) for root in sys.argv[1:]]
@@ -207,7 +207,7 @@ def test_whatever_ends_a_fleet_every_board_is_put_back(tmp_path: Path, how: sign
         os.kill(fleet.pid, how)
         rest = fleet.stdout.read()
     assert rest == ("" if how == signal.SIGKILL else "stopped\n")
-    if how == signal.SIGKILL:  # their stewards put the boards back by themselves
+    if how == signal.SIGKILL:  # their controllers put the boards back by themselves
         journals = [board / "var/lib/mansard/journal.json" for board in boards]
         assert awaited(lambda: not any(journal.exists() for journal in journals))
     assert [snapshot(board) for board in boards] == before

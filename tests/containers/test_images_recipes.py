@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.containers.context import RECIPES, libraries_step, rooms_step, write_tar
-from mansard.containers.image_table import read_table
+from mansard.containers.images.building import RECIPES, libraries_step, rooms_step, write_tar
+from mansard.containers.images.table import read_table
 from mansard.core.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]

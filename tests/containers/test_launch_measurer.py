@@ -22,10 +22,10 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
 from mansard.core.version import VERSION
 from mansard.device.identity import identify
-from mansard.device.simulator import create_board, running
 from mansard.microbench.events import Done, Job
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.runner import run_plan
+from mansard.simulator import create_board, running
 from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon
 

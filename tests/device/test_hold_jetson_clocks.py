@@ -17,8 +17,8 @@ from mansard.device.holding.journal_store import find_journal, journal_folders
 from mansard.device.holding.pending import restore
 from mansard.device.holding.planning import planned_steps
 from mansard.device.nvpmodel.modes import read_modes
-from mansard.device.simulator import snapshot
-from mansard.device.simulator.faults import set_fault
+from mansard.simulator import snapshot
+from mansard.simulator.faults import set_fault
 from tests.device.clock_trees import CPU, read
 
 LOCK = "sys/kernel/debug/bpmp/debug/clk/emc"

@@ -16,7 +16,7 @@ from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import observe
 from mansard.device.holding.journal_store import find_journal, write_journal
 from mansard.device.holding.pending import restore
-from mansard.device.simulator import snapshot
+from mansard.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 
 GPU = "sys/class/devfreq/17000000.gpu"

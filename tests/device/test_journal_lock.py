@@ -19,7 +19,7 @@ from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import observe
 from mansard.device.holding.journal_store import find_journal, write_journal
 from mansard.device.holding.pending import restore
-from mansard.device.simulator import snapshot
+from mansard.simulator import snapshot
 from tests.device.clock_trees import make_orin
 
 HOLDER = """

@@ -29,7 +29,7 @@ from mansard.device.holding.journal_store import (
 from mansard.device.holding.pending import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import set_mode
-from mansard.device.simulator import snapshot
+from mansard.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 
 GPU = "sys/class/devfreq/17000000.gpu"

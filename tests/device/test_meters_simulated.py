@@ -14,7 +14,7 @@ from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters, find_meters
 from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.device.meters.tegrastats import open_tegrastats
-from mansard.device.simulator import create_board, running, set_fault, set_load
+from mansard.simulator import create_board, running, set_fault, set_load
 
 BOARDS = {
     "agx-orin": ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.records import LayerScore
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
+from mansard.estimator.reading import read_model
 from mansard.estimator.shapes import find_rule
 from mansard.estimator.shapes.registry import Spec
 from tests.estimator.models import Input

@@ -13,8 +13,8 @@ from onnx import parser
 from mansard.estimator.control_flow.course import MAX_PLACEMENTS
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import Network, propagate
+from mansard.estimator.reading import read_model
 from mansard.estimator.tensors import Node, Tensor
 
 Array = npt.NDArray[np.generic]

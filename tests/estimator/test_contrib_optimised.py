@@ -14,12 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.records import ModelScore
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
-from mansard.estimator.zoo import bert, gpt2
-from mansard.estimator.zoo.builder import Graph
-from mansard.estimator.zoo.serialise import to_model
+from mansard.estimator.reading import read_model
 from mansard.estimator.zoo.weights import with_random_weights
+from tools.zoo import bert, gpt2
+from tools.zoo.builder import Graph
+from tools.zoo.serialise import to_model
 
 SIZES = {"batch": 2, "sequence": 7, "past_sequence": 5}
 NCHWC = "com.microsoft.nchwc"

@@ -14,8 +14,8 @@ from onnx import helper, parser
 from mansard.estimator import score
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import propagate
+from mansard.estimator.reading import read_model
 from mansard.estimator.tensors import Tensor
 from tests.estimator.models import store
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import UsageError
-from mansard.estimator.export.attempts import plan_attempts
-from mansard.estimator.export.axes import plan_axes, traced_sizes, with_sizes
 from mansard.estimator.export.network import Input
 from mansard.estimator.export.request import DynamicAxis, ExportRequest
+from mansard.estimator.export.run import plan_attempts
+from mansard.estimator.export.tracing import plan_axes, traced_sizes, with_sizes
 
 TOKENS = Input("ids", (1, 16), "int64", symbols={1: "sequence"})
 MASK = Input("mask", (1, 16), "int64", "ones", symbols={1: "sequence"})

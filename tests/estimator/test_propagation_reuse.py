@@ -10,8 +10,8 @@ from mansard.core.errors import ModelError
 from mansard.estimator import Settings, load, score_loaded
 from mansard.estimator.dimensions import bind
 from mansard.estimator.given import Given
-from mansard.estimator.graph import read_model
 from mansard.estimator.propagation import Network, prepare, propagate
+from mansard.estimator.reading import read_model
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.zoo import read
 from tests.estimator.networks import parsed, placed, stored

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from mansard.api.workloads import parse_quantity as parse_quantity
     from mansard.api.workloads import parse_rate as parse_rate
     from mansard.containers.fleet import Fleet as Fleet
-    from mansard.containers.pull import LIBRARIES_BYTES as LIBRARIES_BYTES
+    from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
     from mansard.device.nvpmodel.listing import ListedMode as ListedMode
     from mansard.device.nvpmodel.listing import Listing as Listing
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample

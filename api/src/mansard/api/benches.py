@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mansard.containers.fleet_worker import Said, Worker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
 
 
 class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,13 +104,13 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     """
     if request.hosts:
         return _bench_hosts(request, _chosen_hosts(request), reporter)
-    from mansard.device.steward.local import LocalSteward
+    from mansard.device.controller.local import LocalController
 
     root = board_root(request.board)
-    steward = LocalSteward(root)
+    controller = LocalController(root)
     # A mode that does not exist is an error before an engine is asked, or an image built.
-    modes = _choose_modes(steward, request, reporter)
-    with _open_target(steward, root, request, reporter) as target:
+    modes = _choose_modes(controller, request, reporter)
+    with _open_target(controller, root, request, reporter) as target:
         plans = _plan(target, modes, request, reporter)
         _score(request, reporter)
         measured = measure_modes(plans, target, request.runs, reporter)
@@ -126,24 +126,24 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
     Raises as ``bench`` does.
     """
     if not request.hosts:
-        from mansard.device.steward.local import LocalSteward
+        from mansard.device.controller.local import LocalController
 
         root = board_root(request.board)
-        steward = LocalSteward(root)
-        modes = _choose_modes(steward, request, reporter, is_dry_run=True)
-        with _open_target(steward, root, request, reporter, is_dry_run=True) as target:
+        controller = LocalController(root)
+        modes = _choose_modes(controller, request, reporter, is_dry_run=True)
+        with _open_target(controller, root, request, reporter, is_dry_run=True) as target:
             yield _describe(None, _plan(target, modes, request, reporter), target)
         return
     for host in _chosen_hosts(request):
         reporter.note(f"board {host.name}:")
         with remote_target(host, request.wanted_image, reporter) as target:
-            modes = _choose_modes(target.steward, request, reporter, is_dry_run=True)
+            modes = _choose_modes(target.controller, request, reporter, is_dry_run=True)
             yield _describe(host.name, _plan(target, modes, request, reporter), target)
 
 
 def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
     modes = [each.plan.mode for each in plans if needs_setting(each.plan.mode)]
-    steps = iter(target.steward.planned_steps(modes))
+    steps = iter(target.controller.planned_steps(modes))
     planned = tuple(
         PlannedMode(
             each.plan.mode,
@@ -157,38 +157,42 @@ def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget)
 
 
 def _choose_modes(
-    steward: Steward, request: BenchRequest, reporter: Reporter, *, is_dry_run: bool = False
+    controller: BoardController,
+    request: BenchRequest,
+    reporter: Reporter,
+    *,
+    is_dry_run: bool = False,
 ) -> tuple[PowerMode, ...]:
     """The modes to measure; a run that was cut off on the board is put back first."""
     if not is_dry_run:
         # What it left behind would be taken for the present state.
-        for line in steward.put_back():
+        for line in controller.put_back():
             reporter.note(line)
-    return steward.choose_modes(request.mode, request.pick)
+    return controller.choose_modes(request.mode, request.pick)
 
 
 @contextmanager
 def _open_target(
-    steward: Steward,
+    controller: BoardController,
     root: Path,
     request: BenchRequest,
     reporter: Reporter,
     *,
     is_dry_run: bool = False,
 ) -> Iterator[BenchTarget]:
-    """Where the board of ``steward`` is measured; raises what keeps it from being measured.
+    """Where the board of ``controller`` is measured; raises what keeps it from being measured.
 
     A Jetson is measured in a container unless the request says not to. A graphics card is
     measured in this process where CUDA's libraries are installed, in a container where they
     are not, and everything else in this process.
     """
-    target = LocalTarget(root, steward)
-    machine = steward.identify()
+    target = LocalTarget(root, controller)
+    machine = controller.identify()
     is_here = request.is_local or (is_dry_run and machine.is_simulated)
     if is_here or not _wants_container(request, machine, target):
         yield target
         return
-    with container_target(steward, root, request.wanted_image, reporter) as inside:
+    with container_target(controller, root, request.wanted_image, reporter) as inside:
         yield inside
 
 
@@ -210,7 +214,7 @@ def _plan(
     target: BenchTarget, modes: tuple[PowerMode, ...], request: BenchRequest, reporter: Reporter
 ) -> list[ModePlan]:
     """What is to be measured on one board."""
-    machine = target.steward.identify()
+    machine = target.controller.identify()
     # Core counts are modes of the CPU alone.
     of_cpu = all(mode.kind == "cores" for mode in modes)
     processor = request.processor or ("cpu" if of_cpu else None)
@@ -279,9 +283,9 @@ def _bench_host(request: BenchRequest, worker: Worker) -> Measured:
     reporter = _WorkerReporter(worker)
     with remote_target(worker.host, request.wanted_image, reporter) as target:
         worker.on_stop(target.stop)
-        worker.claim(target.steward.identify())
+        worker.claim(target.controller.identify())
         worker.on_stop(partial(stop_containers, target.address))
-        modes = _choose_modes(target.steward, request, reporter)
+        modes = _choose_modes(target.controller, request, reporter)
         plans = _plan(target, modes, request, reporter)
         measured = measure_modes(plans, target, request.runs, reporter)
     failure = _failure(measured, len(plans))

@@ -126,7 +126,7 @@ def restore_hosts(
     for host in read_hosts(hosts, hosts_file):
         try:
             with remote_target(host, WantedImage(table=images), reporter) as target:
-                restored[host.name] = target.steward.put_back()
+                restored[host.name] = target.controller.put_back()
         except MansardError as error:
             errors[host.name] = error
     return Fleet(restored, errors)

@@ -92,9 +92,9 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
 
 
 def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
-    from mansard.containers.build import ready_image
-    from mansard.containers.fitting import choose_image
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
 
     try:
         fit = choose_image(machine, user_table())

@@ -81,8 +81,8 @@ def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
     Its figures ship with Mansard; the five networks are scored here. Nothing is measured. Raises
     StorageError where ``output`` cannot be written.
     """
-    from mansard.analytics.report.pagoda_page import write_pagoda_page
-    from mansard.analytics.report.pagoda_tables import findings, point_table
+    from mansard.analytics.figures.pagoda import point_table
+    from mansard.analytics.report.pagoda_page import findings, write_pagoda_page
 
     found = write_pagoda_page(_pagoda_scores(), output)
     table = point_table(found.points)
@@ -99,12 +99,10 @@ def _pagoda_scores() -> list[ModelScore]:
     """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
     from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
     from mansard.estimator import score, zoo
-    from mansard.estimator.zoo.serialise import to_bytes, to_model
-    from mansard.estimator.zoo.word_lstm import word_lstm
 
     scores = []
     for name in NETWORKS:
-        model = to_bytes(to_model(word_lstm())) if name == "word_lstm" else zoo.read(name)
+        model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
         dims = {"sequence": _PAGODA_SEQUENCE[name]} if name in _PAGODA_SEQUENCE else {}
         scores += [
             score(model, name=name, batch=batch, dims=dims, precision=precision)
@@ -125,8 +123,8 @@ def demo_simulated(
     The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
     and everything says so. ``mode``: as for ``bench``. Raises as ``bench`` does.
     """
-    from mansard.device.simulator import create_board, running
     from mansard.estimator import zoo
+    from mansard.simulator import create_board, running
 
     networks = make_folder(folder / "networks")
     models = tuple(zoo.write(name, networks) for name in _SIMULATED_NETWORKS)

@@ -17,7 +17,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
-    from mansard.device.steward.steward import Holding
+    from mansard.device.controller.controller import Holding
     from mansard.microbench.keeper import SweepState
     from mansard.microbench.plan import Plan
     from mansard.microbench.probing import Probe
@@ -82,7 +82,7 @@ def measure_modes(
     with ExitStack() as stack:
         held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
-            held = stack.enter_context(target.steward.hold())
+            held = stack.enter_context(target.controller.hold())
             for line in held.left_behind:
                 reporter.note(line)
             plans = _without_reboots(plans, held, reporter)

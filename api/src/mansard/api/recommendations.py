@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.mode_commands import commands_for, machine_of, root_of
 from mansard.api.predictions import Network, Question, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.workloads import read_workload
 from mansard.core.errors import MansardError, UsageError
+from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mansard.analytics.asking import Known
     from mansard.analytics.decide.mix_records import MixAnswer
     from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.core.records import MachineIdentity, Manifest
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
 AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -104,7 +106,7 @@ def batch(
 def _with_commands(found: Recommendation, known: Known, board: Path | None) -> Recommendation:
     if found.choice is None:
         return found
-    machine = machine_of(found.device, known.dataset.manifests)
+    machine = _machine_of(found.device, known.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
     commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
@@ -125,9 +127,18 @@ def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str
         return dict.fromkeys(known.devices, default)
     found: dict[str, str] = {}
     for device in known.devices:
-        machine = machine_of(device, known.dataset.manifests)
+        machine = _machine_of(device, known.dataset.manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that says nothing has no default
                 found |= {device: name} if (name := list_board(root).default) else {}
     return found
+
+
+def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
+    """The machine that ``device`` is a processor of, by the labels of the runs."""
+    from mansard.analytics.data.names import device_labels
+
+    labels = device_labels(manifests)
+    machines = [one.machine for one in manifests if labels[one.run_id] == device]
+    return machines[-1] if machines else None

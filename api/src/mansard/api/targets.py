@@ -15,11 +15,11 @@ from mansard.core.errors import DeviceError
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
     from mansard.containers.hosts import Host
-    from mansard.containers.image_table import Image as Entry
+    from mansard.containers.images.table import Image as Entry
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
-    from mansard.device.steward.remote import RemoteSteward
-    from mansard.device.steward.steward import Steward
+    from mansard.device.controller.controller import BoardController
+    from mansard.device.controller.remote import RemoteController
     from mansard.microbench.events import Measurer
     from mansard.microbench.manifest import Image
     from mansard.microbench.probing import Probe
@@ -38,7 +38,7 @@ class BenchTarget(Protocol):
     """A board and the means to measure on it; ``image`` is that of its container."""
 
     @property
-    def steward(self) -> Steward:
+    def controller(self) -> BoardController:
         """What identifies and changes the board."""
         ...
 
@@ -61,9 +61,9 @@ class LocalTarget:
 
     image = None
 
-    def __init__(self, root: Path, steward: Steward) -> None:
+    def __init__(self, root: Path, controller: BoardController) -> None:
         self._root = root
-        self.steward = steward
+        self.controller = controller
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
@@ -76,17 +76,22 @@ class LocalTarget:
         from mansard.device.meters.meter import find_meters
         from mansard.microbench.measurer import LocalMeasurer
 
-        meters = find_meters(self._root, self.steward.identify())
+        meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)
 
 
 class ContainerTarget:
-    """A board whose kernels run in a container, and whose modes are the steward's."""
+    """A board whose kernels run in a container, and whose modes are the controller's."""
 
     def __init__(
-        self, steward: Steward, engine: Engine, image: Image, machine: MachineIdentity, root: Path
+        self,
+        controller: BoardController,
+        engine: Engine,
+        image: Image,
+        machine: MachineIdentity,
+        root: Path,
     ) -> None:
-        self.steward = steward
+        self.controller = controller
         self.image = image
         self._engine = engine
         self._machine = machine
@@ -120,46 +125,46 @@ class RemoteTarget(ContainerTarget):
 
     def __init__(
         self,
-        steward: RemoteSteward,
+        controller: RemoteController,
         engine: Engine,
         image: Image,
         machine: MachineIdentity,
         root: Path,
     ) -> None:
-        super().__init__(steward, engine, image, machine, root)
-        self.stop = steward.end  # to be called from another thread: it puts the board back
+        super().__init__(controller, engine, image, machine, root)
+        self.stop = controller.end  # to be called from another thread: it puts the board back
         self.address = engine.address
 
 
 @contextmanager
 def container_target(
-    steward: Steward, root: Path, wanted: WantedImage, reporter: Reporter
+    controller: BoardController, root: Path, wanted: WantedImage, reporter: Reporter
 ) -> Iterator[ContainerTarget]:
-    """The board of ``steward`` with its engine and image; ``root`` as the engine's host has it.
+    """The board of ``controller`` with its engine and image; ``root`` as the engine's host has it.
 
     Raises ContainerError where there is no engine, or no image and none can be built.
     """
     from mansard.containers.engine import connect
 
     with connect(wanted.engine) as engine:
-        machine = steward.identify()
+        machine = controller.identify()
         yield ContainerTarget(
-            steward, engine, _find_image(engine, machine, wanted, reporter), machine, root
+            controller, engine, _find_image(engine, machine, wanted, reporter), machine, root
         )
 
 
 @contextmanager
 def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterator[RemoteTarget]:
-    """The board of ``host``, until the end of this; it is put back by its own steward.
+    """The board of ``host``, until the end of this; it is put back by its own controller.
 
-    Which image fits the board is not known before its steward has looked: it runs in one that
+    Which image fits the board is not known before its controller has looked: it runs in one that
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
-    from mansard.containers.board_image import steward_image
-    from mansard.containers.board_steward import board_steward
-    from mansard.containers.build import ready_image
+    from mansard.containers.board_controller import board_controller
+    from mansard.containers.board_image import controller_image
     from mansard.containers.engine import connect
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.table import user_table
     from mansard.containers.launching import launch_for
     from mansard.containers.tunnel import open_tunnel
 
@@ -168,7 +173,7 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         if host.ssh is not None:
             address = stack.enter_context(open_tunnel(host)).address
         engine = stack.enter_context(connect(address))
-        entry = steward_image(
+        entry = controller_image(
             engine.facts,
             user_table(wanted.table),
             host,
@@ -177,19 +182,19 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         )
         first = _ensure(engine, entry, wanted, reporter)
         launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
-        steward = stack.enter_context(board_steward(engine, launch, host.root, host.name))
+        controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
-        machine = steward.identify()
+        machine = controller.identify()
         image = _find_image(engine, machine, own, reporter)
-        yield RemoteTarget(steward, engine, image, machine, Path(host.root))
+        yield RemoteTarget(controller, engine, image, machine, Path(host.root))
 
 
 def _find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
-    from mansard.containers.fitting import choose_image
-    from mansard.containers.image_table import user_table
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
 
     fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     reporter.note(f"image {fit.image.name}: {fit.why}")
@@ -198,7 +203,7 @@ def _find_image(
 
 def _ensure(engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter) -> Image:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
-    from mansard.containers.ensuring import ensure_image
+    from mansard.containers.images.needed import ensure_image
 
     return ensure_image(
         engine,

@@ -1,6 +1,6 @@
-"""The image that a board's steward runs in: chosen before it is known which board it is.
+"""The image that a board's controller runs in: chosen before it is known which board it is.
 
-Any image of ours does, for the steward sets clocks and runs no kernel. So one that is there is
+Any image of ours does, for the controller sets clocks and runs no kernel. So one that is there is
 taken; else the one that will most likely be measured in, so that the board needs one only.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mansard.containers.engine import EngineFacts
 from mansard.containers.hosts import Host
-from mansard.containers.image_table import Image, ImageTable, version_key
+from mansard.containers.images.table import Image, ImageTable, version_key
 from mansard.core.errors import ContainerError
 
 # The kernel of each major release of L4T. Source: NVIDIA's release notes of Jetson Linux 35
@@ -18,14 +18,14 @@ from mansard.core.errors import ContainerError
 _KERNELS = {"5.10": 35, "5.15": 36, "6.8": 38}
 
 
-def steward_image(
+def controller_image(
     facts: EngineFacts,
     table: ImageTable,
     host: Host,
     is_ready: Callable[[Image], bool],
     name: str | None = None,
 ) -> Image:
-    """The image for the steward of ``host``; raises UsageError for a name that is not there.
+    """The image for the controller of ``host``; raises UsageError for a name that is not there.
 
     ``name`` or the host's own is taken where one is given. ``is_ready`` tells whether an image
     is on the board already. Raises ContainerError where none is for its processor.

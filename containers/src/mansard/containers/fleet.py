@@ -50,7 +50,7 @@ class Fleet(msgspec.Struct, Generic[Result], frozen=True):
 
 
 def _told_by_name(name: str, error: MansardError) -> MansardError:
-    """``error`` with its board's name, which a steward's errors have already."""
+    """``error`` with its board's name, which a controller's errors have already."""
     where = error.where or ""
     if where.startswith(name):
         return error
@@ -71,7 +71,7 @@ def run_fleet(
     workers = [Worker(host, events, claims, stopping) for host in hosts]
     gathered: _Gathered[Result] = _Gathered(workers, on_event)
     for worker in workers:
-        # They are put back by their stewards, whatever becomes of this process.
+        # They are put back by their controllers, whatever becomes of this process.
         threading.Thread(target=worker.work, args=(bench,), name=worker.name, daemon=True).start()
     try:
         while gathered.running:

@@ -88,7 +88,7 @@ class Worker:
     def on_stop(self, stop: Callable[[], object]) -> None:
         """Have ``stop`` called, by another thread, when the fleet is to stop; the last one first.
 
-        It ends what the worker may be waiting for: a container, the steward.
+        It ends what the worker may be waiting for: a container, the controller.
         """
         with self._lock:
             self._stops.append(stop)

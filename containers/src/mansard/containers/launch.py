@@ -12,7 +12,7 @@ from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.owners import remove_leftovers, this_process
 from mansard.containers.settings import Launch, all_mounts, create_arguments
-from mansard.containers.stream import Attached, Lines, attach
+from mansard.containers.stream import Attached, attach, split_lines
 from mansard.containers.watching import engine_time_s, explain_ending, how_it_ended
 from mansard.core.errors import ContainerError, MansardError, UsageError
 
@@ -46,7 +46,7 @@ class Container:
 
         A last line without an end is what a killed program left half-written: it is dropped.
         """
-        lines = Lines()
+        lines = split_lines()
         try:
             for chunk in self._attached.receive(silence_s):
                 if chunk.output == "stdout":

@@ -12,16 +12,15 @@ from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
 from mansard.containers.settings import BOARD, Launch
-from mansard.containers.stream import BEAT_S
 from mansard.core.errors import ContainerError
+from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S, encode_line
 from mansard.core.text import printable
 from mansard.microbench.events import Done, Event, Failed, Job
 
 PROGRAM = ("-m", "mansard.microbench")
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
-_HEARTBEAT = ("--heartbeat", str(6 * BEAT_S))
+_HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
 _SHOWN_CHARACTERS = 200
-_INPUT_ENDS = b"\n"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ContainerMeasurer:
             with_arguments(self.launch, "--job", *_HEARTBEAT, *_board(self.launch)),
             run=job.plan.run_id,
         )
-        message = msgspec.json.encode(job) + _INPUT_ENDS
+        message = encode_line(job)
         with launched(self.engine, launch, message) as container:
             for line in container.lines(self.silence_s):
                 event = decode_event(line)
@@ -66,7 +65,7 @@ def decode_event(line: bytes) -> Event:
     """One line of a measuring process; raises ContainerError for one that is no event."""
     try:
         return _decoder().decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
             f"the container wrote what is no event ({error}): {shown}",

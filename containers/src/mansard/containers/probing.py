@@ -15,6 +15,7 @@ from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
 from mansard.containers.settings import Launch
 from mansard.core.errors import ContainerError
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION
@@ -54,7 +55,7 @@ def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
                 break
     try:
         return msgspec.json.decode(last, type=Probe)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         shown = printable(last[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
             f"the container's answer cannot be read ({error}): {shown}",

@@ -8,7 +8,6 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.given import NOTHING_GIVEN, Given
-from mansard.estimator.graph.order import reads
 from mansard.estimator.inputs import MAX_SIZE, input_tensor, length_name, present_name
 from mansard.estimator.model import Model
 from mansard.estimator.names import check_names
@@ -159,7 +158,7 @@ def _check_known(model: Model, places: Places, sizes: Mapping[str, int], given: 
 def _first_users(model: Model, given: Given) -> dict[str, str]:
     users: dict[str, str] = {}
     for node in model.nodes:
-        for name in reads(node):
+        for name in node.reads:
             users.setdefault(name, node.label)
     # What is said to be absent needs no dimensions.
     return {name: user for name, user in users.items() if given.dims.get(present_name(name)) != 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -55,7 +55,24 @@ class ModelNode(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def label(self) -> str:
+        """How messages call this node."""
         return f"node {self.name!r} ({self.op_type})"
+
+    @property
+    def subgraphs(self) -> Iterator[Subgraph]:
+        """The graphs inside this node, not those inside them."""
+        for value in self.attributes.values():
+            if isinstance(value, Subgraph):
+                yield value
+            elif isinstance(value, tuple) and value and isinstance(value[0], Subgraph):
+                yield from value
+
+    @property
+    def reads(self) -> Iterator[str]:
+        """The tensors that this node needs, inside its graphs too."""
+        yield from filter(None, self.inputs)
+        for graph in self.subgraphs:
+            yield from graph.captured
 
 
 class Subgraph(msgspec.Struct, frozen=True, eq=False):

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from mansard.core.carried import CarriedError
+from mansard.core.line_channel import WireError
 from mansard.core.records import EnergyWindow, Gpu, PowerMode, PowerSample, Record, Schema, Trial
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.totals import Total
@@ -70,7 +70,7 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The last event of a measurement that could not go on."""
 
-    error: CarriedError
+    error: WireError
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.carried import carried
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import RowWriter
+from mansard.core.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Trial
 from mansard.microbench.events import (
     Done,
@@ -99,7 +99,7 @@ class Keeper:
             else:
                 self._write(resumed_in(self.manifest, self._image))
         elif isinstance(event, Failed):
-            raise carried(event.error)
+            raise from_wire(event.error)
 
     def _keep_trial(self, trial: Trial) -> None:
         self._known_manifest()

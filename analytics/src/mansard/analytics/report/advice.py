@@ -11,14 +11,20 @@ from types import MappingProxyType
 from mansard.analytics.data.names import shown, shown_long
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, fixed, joules, percent, seconds
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
-from mansard.analytics.report.page_parts import Table
+from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
 
 MOST_TOLD = 8  # recommendations in full; the table has all of them
+
+
 _LEAST = MappingProxyType(
     {"energy": "energy", "latency": "time", "edp": "energy times time", "power": "power"}
 )
+
+
 MOST_ROWS = 100
+
+
 NO_ADVICE = (
     "No mode is recommended yet: it takes a scored network (`mansard bench model.onnx`) whose time "
     "is known in at least one mode. `mansard recommend model.onnx --max-latency 20ms` takes limits."

@@ -18,12 +18,16 @@ import jinja2
 import vl_convert
 from markupsafe import Markup, escape
 
-from mansard.analytics.charts.theme import THEMES, vega_config
-from mansard.analytics.report.figures import json_markup
+from mansard.analytics.figures.figure import json_markup
+from mansard.analytics.figures.theme import THEMES, vega_config
 from mansard.core.version import VERSION
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+
 MOST_COLUMNS = 60  # of a table whose numbers stand at the right
+
+
 _NUMERIC = "".join(
     f".n{at} tr>:nth-child({at}){{text-align:right}}\n" for at in range(1, MOST_COLUMNS + 1)
 )

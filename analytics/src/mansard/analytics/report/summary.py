@@ -156,6 +156,8 @@ _DIRECT = (
     "n_groups",
     "least_s",
 )
+
+
 # The fields that may be unknown, and where they stand in ``Results.networks``.
 _COLUMNS = {
     name: name

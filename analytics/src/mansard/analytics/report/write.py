@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics.charts.parameters import Chosen
+import polars as pl
+
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import in_order, shown, shown_long
-from mansard.analytics.report import (
-    advice,
-    ceiling_tables,
-    gpu_tables,
-    machine_tables,
-    mode_cards,
-    mode_figures,
-    mode_tables,
-    network_figures,
-    network_tables,
-    origin_tables,
-    page,
-    roof_figures,
-    sections,
-    sweep_figures,
+from mansard.analytics.figures.accuracy import accuracy_figure
+from mansard.analytics.figures.batches import batch_figure
+from mansard.analytics.figures.energy_roofline import arch_figure, balances
+from mansard.analytics.figures.figure import Figure, evenly, pool
+from mansard.analytics.figures.layers import layer_figure
+from mansard.analytics.figures.modes import gather, heat_figure, pareto_figure
+from mansard.analytics.figures.network_points import roof_points
+from mansard.analytics.figures.parameters import Chosen, controls, device_options, first_choice
+from mansard.analytics.figures.roofline import roofline_figure
+from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
+from mansard.analytics.report import page
+from mansard.analytics.report.advice import NO_ADVICE, advice, advice_table, overview
+from mansard.analytics.report.cards import mode_cards
+from mansard.analytics.report.ceilings import (
+    backend_table,
+    bandwidth_table,
+    latency_table,
+    peak_table,
+    ridge_table,
 )
-from mansard.analytics.report.controls import controls, device_options, first_choice
-from mansard.analytics.report.energy_tables import energy_facts, energy_table
-from mansard.analytics.report.figures import Figure, pool
-from mansard.analytics.report.latency_figure import latency_figure
-from mansard.analytics.report.meter_tables import meter_facts, power_table
+from mansard.analytics.report.energy import (
+    energy_facts,
+    energy_table,
+    meter_facts,
+    operand_table,
+    power_table,
+    rail_table,
+)
+from mansard.analytics.report.measured import (
+    disturbed_table,
+    machine_tables,
+    protocol_facts,
+    traffic_facts,
+    unstable_table,
+    unused,
+)
+from mansard.analytics.report.modes import known_modes_table, scaling_table
+from mansard.analytics.report.networks import measurement_table, network_details, network_table
 from mansard.analytics.report.notices import notices
-from mansard.analytics.report.operand_tables import operand_table
-from mansard.analytics.report.page_limits import for_page
-from mansard.analytics.report.published_tables import published_table, source_table
+from mansard.analytics.report.provenance import (
+    origin_table,
+    provenance_table,
+    published_table,
+    source_table,
+)
 from mansard.analytics.results import Results, compute
 from mansard.core.files import make_folder, write_atomic
 
@@ -67,37 +89,37 @@ def _context(results: Results, notes: Sequence[str]) -> dict[str, Any]:
         "started": _started(results),
         "notes": notes,
         "controls": controls(results, chosen),
-        "cards": mode_cards.mode_cards(results, chosen.mode),
+        "cards": mode_cards(results, chosen.mode),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
-        "overview": advice.overview(results),
-        "advice": advice.advice(results),
-        "advice_table": advice.advice_table(results),
-        "no_advice": advice.NO_ADVICE,
-        "known_modes": mode_tables.known_modes_table(results),
-        "scaling": mode_tables.scaling_table(results),
+        "overview": overview(results),
+        "advice": advice(results),
+        "advice_table": advice_table(results),
+        "no_advice": NO_ADVICE,
+        "known_modes": known_modes_table(results),
+        "scaling": scaling_table(results),
         **_figures(results, chosen),
-        "balances": roof_figures.balances(results, chosen.mode),
+        "balances": balances(results, chosen.mode),
         **_tables(results),
     }
 
 
 def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
     """Every chart of the page by the name the template has for it, and their data."""
-    points = roof_figures.roof_points(results)
-    modes = mode_figures.gather(results)
-    energy = roof_figures.arch_figure(results, chosen, points, "efficiency")
+    points = roof_points(results)
+    modes = gather(results)
+    energy = arch_figure(results, chosen, points, "efficiency")
     is_half = isinstance(energy, Figure)
     found = {
-        "roofline": roof_figures.roofline_figure(results, chosen, points, is_half=is_half),
+        "roofline": roofline_figure(results, chosen, points, is_half=is_half),
         "energy_roofline": energy,
-        "power_roof": roof_figures.arch_figure(results, chosen, points, "power"),
-        "pareto": mode_figures.pareto_figure(modes, chosen),
-        "heat": mode_figures.heat_figure(modes, chosen),
-        "layers": network_figures.layer_figure(points, chosen, modes.first),
-        "batches": network_figures.batch_figure(results, chosen, modes.first),
-        "accuracy": network_figures.accuracy_figure(results, chosen),
-        "staircase": sweep_figures.staircase_figure(results, chosen),
-        "chains": sweep_figures.chain_figure(results, chosen),
+        "power_roof": arch_figure(results, chosen, points, "power"),
+        "pareto": pareto_figure(modes, chosen),
+        "heat": heat_figure(modes, chosen),
+        "layers": layer_figure(points, chosen, modes.first),
+        "batches": batch_figure(results, chosen, modes.first),
+        "accuracy": accuracy_figure(results, chosen),
+        "staircase": staircase_figure(results, chosen),
+        "chains": chain_figure(results, chosen),
         "latency": latency_figure(results, chosen),
     }
     drawn = [figure for figure in found.values() if isinstance(figure, Figure)]
@@ -106,28 +128,28 @@ def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
 
 def _tables(results: Results) -> dict[str, Any]:
     return {
-        "peaks": ceiling_tables.peak_table(results),
-        "bandwidths": ceiling_tables.bandwidth_table(results),
-        "ridges": ceiling_tables.ridge_table(results),
-        "latencies": gpu_tables.latency_table(results),
-        "backends": gpu_tables.backend_table(results),
-        "networks": network_tables.network_table(results),
-        "measurements": network_tables.measurement_table(results),
-        "details": network_tables.network_details(results),
-        "machine_tables": machine_tables.machine_tables(results),
-        "protocol": sections.protocol_facts(results),
-        "traffic": sections.traffic_facts(results),
-        "unstable": sections.unstable_table(results),
-        "disturbed": sections.disturbed_table(results),
-        "unused": sections.unused(results),
+        "peaks": peak_table(results),
+        "bandwidths": bandwidth_table(results),
+        "ridges": ridge_table(results),
+        "latencies": latency_table(results),
+        "backends": backend_table(results),
+        "networks": network_table(results),
+        "measurements": measurement_table(results),
+        "details": network_details(results),
+        "machine_tables": machine_tables(results),
+        "protocol": protocol_facts(results),
+        "traffic": traffic_facts(results),
+        "unstable": unstable_table(results),
+        "disturbed": disturbed_table(results),
+        "unused": unused(results),
         "power": power_table(results),
         "meters": meter_facts(results),
         "energy": energy_table(results),
         "energy_facts": energy_facts(results),
         "operands": operand_table(results),
-        "origins": origin_tables.origin_table(results),
-        "rails": origin_tables.rail_table(results),
-        "provenance": sections.provenance_table(results),
+        "origins": origin_table(results),
+        "rails": rail_table(results),
+        "provenance": provenance_table(results),
         "published": published_table(results.published),
         "published_sources": source_table(results.published),
     }
@@ -153,3 +175,46 @@ def _title(results: Results, machines: list[str]) -> str:
     if "simulated" not in sources or title.endswith("(simulated)"):
         return title
     return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"
+
+
+MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of their own
+
+
+MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
+
+
+def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
+    """``results`` with at most MOST_ROOFS roofs, fewer under many networks, and a note.
+
+    The recommended modes are kept, of the others an even choice in their order. Predictions,
+    modes and recommendations stay whole: their charts make a choice of their own.
+    """
+    n_networks = results.networks.select("model", "model_hash", "precision").n_unique()
+    n_most = max(LEAST_ROOFS, min(MOST_ROOFS, MOST_PAIRS // max(1, n_networks)))
+    if len(results.roofs) <= n_most:
+        return results, ()
+    wanted = {each.choice.mode for each in results.recommendations if each.choice is not None}
+    first = [roof.run_id for roof in results.roofs if roof.mode in wanted][: n_most // 2]
+    others = [roof.run_id for roof in results.roofs if roof.run_id not in first]
+    kept = {*first, *evenly(others, n_most - len(first))}
+    own = pl.col("run_id").is_in(sorted(kept))
+    dataset = results.dataset
+    shown = dataclasses.replace(
+        results,
+        dataset=dataclasses.replace(
+            dataset,
+            manifests=tuple(each for each in dataset.manifests if each.run_id in kept),
+            trials=dataset.trials.filter(own),
+            repetitions=dataset.repetitions.filter(own),
+            energy=dataset.energy.filter(own),
+        ),
+        roofs=tuple(roof for roof in results.roofs if roof.run_id in kept),
+        rates=tuple(rate for rate in results.rates if rate.run_id in kept),
+        networks=results.networks.filter(own),
+        energies={run: fit for run, fit in results.energies.items() if run in kept},
+    )
+    note = (
+        f"{len(kept)} of {len(results.roofs)} modes have their roofs on this page; "
+        "predictions and recommendations know all of them."
+    )
+    return shown, (note,)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import msgspec
 
 from mansard.estimator.control_flow.cycles import Cycle
-from mansard.estimator.graph.order import reads
 from mansard.estimator.model import ModelNode
 from mansard.estimator.tensors import Origin, Tensor
 
@@ -42,7 +41,7 @@ def slice_graph(cycle: Cycle, wanted: Iterable[int]) -> Part:
         if name in writers:
             node = writers[name]
             needed[node.index] = node
-            waiting.extend(reads(node))
+            waiting.extend(node.reads)
         elif name in state:
             position = state[name]
             outputs.add(position)

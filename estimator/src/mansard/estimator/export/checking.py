@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from mansard.core.errors import ModelError
 from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Network, foreign_code
-from mansard.estimator.export.tensors import flat_tensors
+from mansard.estimator.export.network import Network, flat_tensors, foreign_code
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Greatest relative difference that counts as equal, by the type of the output.
