@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.run_networks import run_networks
+from mansard.analytics.predict.prediction import NetworkSelection, predict
+from mansard.analytics.predict.run_networks import networks_of_runs
 from mansard.analytics.report.summary import Summary, summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
@@ -47,8 +47,9 @@ def seconds(results: Results, *layers: LayerScore) -> float | None:
 
 
 def network(results: Results, *layers: LayerScore) -> dict[str, object]:
-    frame = layer_frame([score("net", layers, precision="fp16")])
-    return run_networks(frame, results.roofs, {}, {}, {}).networks.row(0, named=True)
+    selection = NetworkSelection(scores=[score("net", layers, precision="fp16")])
+    found = predict(results.of_runs.models, [selection], each_run=True)
+    return networks_of_runs(found).row(0, named=True)
 
 
 def test_a_layer_runs_on_the_unit_that_its_score_names(results: Results) -> None:

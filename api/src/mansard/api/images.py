@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mansard.containers.images.store import Archive, Stored
     from mansard.containers.images.table import Image, ImageTable
     from mansard.core.records import MachineIdentity
-    from mansard.microbench.manifest import Image as LoadedImage
+    from mansard.measuring.manifest import Image as LoadedImage
 
 _DIGEST_CHARACTERS = 19  # sha256: and twelve more, as Docker shows them
 

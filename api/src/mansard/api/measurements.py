@@ -18,10 +18,10 @@ from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
-    from mansard.microbench.keeper import SweepState
+    from mansard.measuring.run_writer import SweepState
+    from mansard.measuring.runner import Outcome
     from mansard.microbench.plan import Plan
     from mansard.microbench.probing import Probe
-    from mansard.microbench.runner import Outcome
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -48,8 +48,8 @@ def plan_modes(
     found: Probe,
 ) -> list[ModePlan]:
     """The plan of each mode, in their order; raises UsageError."""
+    from mansard.measuring.runner import count_missing
     from mansard.microbench.plan import make_plan
-    from mansard.microbench.runner import count_missing
 
     plans = [make_plan(machine, mode, profile, found) for mode in modes]
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
@@ -113,7 +113,7 @@ def _measure_mode(
     reporter: Reporter,
     n_later: int,
 ) -> str:
-    from mansard.microbench.runner import run_plan
+    from mansard.measuring.runner import run_plan
 
     mode = each.plan.mode
     read_back = None

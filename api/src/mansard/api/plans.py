@@ -81,22 +81,17 @@ def plan(request: PlanRequest) -> PlanAnswer:
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:
-    from mansard.analytics.data.names import device_labels, network_names
+    from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.plan_observed import observed
-    from mansard.analytics.models import find_models
-    from mansard.analytics.predict.engine import predict
-    from mansard.analytics.predict.groups import group_frame
-    from mansard.analytics.predict.scores import score_frame
+    from mansard.analytics.predict.prediction import predict
 
     dataset = open_runs([runs], mix=request.mix)
-    models = find_models(dataset)
-    scores = score_frame(dataset.layers, network_names(dataset))
-    allowed = predict(group_frame(dataset.layers), scores, models.coefficients, models.modes)
+    prediction = predict(dataset, fill_gaps=False)
     found = observed(
-        models.modes,
-        models.observations,
-        allowed.collect(),
+        prediction.models.modes,
+        prediction.models.observations,
+        prediction.predictions,
         device=request.device,
         network=request.network,
     )

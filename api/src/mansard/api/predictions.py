@@ -15,7 +15,8 @@ from mansard.api.scores import find_models
 from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.asking import Known, Measured, Predicted
+    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.predict.prediction import NetworkSelection, Prediction
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Loaded
 
@@ -63,72 +64,75 @@ class Question:
     calibrate: bool = False
 
 
-def predict(question: Question, reporter: Reporter = SILENT) -> tuple[Known, Predicted]:
-    """What the runs know, and time, energy and power of the networks in the modes asked about.
+def predict(question: Question, reporter: Reporter = SILENT) -> Prediction:
+    """Time, energy and power of the networks in the modes that ``question`` is about.
 
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
     InputError where nothing can be predicted.
     """
-    from mansard.analytics.asking import find_known, predict_known
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.models import find_models
+    from mansard.analytics.predict.prediction import predict as predict_networks
 
     board_root(question.board)  # a root that is no folder is an error, needed or not
-    known = find_known(open_runs(question.runs, mix=question.may_mix), question.device)
-    for line in known.dataset.notes:
+    models = find_models(open_runs(question.runs, mix=question.may_mix), question.device)
+    for line in models.dataset.notes:
         reporter.note(f"note: {line}")
-    modes = question.modes
-    wanted = None if modes is None else known.modes_named(modes)
-    if modes is not None and wanted is None:
-        wanted = {name: find_modes(modes, question.board, name)[0] for name in known.devices}
-    scores, measured = _find_networks(question, known.networks(), reporter)
-    predicted = predict_known(known, scores, measured, wanted, calibrate=question.calibrate)
-    for line in predicted.notes:
+    modes: ModeFrame | list[ModeFrame] | None = None
+    if question.modes is not None:
+        modes = models.modes_named(question.modes)
+        if modes is None:
+            modes = [find_modes(question.modes, question.board, name)[0] for name in models.devices]
+    networks = _select_networks(question, models.observed_networks(), reporter)
+    prediction = predict_networks(models, networks, modes, calibrate=question.calibrate).check_any()
+    for line in prediction.notes:
         reporter.note(line)
-    return known, predicted
+    return prediction
 
 
-def _find_networks(
+def _select_networks(
     question: Question, known: Collection[str], reporter: Reporter
-) -> tuple[list[ModelScore] | None, list[Measured]]:
-    """Scores of the networks that were asked for, and whose known times count.
+) -> list[NetworkSelection]:
+    """The networks that were asked for, with their scores.
 
     Files and networks of the zoo are scored; a name that is neither has to be ``known`` from
-    its times. No scores (None) where no network was named: then the runs' own count. Raises
+    its times. Where no network was named, all that the runs have scores or times of. Raises
     ModelError for a file that cannot be scored at all, UsageError for an unknown name.
     """
-    from mansard.analytics.asking import Measured
-    from mansard.analytics.data.dataset import score_id
+    from mansard.analytics.predict.prediction import NetworkSelection
     from mansard.estimator import zoo
 
-    batches, precisions, phase = question.batches, question.precisions, question.phase
+    phase = question.phase
     if not question.networks:
-        return None, [Measured(batches=batches, precisions=precisions, phase=phase)]
-    _check_dims(question)
-    scores: dict[str, ModelScore] = {}
-    measured = []
-    for each in question.networks:
-        network = Network(
-            name=each.name,
-            batches=each.batches or batches,
-            precisions=each.precisions or precisions,
+        every = NetworkSelection(
+            batches=question.batches, precisions=question.precisions, phase=phase
         )
-        measured.append(
-            Measured(
-                network=network.display_name(),
-                batches=network.batches,
-                precisions=network.precisions,
+        return [every]
+    _check_dims(question)
+    found = []
+    for network in question.networks:
+        batches = network.batches or question.batches
+        precisions = network.precisions or question.precisions
+        models: Sequence[Path | str] | None = _files(network.name)
+        if models is None:
+            is_only_known = network.name in known and network.name not in zoo.names()
+            models = () if is_only_known else (network.name,)
+        scores = [
+            score
+            for model in models
+            for precision in precisions or (None,)
+            for score in _score_batches(model, batches or (1,), precision, question, reporter)
+        ]
+        found.append(
+            NetworkSelection(
+                name=network.display_name(),
+                scores=scores,
+                batches=batches,
+                precisions=precisions,
                 phase=phase,
             )
         )
-        paths = _files(network.name)
-        is_only_known = network.name in known and network.name not in zoo.names()
-        if paths is not None or not is_only_known:
-            models: Sequence[Path | str] = paths or [network.name]
-            for model in models:
-                for precision in network.precisions or (None,):
-                    found = _score_batches(model, network, precision, question, reporter)
-                    scores |= {score_id(score): score for score in found}
-    return list(scores.values()), measured
+    return found
 
 
 def _check_dims(question: Question) -> None:
@@ -160,12 +164,12 @@ def _files(name: str) -> Sequence[Path] | None:
 
 def _score_batches(
     model: Path | str,
-    network: Network,
+    batches: Sequence[int],
     precision: str | None,
     question: Question,
     reporter: Reporter,
 ) -> list[ModelScore]:
-    """Scores of a file or of a network of the zoo, one for each batch size of ``network``.
+    """Scores of a file or of a network of the zoo, one for each of ``batches``.
 
     A batch that the file cannot have is left out with a note; a file that can have none of
     them is scored as it is. Operators that are not known count as unknown: the prediction says
@@ -187,7 +191,7 @@ def _score_batches(
 
     scores: list[ModelScore] = []
     faults: list[MansardError] = []
-    for batch in network.batches or (1,):
+    for batch in batches:
         try:
             scores.append(score_as(batch))
         except MansardError as error:

@@ -19,9 +19,9 @@ from mansard.device.mode_commands import commands_for, root_of
 if TYPE_CHECKING:
     import polars as pl
 
-    from mansard.analytics.asking import Known
     from mansard.analytics.decide.mix_records import MixAnswer
     from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.analytics.predict.models import Models
     from mansard.core.records import MachineIdentity, Manifest
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -44,10 +44,10 @@ def recommend(
     """
     from mansard.analytics.decide.recommend import recommend_each
 
-    known, predicted = predict(question, reporter)
-    defaults = _defaults(known, default, question.board)
+    predicted = predict(question, reporter)
+    defaults = _defaults(predicted.models, default, question.board)
     return tuple(
-        _with_commands(each, known, question.board)
+        _with_commands(each, predicted.models, question.board)
         for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
     )
 
@@ -73,7 +73,7 @@ def recommend_workload(
         for line in found.lines
     )
     batches = question.batches or AUTO_BATCHES
-    _, predicted = predict(replace(question, networks=networks, batches=batches), reporter)
+    predicted = predict(replace(question, networks=networks, batches=batches), reporter)
     tasks = tuple(
         Task(
             network=network.display_name(),
@@ -98,15 +98,15 @@ def batch(
     """
     from mansard.analytics.decide import batches
 
-    _, predicted = predict(replace(question, batches=question.batches or AUTO_BATCHES), reporter)
+    predicted = predict(replace(question, batches=question.batches or AUTO_BATCHES), reporter)
     rows = batches.batch_table(predicted.predictions, predicted.scores)
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 
 
-def _with_commands(found: Recommendation, known: Known, board: Path | None) -> Recommendation:
+def _with_commands(found: Recommendation, models: Models, board: Path | None) -> Recommendation:
     if found.choice is None:
         return found
-    machine = _machine_of(found.device, known.dataset.manifests)
+    machine = _machine_of(found.device, models.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
     commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
@@ -115,19 +115,19 @@ def _with_commands(found: Recommendation, known: Known, board: Path | None) -> R
     return msgspec.structs.replace(found, commands=commands, unknown=unknown)
 
 
-def _defaults(known: Known, default: str | None, board: Path | None) -> dict[str, str]:
+def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: the one that was named, or what the board says."""
     from mansard.device.nvpmodel.listing import list_board
 
     if default is not None:
-        names = known.mode_names()
+        names = models.mode_names()
         if default not in names:
             shown = ", ".join(names[:8])
             raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-        return dict.fromkeys(known.devices, default)
+        return dict.fromkeys(models.devices, default)
     found: dict[str, str] = {}
-    for device in known.devices:
-        machine = _machine_of(device, known.dataset.manifests)
+    for device in models.devices:
+        machine = _machine_of(device, models.dataset.manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that says nothing has no default

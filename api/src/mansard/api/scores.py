@@ -139,7 +139,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _score_file(path: Path, request: _Request) -> _Outcome:
     """Read a file once and score it in every case; no error of the file is raised."""
     from mansard.estimator import load
-    from mansard.estimator.names import understood
+    from mansard.estimator.shape_inference.binding import understood
 
     try:
         loaded = load(path)

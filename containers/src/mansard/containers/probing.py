@@ -46,7 +46,9 @@ def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> 
 
 def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
-    asked = msgspec.structs.replace(with_arguments(launch, "--probe", processor), run="probe")
+    asked = msgspec.structs.replace(
+        with_arguments(launch, "mansard.microbench", "--probe", processor), run="probe"
+    )
     last = b""
     with launched(engine, asked) as container:
         for number, line in enumerate(container.lines(SILENCE_S)):

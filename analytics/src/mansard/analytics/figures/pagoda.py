@@ -26,7 +26,7 @@ from mansard.analytics.energy.least_squares import Array, solve_non_negative
 from mansard.analytics.figures.charting import inline, shape_scale, tooltips
 from mansard.analytics.figures.figure import Figure, make_figure
 from mansard.analytics.figures.tables import Table
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame
 from mansard.analytics.predict.scores import score_frame
 from mansard.analytics.published.frames import published_coefficients, published_modes
@@ -136,7 +136,7 @@ def _times(layers: pl.DataFrame, published: Published, launch_s: float | None) -
         value = pl.when(is_launch).then(launch_s).otherwise(pl.col("value"))
         coefficients = coefficients.with_columns(value=value)
     modes = published_modes(published).filter(pl.col("mode") == MODE)
-    found = predict(group_frame(layers), score_frame(layers), coefficients, modes)
+    found = predict_scores(group_frame(layers), score_frame(layers), coefficients, modes)
     return found.select(*_KEYS, "precision", "latency_s").collect()
 
 

@@ -10,7 +10,7 @@ from mansard.containers.engine import Engine
 from mansard.containers.images.building import Order, build_image, ready_image
 from mansard.containers.images.pulling import Confirm, Downloads
 from mansard.containers.images.table import Image as Entry
-from mansard.microbench.manifest import Image
+from mansard.measuring.manifest import Image
 
 # Lines of the builder and of pip that say nothing to a person.
 _NOISE = re.compile(
