@@ -16,8 +16,7 @@ from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from mansard.analytics.data.frames import Frame
 SimulatedBoard = Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"]
 
 _ORIN_NETWORKS = ("mobilenet_v3_large", "resnet50", "yolov8n", "bert_large")
@@ -60,8 +59,8 @@ class PagodaPage(msgspec.Struct, frozen=True):
     """
 
     page: Path
-    counts: pl.DataFrame
-    points: pl.DataFrame
+    counts: Frame
+    points: Frame
     table: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
     findings: tuple[str, ...]
 

@@ -17,8 +17,7 @@ from mansard.core.errors import MansardError, UsageError
 from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from mansard.analytics.data.frames import Frame
     from mansard.analytics.decide.mix_records import MixAnswer
     from mansard.analytics.decide.records import Recommendation, Wanted
     from mansard.analytics.predict.models import Models
@@ -90,7 +89,7 @@ def recommend_workload(
 
 def batch(
     question: Question, *, highest_only: bool = False, reporter: Reporter = SILENT
-) -> pl.DataFrame:
+) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
     One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.
