@@ -51,8 +51,8 @@ def through_a_pipe(job: Job) -> Iterator[Event]:
         assert process.stdout is not None
         process.stdin.write(encode_job(job))
         process.stdin.flush()
-        row_type = find_kind(job.plan.kind).row_type
-        yield from map(event_decoder(row_type).decode, process.stdout)
+        decoder = event_decoder(find_kind(job.plan.kind).row_type)
+        yield from map(decoder.decode, process.stdout)
         process.stdin.close()
 
 
