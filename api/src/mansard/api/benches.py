@@ -37,7 +37,7 @@ from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore, PowerMode, Processor
 
 if TYPE_CHECKING:
-    from mansard.containers.fleet_worker import Said, Worker
+    from mansard.containers.fleet import Message, Worker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
     from mansard.device.controller.controller import BoardController
@@ -278,7 +278,7 @@ def _bench_hosts(request: BenchRequest, hosts: Sequence[Host], reporter: Reporte
 
 def _bench_host(request: BenchRequest, worker: Worker) -> Measured:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
-    from mansard.containers.fleet_stops import stop_containers
+    from mansard.containers.launch import stop_containers
 
     reporter = _WorkerReporter(worker)
     with remote_target(worker.host, request.wanted_image, reporter) as target:
@@ -321,7 +321,7 @@ class _WorkerReporter:
 
     def note(self, line: str) -> None:
         """Hand a note on."""
-        self._worker.say(_Note(line))
+        self._worker.send(_Note(line))
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -340,7 +340,7 @@ class _WorkerProgress:
         self._title = title
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        self._worker.say(_Step(self._title, n_done, n_total, remaining_s, now))
+        self._worker.send(_Step(self._title, n_done, n_total, remaining_s, now))
 
 
 class _FleetMessages:
@@ -350,12 +350,12 @@ class _FleetMessages:
         self._reporter = reporter
         self._progress: dict[str, LineProgress] = {}
 
-    def __call__(self, said: Said) -> None:
+    def __call__(self, message: Message) -> None:
         """Note one message of a board, its name first."""
-        message = said.word
-        if isinstance(message, _Note):
-            self._reporter.note(f"{said.board}: {message.text}")
-        elif isinstance(message, _Step):
-            title = f"{said.board}: {message.title}"
+        payload = message.payload
+        if isinstance(payload, _Note):
+            self._reporter.note(f"{message.board}: {payload.text}")
+        elif isinstance(payload, _Step):
+            title = f"{message.board}: {payload.title}"
             progress = self._progress.setdefault(title, LineProgress(title, self._reporter.note))
-            progress.update(message.n_done, message.n_total, message.remaining_s, message.now)
+            progress.update(payload.n_done, payload.n_total, payload.remaining_s, payload.now)

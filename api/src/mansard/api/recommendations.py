@@ -87,9 +87,7 @@ def recommend_workload(
     return tuple(plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients))
 
 
-def batch(
-    question: Question, *, highest_only: bool = False, reporter: Reporter = SILENT
-) -> Frame:
+def batch(question: Question, *, highest_only: bool = False, reporter: Reporter = SILENT) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
     One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.

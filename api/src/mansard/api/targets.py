@@ -113,7 +113,7 @@ class ContainerTarget:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.launching import launch_for
+        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
@@ -161,11 +161,11 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     from mansard.containers.board_controller import board_controller
-    from mansard.containers.board_image import controller_image
     from mansard.containers.engine import connect
     from mansard.containers.images.building import ready_image
+    from mansard.containers.images.needed import controller_image
     from mansard.containers.images.table import user_table
-    from mansard.containers.launching import launch_for
+    from mansard.containers.settings import launch_for
     from mansard.containers.tunnel import open_tunnel
 
     with ExitStack() as stack:
