@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine
+from mansard.containers.engine import Access, Engine
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.probing import probe_in_container
 from mansard.core.documents import read_document, write_document

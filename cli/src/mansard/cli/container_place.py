@@ -65,7 +65,7 @@ class ContainerPlace:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.launching import launch_for
+        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor

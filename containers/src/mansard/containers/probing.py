@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine, EngineFacts
+from mansard.containers.engine import Access, Engine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
 from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments

@@ -17,13 +17,14 @@ from mansard.core.records import Manifest, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
 from mansard.measuring.events import Done, Event, Failed, Hello, Progress, Row, event_decoder, hello
-from mansard.measuring.kind import Job, encode_job
+from mansard.measuring.kind import Job, encode_job, find_kind
 from mansard.measuring.manifest import Image
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import Probe
-from tests.microbench.test_runner import short_plan
+from tests.containers.throwaway import REPOSITORY
+from tests.measuring.test_runner import short_plan
 
 COMMAND = [sys.executable, "-m", "mansard.measuring"]
 PROBE = [sys.executable, "-m", "mansard.microbench", "--probe", "cpu"]
@@ -40,6 +41,7 @@ def start(*options: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
     )
 
 
@@ -49,8 +51,8 @@ def through_a_pipe(job: Job) -> Iterator[Event]:
         assert process.stdout is not None
         process.stdin.write(encode_job(job))
         process.stdin.flush()
-        for line in process.stdout:
-            yield event_decoder(Trial).decode(line)
+        decoder = event_decoder(find_kind(job.plan.kind).row_type)
+        yield from map(decoder.decode, process.stdout)
         process.stdin.close()
 
 
