@@ -165,14 +165,10 @@ def _score_case(
 ) -> ModelScore:
     from mansard.estimator import score_loaded
     from mansard.estimator.decoding import stage_dims
-    from mansard.estimator.loading import within
 
     dims = settings.given.dims
     if stage is not None:
-        try:
-            dims = stage_dims(loaded.model, *stage) | dict(dims)
-        except UsageError as error:
-            raise within(loaded.place, error) from error
+        dims = stage_dims(loaded, *stage) | dict(dims)
     given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
     return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 
