@@ -1,4 +1,4 @@
-"""Tensors and nodes with known shapes: what rules and formulas see of a network.
+"""Tensors and nodes with known shapes: what shape rules and costs see of a network.
 
 Nothing here knows ONNX's file format; ``graph`` translates it into these values.
 """
@@ -255,7 +255,7 @@ def is_sane(shape: Shape) -> bool:
 
 T = TypeVar("T")
 
-# What a rule or formula may stumble over in a malformed node: attributes that are
+# What a shape rule or cost may stumble over in a malformed node: attributes that are
 # missing or of another type, too few inputs, shapes of another rank, absurd sizes.
 MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
