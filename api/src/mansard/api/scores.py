@@ -91,7 +91,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     path: Path
     scores: tuple[ModelScore, ...]
     errors: tuple[MansardError, ...]
-    understood: frozenset[str] = frozenset()  # given names that mean something in it
+    keep_known_names: frozenset[str] = frozenset()  # given names that mean something in it
 
 
 def find_models(sources: Sequence[Path]) -> list[Path]:
@@ -139,7 +139,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _score_file(path: Path, request: _Request) -> _Outcome:
     """Read a file once and score it in every case; no error of the file is raised."""
     from mansard.estimator import load
-    from mansard.estimator.shape_inference.binding import understood
+    from mansard.estimator.shape_inference.binding import keep_known_names
 
     try:
         loaded = load(path)
@@ -147,7 +147,7 @@ def _score_file(path: Path, request: _Request) -> _Outcome:
         return _Outcome(path, (), (error,))
     settings = request.settings
     if request.is_one_of_many:
-        given = understood(loaded.model, settings.given)
+        given = keep_known_names(loaded.model, settings.given)
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
@@ -180,8 +180,8 @@ def _names_of(given: Given) -> frozenset[str]:
 
 def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
     """Raise UsageError for a name that means nothing in any of the files."""
-    understood = frozenset[str]().union(*(outcome.understood for outcome in outcomes))
-    strangers = sorted(_names_of(request.settings.given) - understood)
+    keep_known_names = frozenset[str]().union(*(outcome.keep_known_names for outcome in outcomes))
+    strangers = sorted(_names_of(request.settings.given) - keep_known_names)
     if strangers and request.is_one_of_many:
         raise UsageError(
             f"none of the models knows {', '.join(map(repr, strangers))}",
