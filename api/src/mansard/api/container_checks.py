@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, failed, missing, ok, warning
+from mansard.containers.engine import Engine, GpuKind, choose_access, connect, gpu_kind
+from mansard.containers.images.building import ready_image
+from mansard.containers.images.fitting import choose_image
+from mansard.containers.images.table import user_table
+from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.records import MachineIdentity
-
-if TYPE_CHECKING:
-    from mansard.containers.engine import Engine, GpuKind
 
 _LOCAL = "or measure without a container: LOCAL=1"
 _WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}
@@ -25,8 +26,6 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     A machine without an NVIDIA GPU is measured without a container: there a missing engine
     is no fault.
     """
-    from mansard.containers.engine import connect, gpu_kind
-
     gpu = gpu_kind(machine)
     try:
         with connect() as engine:
@@ -60,8 +59,6 @@ def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_access(engine: Engine, gpu: GpuKind) -> Check:
-    from mansard.containers.engine import choose_access
-
     facts = engine.facts
     runtime = "there" if facts.has_nvidia_runtime else "not there"
     cdi = f"looks into {', '.join(facts.cdi_folders)}" if facts.cdi_folders else "off"
@@ -74,8 +71,6 @@ def _check_access(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_devices(root: Path, gpu: GpuKind) -> Check:
-    from mansard.containers.settings import device_groups, find_devices
-
     devices = find_devices(root)
     if not devices:
         tool = "tegrastats" if gpu == "jetson" else "nvidia-smi"
@@ -90,10 +85,6 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
 
 
 def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
-    from mansard.containers.images.building import ready_image
-    from mansard.containers.images.fitting import choose_image
-    from mansard.containers.images.table import user_table
-
     try:
         fit = choose_image(machine, user_table())
         ready = ready_image(engine, fit.image)
