@@ -36,7 +36,7 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Gpu, Trial
 from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.microbench.cuda.limits import limits_of
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu

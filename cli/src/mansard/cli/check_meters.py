@@ -19,7 +19,7 @@ _UNTIL_THEN = "until then energy stays unknown"
 
 def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """Every meter read once; on a board also how its total is formed, and its tegrastats."""
-    from mansard.device.meters.meter import find_meters
+    from mansard.device.meters.finding import find_meters
 
     meters = find_meters(root, machine)
     samples: list[PowerSample] = []

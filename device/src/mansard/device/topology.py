@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 from mansard.core.hardware import Module
 from mansard.core.records import Cache
-from mansard.device.system import glob, parse_cpu_list, read_int, read_text
+from mansard.device.system import below, find_paths, glob, parse_cpu_list, read_int, read_text
 
-_CPUS = "sys/devices/system/cpu"
+CPU_FOLDER = "/sys/devices/system/cpu"
 # Cache levels that a cluster's cores share, by kind of core; other levels are private.
 # Sources: Arm's technical reference manuals of Cortex-A57 and A78AE (L3 of a DynamIQ
 # cluster), NVIDIA's data sheets of TX2 and Xavier.
@@ -52,12 +52,35 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
 
 def present_cpus(root: Path) -> tuple[int, ...]:
     """Logical CPUs that the machine has, whether or not they are on; empty if not told."""
-    return _cpu_list(read_text(root / _CPUS / "present"))
+    return _cpu_list(read_text(root / CPU_FOLDER[1:] / "present"))
 
 
 def online_cpus(root: Path) -> tuple[int, ...]:
     """Logical CPUs that are on; empty where the kernel does not say."""
-    return _cpu_list(read_text(root / _CPUS / "online"))
+    return _cpu_list(read_text(root / CPU_FOLDER[1:] / "online"))
+
+
+def list_cpus(root: Path) -> tuple[int, ...]:
+    """The CPUs that the kernel has, on or off."""
+    folders = find_paths(root, f"{CPU_FOLDER}/cpu[0-9]*")
+    numbers = [folder.rpartition("/cpu")[2] for folder in folders]
+    return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
+
+
+def related_cpus(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs that share a clock with ``cpu``, itself among them; empty where it is not said."""
+    # related_cpus also names those that are off; affected_cpus only those that are on.
+    text = read_text(below(root, f"{CPU_FOLDER}/cpu{cpu}/cpufreq/related_cpus")) or ""
+    try:
+        cpus = parse_cpu_list(text.replace(" ", ","))
+    except ValueError:
+        return ()
+    return tuple(sorted(cpus)) if cpu in cpus else ()
+
+
+def online_path(cpu: int) -> str:
+    """The file that switches a CPU on and off."""
+    return f"{CPU_FOLDER}/cpu{cpu}/online"
 
 
 def data_caches(
@@ -134,4 +157,4 @@ def _parse_size(text: str | None) -> int | None:
 
 
 def _cpu_folder(root: Path, cpu: int) -> Path:
-    return root / _CPUS / f"cpu{cpu}"
+    return root / CPU_FOLDER[1:] / f"cpu{cpu}"

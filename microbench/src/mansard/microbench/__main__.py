@@ -18,7 +18,7 @@ from mansard.core.errors import MansardError, UsageError
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.microbench.keeper import SweepState
 from mansard.microbench.measurer import LocalMeasurer

@@ -21,7 +21,7 @@ from mansard.core.line_channel import (
     encode_line,
     to_wire,
 )
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.microbench.events import Event, Failed, Job
 from mansard.microbench.measurer import LocalMeasurer
 

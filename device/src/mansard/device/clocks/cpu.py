@@ -7,17 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.device.clocks.domain import (
-    KHZ,
-    Domain,
-    exists,
-    find_paths,
-    read_frequencies,
-    why_not_writable,
-)
-from mansard.device.system import below, parse_cpu_list, read_int, read_text
-
-CPU_FOLDER = "/sys/devices/system/cpu"
+from mansard.device.clocks.domain import KHZ, Domain, read_frequencies, why_not_writable
+from mansard.device.system import below, exists, read_int
+from mansard.device.topology import CPU_FOLDER, list_cpus, online_path, related_cpus
 
 
 def read_online(root: Path) -> dict[int, bool]:
@@ -26,18 +18,6 @@ def read_online(root: Path) -> dict[int, bool]:
     A CPU without a file ``online`` cannot be switched off; the first one often has none.
     """
     return {cpu: read_int(below(root, online_path(cpu))) != 0 for cpu in list_cpus(root)}
-
-
-def list_cpus(root: Path) -> tuple[int, ...]:
-    """The CPUs that the kernel has, on or off."""
-    folders = find_paths(root, f"{CPU_FOLDER}/cpu[0-9]*")
-    numbers = [folder.rpartition("/cpu")[2] for folder in folders]
-    return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
-
-
-def online_path(cpu: int) -> str:
-    """The file that switches a CPU on and off."""
-    return f"{CPU_FOLDER}/cpu{cpu}/online"
 
 
 def find_clusters(root: Path) -> tuple[Domain, ...]:
@@ -51,17 +31,6 @@ def find_clusters(root: Path) -> tuple[Domain, ...]:
         if cpus not in found and read_int(below(root, f"{folder}/scaling_max_freq")) is not None:
             found[cpus] = _cluster(root, folder, cpus)
     return tuple(found.values())
-
-
-def related_cpus(root: Path, cpu: int) -> tuple[int, ...]:
-    """The CPUs that share a clock with ``cpu``, itself among them; empty where it is not said."""
-    # related_cpus also names those that are off; affected_cpus only those that are on.
-    text = read_text(below(root, f"{CPU_FOLDER}/cpu{cpu}/cpufreq/related_cpus")) or ""
-    try:
-        cpus = parse_cpu_list(text.replace(" ", ","))
-    except ValueError:
-        return ()
-    return tuple(sorted(cpus)) if cpu in cpus else ()
 
 
 def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:

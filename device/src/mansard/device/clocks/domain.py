@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from mansard.core.errors import MansardError
-from mansard.device.system import below, glob, read_int, read_text
+from mansard.device.system import below, read_int, read_text
 
 KHZ = 1000
 UNCAPPED_HZ = 1e11  # nothing is clocked as fast: 9223372036854775807 stands for "no cap"
@@ -45,25 +43,6 @@ def read_frequencies(root: Path, path: str, unit_hz: int) -> tuple[float, ...]:
     words = (read_text(below(root, path)) or "").split()
     numbers = {int(word) for word in words if word.isdecimal() and len(word) <= 12}
     return tuple(float(number * unit_hz) for number in sorted(numbers) if number)
-
-
-def find_paths(root: Path, pattern: str) -> tuple[str, ...]:
-    """The board's absolute paths that match a glob below the root, cpu2 before cpu10."""
-    found = ("/" + path.relative_to(root).as_posix() for path in glob(root, pattern.lstrip("/")))
-    return tuple(sorted(found, key=_natural))
-
-
-def _natural(path: str) -> list[tuple[str, int]]:
-    words = re.findall(r"([^0-9]*)([0-9]{0,18})", path)
-    return [(word, int(number or -1)) for word, number in words]
-
-
-def exists(root: Path, path: str) -> bool:
-    """Whether the board's ``path`` is a file there."""
-    try:
-        return below(root, path).is_file()
-    except (OSError, MansardError):
-        return False
 
 
 def why_not_writable(root: Path, *paths: str | None) -> str:

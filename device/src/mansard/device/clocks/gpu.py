@@ -10,14 +10,8 @@ import os
 import re
 from pathlib import Path
 
-from mansard.device.clocks.domain import (
-    Domain,
-    exists,
-    find_paths,
-    read_frequencies,
-    why_not_writable,
-)
-from mansard.device.system import below, follow_links, read_text
+from mansard.device.clocks.domain import Domain, read_frequencies, why_not_writable
+from mansard.device.system import below, exists, find_paths, follow_links, read_text
 
 _NAME = re.compile(r"(gpu|gp10b|gv11b|ga10b|gb10b)(-(gpc|nvd)-[0-9])?")
 _PLACES = (

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from mansard.device.clocks.cpu import find_clusters, read_online
-from mansard.device.clocks.domain import Domain, find_paths, why_not_writable
+from mansard.device.clocks.domain import Domain, why_not_writable
 from mansard.device.clocks.emc import Emc, find_emc
 from mansard.device.clocks.gpu import find_gpu_clocks
-from mansard.device.system import SYSTEM_ROOT, below, follow_links
+from mansard.device.system import SYSTEM_ROOT, below, find_paths, follow_links
 
 # The caps of the deep-learning accelerators: r32 and r35 below acm, r36 without it.
 _DLA_PLACES = (

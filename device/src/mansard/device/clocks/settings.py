@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.device.clocks.cpu import CPU_FOLDER
-from mansard.device.clocks.domain import find_paths
 from mansard.device.clocks.emc import emc_settings
 from mansard.device.clocks.gpu import gpu_settings
 from mansard.device.clocks.nodes import Clocks
-from mansard.device.system import below, find_tool, follow_links
+from mansard.device.system import below, find_paths, find_tool, follow_links
+from mansard.device.topology import CPU_FOLDER
 
 MAX_SETTING_BYTES = 4096  # a page: the most that a file of sysfs can hold
 # Files of a CPU, which vanish with it.

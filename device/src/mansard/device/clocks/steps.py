@@ -13,12 +13,12 @@ import msgspec
 from mansard.core.errors import UsageError
 from mansard.core.frequency import format_frequency
 from mansard.core.records import PowerMode
-from mansard.device.clocks.cpu import online_path
 from mansard.device.clocks.domain import Domain
 from mansard.device.clocks.emc import Emc
 from mansard.device.clocks.nodes import Clocks
 from mansard.device.clocks.targets import cpu_target, emc_target, gpu_target, match
 from mansard.device.system import below, read_int
+from mansard.device.topology import online_path
 
 
 class Write(msgspec.Struct, frozen=True):

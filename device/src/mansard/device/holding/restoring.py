@@ -10,7 +10,6 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
 from mansard.device.cards.hold import restore_card
-from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.settings import is_setting, known_settings, read_setting
@@ -20,6 +19,7 @@ from mansard.device.holding.journal import FileFound, Journal, ModeFound, read_b
 from mansard.device.holding.restore_order import in_order
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
+from mansard.device.topology import CPU_FOLDER, online_path
 
 _MAX_PASSES = 3  # a setting can be refused until another one is back
 _MAX_LISTED = 8

@@ -8,6 +8,7 @@ from mansard.core.records import MachineIdentity
 from mansard.device.jetson import find_module, is_jetson
 from mansard.device.meters.meter import Meter, Meters
 from mansard.device.meters.totals import Total, find_total
+from mansard.device.system import SYSTEM_ROOT
 
 _INA_ADVICE = (
     "/sys/bus/i2c/drivers shows no power monitor: a carrier board without one (Nano 2GB, some "
@@ -16,8 +17,8 @@ _INA_ADVICE = (
 )
 
 
-def find(root: Path, machine: MachineIdentity | None) -> Meters:
-    """The meters under ``root``: a Jetson's own chips, or RAPL and NVML elsewhere."""
+def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None) -> Meters:
+    """The meters of a machine, each tried once: a Jetson's own chips; elsewhere RAPL and NVML."""
     on_board = machine.kind == "jetson" if machine is not None else is_jetson(root)
     return _find_on_board(root) if on_board else _find_elsewhere(root)
 

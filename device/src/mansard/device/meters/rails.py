@@ -11,9 +11,8 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
+from mansard.device.meters.meter import power_sample, silent
 from mansard.device.meters.node import Node
-
-READS_POWER = {"energy_j": "the meter reads power"}
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -86,24 +85,6 @@ class RailMeter:
 
     def sensor(self, rail: str) -> str:
         return self._channels[rail].sensor
-
-
-def silent(rail: str, time_s: float, why: str) -> PowerSample:
-    """The sample of a rail that did not answer."""
-    return PowerSample(
-        rail=rail,
-        monotonic_s=time_s,
-        power_w=None,
-        energy_j=None,
-        unknown={"power_w": why, "energy_j": why},
-    )
-
-
-def power_sample(rail: str, time_s: float, power_w: float) -> PowerSample:
-    """The sample of a meter that reads power."""
-    return PowerSample(
-        rail=rail, monotonic_s=time_s, power_w=power_w, energy_j=None, unknown=READS_POWER
-    )
 
 
 def _filled(blank: PowerSample, time_s: float, power_w: float) -> PowerSample:

@@ -11,8 +11,7 @@ from types import TracebackType
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
-from mansard.device.meters.meter import Meter, Meters
-from mansard.device.meters.rails import silent
+from mansard.device.meters.meter import Meter, Meters, silent
 from mansard.device.meters.reading import GAP_PERIODS
 
 CPU_SHARE = 0.02  # of one core: what sampling may cost

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.records import CpuCluster
-from mansard.device.clocks.cpu import list_cpus, related_cpus
 from mansard.device.nvpmodel.caps import NOT_SET, Cap, first_cpu, read_cap
 from mansard.device.nvpmodel.config import Config, Param, Table
+from mansard.device.topology import list_cpus, related_cpus
 
 _ONLINE_PATH = re.compile(r"/sys/devices/system/cpu/cpu([0-9]{1,3})/online")
 _CORE_NAME = re.compile(r"CORE_([0-9]{1,3})")
