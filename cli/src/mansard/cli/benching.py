@@ -56,7 +56,7 @@ def _bench_here(request: BenchRequest) -> None:
     from mansard.cli.measuring import measure_modes
     from mansard.cli.opening import open_place
     from mansard.cli.voice import OwnVoice
-    from mansard.device.controller.local import LocalController
+    from mansard.device.controller.controller import LocalController
 
     voice = OwnVoice()
     controller = LocalController(request.root)

@@ -10,8 +10,8 @@ from mansard.cli.check import Check, missing, ok
 from mansard.core.records import MachineIdentity
 
 if TYPE_CHECKING:
-    from mansard.device.clocks.domain import Domain
-    from mansard.device.clocks.nodes import Clocks
+    from mansard.device.clocks.domains import Domain
+    from mansard.device.clocks.settings import Clocks
 
 _DEBUGFS = "sys/kernel/debug"
 
@@ -20,7 +20,7 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """The clock now; on a board also what can be set, and what cannot be for want of rights."""
     yield _check_now(root, machine)
     if machine.kind == "jetson":
-        from mansard.device.clocks.nodes import find_clocks
+        from mansard.device.clocks.settings import find_clocks
 
         clocks = find_clocks(root)
         yield _check_domains(clocks)

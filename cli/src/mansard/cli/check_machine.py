@@ -32,7 +32,7 @@ def _check_caches(machine: MachineIdentity) -> Check:
 
 
 def _check_quota(root: Path) -> Check:
-    from mansard.device.cgroup import cpu_quota
+    from mansard.device.topology import cpu_quota
 
     quota = cpu_quota(root)
     if quota is None:

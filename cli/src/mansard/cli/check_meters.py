@@ -67,7 +67,7 @@ def _step(meter: Meter, rail: str) -> str:
 
 
 def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
-    from mansard.device.meters.totals import total_power
+    from mansard.device.totals import total_power
 
     total = meters.total
     if total is None:

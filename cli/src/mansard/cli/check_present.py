@@ -24,7 +24,7 @@ def check_present(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 
 def _check_temperature(root: Path) -> Check:
-    from mansard.device.conditions.temperature import find_thermometers
+    from mansard.device.conditions.sources import find_thermometers
 
     thermometers = find_thermometers(root)
     hottest_c = thermometers.read_c()
@@ -41,7 +41,7 @@ def _check_temperature(root: Path) -> Check:
 
 
 def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
-    from mansard.device.conditions.throttle import find_throttling
+    from mansard.device.conditions.sources import find_throttling
 
     events = find_throttling(root, machine.cpus)
     if not events.are_known:
@@ -61,7 +61,7 @@ def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
 
 
 def _check_overcurrent(root: Path) -> Check:
-    from mansard.device.conditions.throttle import find_overcurrent
+    from mansard.device.conditions.sources import find_overcurrent
 
     events = find_overcurrent(root)
     if not events.are_known:

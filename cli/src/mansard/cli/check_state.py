@@ -22,7 +22,7 @@ def check_state(root: Path) -> Iterator[Check]:
 def _check_journal(root: Path) -> Check:
     from mansard.core.errors import DeviceError
     from mansard.device.holding.board_lock import board_lock
-    from mansard.device.holding.journal_store import find_journal
+    from mansard.device.holding.journal import find_journal
 
     try:
         with board_lock(root):
@@ -39,7 +39,7 @@ def _check_journal(root: Path) -> Check:
 
 
 def _check_folder(root: Path) -> Check:
-    from mansard.device.holding.journal_store import journal_folders
+    from mansard.device.holding.journal import journal_folders
 
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)

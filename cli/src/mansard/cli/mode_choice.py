@@ -26,10 +26,10 @@ def wanted_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame,
 def _board_modes(text: str, board: Path | None) -> tuple[PowerMode, ...]:
     """The modes of a board; a clock that a mode leaves uncapped is the highest there is."""
     from mansard.cli.boards import board_root
-    from mansard.device.choosing.choice import choose_modes
     from mansard.device.identity import identify
     from mansard.device.jetson import find_module
-    from mansard.device.nvpmodel.resolve import find_highest, resolve
+    from mansard.device.power_modes.listing import find_highest, resolve
+    from mansard.device.power_modes.selection import choose_modes
 
     root = board_root(board)
     machine = identify(root)

@@ -11,7 +11,7 @@ from mansard.cli.boards import BoardOption
 
 if TYPE_CHECKING:
     from mansard.core.records import PowerMode
-    from mansard.device.nvpmodel.listing import ListedMode, Listing
+    from mansard.device.power_modes.listing import ListedMode, Listing
 
 
 def modes(
@@ -29,7 +29,7 @@ def modes(
     """
     from mansard.cli.console import print_json
     from mansard.core.errors import UsageError
-    from mansard.device.nvpmodel.listing import list_board, list_config
+    from mansard.device.power_modes.listing import list_board, list_config
     from mansard.device.system import SYSTEM_ROOT
 
     if board is not None and config is not None:
@@ -47,7 +47,7 @@ def modes(
 
 def _has_nvpmodel(root: Path) -> bool:
     from mansard.device.jetson import is_jetson
-    from mansard.device.nvpmodel.config_file import CONFIG_PATH
+    from mansard.device.nvpmodel.config import CONFIG_PATH
 
     path = root.joinpath(*Path(CONFIG_PATH).parts[1:])
     return path.is_symlink() or path.exists() or is_jetson(root)
@@ -56,8 +56,8 @@ def _has_nvpmodel(root: Path) -> bool:
 def _list_plain(root: Path, *, as_json: bool) -> None:
     """The modes of a machine that is no Jetson: core counts, or those of its card."""
     from mansard.cli.console import print_json, print_table
-    from mansard.device.choosing.choice import available_modes
     from mansard.device.identity import identify
+    from mansard.device.power_modes.selection import available_modes
 
     machine = identify(root)
     found = available_modes(root, machine)

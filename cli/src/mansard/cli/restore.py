@@ -38,7 +38,7 @@ def restore(
     from mansard.cli.console import note, print_json
     from mansard.cli.container_place import WantedImage
     from mansard.core.text import printable
-    from mansard.device.holding.pending import restore as restore_machine
+    from mansard.device.holding.restoring import restore as restore_machine
 
     if host:
         wanted = WantedImage(table=images)

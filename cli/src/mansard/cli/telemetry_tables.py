@@ -7,10 +7,9 @@ import sys
 from mansard.cli.console import note, print_table
 from mansard.core.text import printable
 from mansard.device.tegrastats import TegrastatsSample
-from mansard.device.tegrastats.columns import FieldSummary
+from mansard.device.tegrastats.columns import FieldSummary, Utilisation
 from mansard.device.tegrastats.rows import clean
 from mansard.device.tegrastats.summary import LogSummary
-from mansard.device.tegrastats.utilisation import Utilisation
 
 _SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
 _HEAD = (

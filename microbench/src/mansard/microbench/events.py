@@ -14,7 +14,7 @@ import msgspec
 from mansard.core.line_channel import WireError
 from mansard.core.records import EnergyWindow, Gpu, PowerMode, PowerSample, Record, Schema, Trial
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from mansard.microbench.plan import Plan
 
 

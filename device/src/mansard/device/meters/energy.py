@@ -15,9 +15,8 @@ from math import ceil
 
 from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.reading import Reading, read_rail
-from mansard.device.meters.series import around
-from mansard.device.meters.totals import Total, total_power
+from mansard.device.meters.readings import Reading, around, read_rail
+from mansard.device.totals import Total, total_power
 
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains

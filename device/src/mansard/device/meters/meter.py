@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from mansard.core.records import PowerSample
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 
 READS_POWER = {"energy_j": "the meter reads power"}  # why a sample has no energy
 

@@ -18,7 +18,7 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.core.text import printable
-from mansard.device.cards.nvml import as_text, load_nvml
+from mansard.device.cards import as_text, load_nvml
 from mansard.device.meters.meter import READS_POWER
 from mansard.device.system import SYSTEM_ROOT
 
