@@ -26,8 +26,8 @@ from mansard.estimator.model import (
 )
 from mansard.estimator.numbers import Array, Numbers, hold_array
 from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
+from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Shape, is_sane
-from mansard.estimator.values import may_keep
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import onnx
 
-from mansard.estimator.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.table import ONNX_DOMAINS, onnx_operators, operators_table
-from mansard.estimator.sequences import RULES as SEQUENCES
+from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
+from mansard.estimator.shape_inference.sequences import RULES as SEQUENCES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/operators.md"
 

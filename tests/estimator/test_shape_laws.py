@@ -13,8 +13,8 @@ from mansard.core.errors import ModelError
 from mansard.estimator.element_types import FLOAT32, INT64
 from mansard.estimator.numbers import hold_array
 from mansard.estimator.operators import REGISTRY
+from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import Node, Shape, Tensor
-from mansard.estimator.values import evaluate_all
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 small = st.integers(-9, 9)

@@ -12,7 +12,7 @@ from mansard.estimator.cost import Forward
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Operator
-from mansard.estimator.tensors import Node
+from mansard.estimator.tensors import Node, NodeInstance
 from mansard.estimator.training import (
     checkpoint_bytes,
     differentiable_tensors,
@@ -20,7 +20,6 @@ from mansard.estimator.training import (
     saved_bytes,
     segment_of,
 )
-from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights, assign_weights
 from mansard.estimator.work_precision import quantized_tensors
 
@@ -70,7 +69,7 @@ def find_formulas(nodes: Iterable[Node]) -> Formulas:
     return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
-def make_context(placed: Sequence[Placed], formulas: Formulas, options: Options) -> Context:
+def make_context(placed: Sequence[NodeInstance], formulas: Formulas, options: Options) -> Context:
     """The context of the nodes ``placed``."""
     nodes = [each.node for each in placed]
     training = _training(placed, formulas, options)
@@ -78,7 +77,7 @@ def make_context(placed: Sequence[Placed], formulas: Formulas, options: Options)
     return Context(options, formulas, weights, quantized_tensors(nodes), training)
 
 
-def _training(placed: Sequence[Placed], formulas: Formulas, options: Options) -> Training:
+def _training(placed: Sequence[NodeInstance], formulas: Formulas, options: Options) -> Training:
     if options.phase != "training":
         return Training()
     main = [each.node for each in placed if each.scope == placed[0].scope]
