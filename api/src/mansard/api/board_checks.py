@@ -9,12 +9,11 @@ from pathlib import Path
 from mansard.api.checks import Check, failed, missing, ok, warning
 from mansard.core.errors import MansardError
 from mansard.core.records import MachineIdentity
-from mansard.device.clocks.domain import Domain
-from mansard.device.clocks.nodes import Clocks, find_clocks
+from mansard.device.clocks.domains import Domain
+from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.conditions import Watch
 from mansard.device.conditions.gpu_processes import GpuProcesses
-from mansard.device.conditions.temperature import find_thermometers
-from mansard.device.conditions.throttle import find_overcurrent, find_throttling
+from mansard.device.conditions.sources import find_overcurrent, find_thermometers, find_throttling
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
 from mansard.device.system import find_tool

@@ -17,12 +17,13 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, MeasurementError
 from mansard.core.records import Gpu, MachineIdentity, PowerSample
-from mansard.device.cgroup import cpu_quota
 from mansard.device.holding.board_lock import board_lock
-from mansard.device.holding.journal_store import find_journal, journal_folders
-from mansard.device.meters.meter import Meter, Meters, find_meters
-from mansard.device.meters.totals import total_power
+from mansard.device.holding.journal import find_journal, journal_folders
+from mansard.device.meters.finding import find_meters
+from mansard.device.meters.meter import Meter, Meters
 from mansard.device.system import find_tool
+from mansard.device.topology import cpu_quota
+from mansard.device.totals import total_power
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.trials import choose_trials
 from mansard.microbench.selfcheck import check_kernels
