@@ -54,7 +54,7 @@ def check_release(machine: MachineIdentity) -> Iterator[Check]:
 
 
 def check_modes(root: Path) -> Iterator[Check]:
-    """Configuration, tool and present mode; a fault of one is told once."""
+    """Configuration, tool and present mode; a fault is reported once."""
     configuration = _check_configuration(root)
     yield configuration
     if find_tool(root, "nvpmodel") is None:

@@ -311,7 +311,7 @@ def _check_disk() -> Check:
 
 
 def _can_be_made(folder: Path) -> bool:
-    for place in (folder, *folder.parents):
-        if os.path.lexists(place):
-            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path):
+            return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
     return False

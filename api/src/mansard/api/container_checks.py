@@ -37,18 +37,18 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
             yield _check_disk(engine, gpu)
     except MansardError as error:
         if machine.kind == "jetson" or machine.accelerators:
-            told = f"{error.where}: {error.what}" if error.where else error.what
-            yield missing("containers", told, error.fix or _LOCAL)
+            detail = f"{error.where}: {error.what}" if error.where else error.what
+            yield missing("containers", detail, error.fix or _LOCAL)
         else:
             yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
 
 
 def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
     facts = engine.facts
-    told = [f"{facts.name} {facts.version} at {engine.address}"]
-    told += [f"storage {facts.storage}"] if facts.storage else []
-    told += ["rootless"] if facts.is_rootless else []
-    detail = ", ".join(told)
+    parts = [f"{facts.name} {facts.version} at {engine.address}"]
+    parts += [f"storage {facts.storage}"] if facts.storage else []
+    parts += ["rootless"] if facts.is_rootless else []
+    detail = ", ".join(parts)
     if facts.is_podman and gpu != "none":
         return warning(
             "containers",
@@ -80,8 +80,8 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
             f"look what '{tool}' says, and run this on the machine itself",
         )
     groups = device_groups(root)
-    told = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
-    return ok("GPU devices", f"{len(devices)} in /dev, {told}")
+    access = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
+    return ok("GPU devices", f"{len(devices)} in /dev, {access}")
 
 
 def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
@@ -107,11 +107,11 @@ def _check_disk(engine: Engine, gpu: GpuKind) -> Check:
             f"{engine.facts.data_root or 'the engine'} cannot be seen from here",
             f"an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built: look there",
         )
-    told = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
+    free = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
     if free_bytes < _ROOM_BYTES[gpu]:
         return warning(
             "image disk",
-            f"{told}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
+            f"{free}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
             "'docker system prune' removes what is not in use; or move data-root to a larger disk",
         )
-    return ok("image disk", told)
+    return ok("image disk", free)
