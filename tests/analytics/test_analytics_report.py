@@ -78,7 +78,7 @@ def test_the_summary_says_the_ceilings_in_a_sentence(full: tuple[str, Page]) -> 
     _, page = full
     assert (
         "Computes at most 128.0 GFLOP/s in fp32 and 64.00 GFLOP/s in fp64 and moves up to "
-        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 waits "
+        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 is "
         "for memory."
     ) in page.text
 
