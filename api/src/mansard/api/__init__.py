@@ -107,13 +107,13 @@ if TYPE_CHECKING:
     from mansard.api.workloads import parse_rate as parse_rate
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
-    from mansard.device.nvpmodel.listing import ListedMode as ListedMode
-    from mansard.device.nvpmodel.listing import Listing as Listing
+    from mansard.device.power_modes.listing import ListedMode as ListedMode
+    from mansard.device.power_modes.listing import Listing as Listing
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
     from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
+    from mansard.device.tegrastats.columns import Utilisation as Utilisation
     from mansard.device.tegrastats.rows import clean as clean
     from mansard.device.tegrastats.summary import LogSummary as LogSummary
-    from mansard.device.tegrastats.utilisation import Utilisation as Utilisation
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings
     from mansard.estimator import totals as totals

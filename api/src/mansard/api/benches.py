@@ -104,7 +104,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     """
     if request.hosts:
         return _bench_hosts(request, _chosen_hosts(request), reporter)
-    from mansard.device.controller.local import LocalController
+    from mansard.device.controller.controller import LocalController
 
     root = board_root(request.board)
     controller = LocalController(root)
@@ -126,7 +126,7 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
     Raises as ``bench`` does.
     """
     if not request.hosts:
-        from mansard.device.controller.local import LocalController
+        from mansard.device.controller.controller import LocalController
 
         root = board_root(request.board)
         controller = LocalController(root)

@@ -12,8 +12,8 @@ from mansard.core.errors import MansardError
 from mansard.core.records import MachineIdentity
 
 if TYPE_CHECKING:
-    from mansard.device.clocks.domain import Domain
-    from mansard.device.clocks.nodes import Clocks
+    from mansard.device.clocks.domains import Domain
+    from mansard.device.clocks.settings import Clocks
 
 _PACKAGE = "install the board's package nvidia-l4t-nvpmodel, or run outside the container"
 _QUERY_TIMEOUT_S = 10.0
@@ -101,7 +101,7 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """The clock now; on a board also what can be set, and what cannot be for want of rights."""
     yield _check_now(root, machine)
     if machine.kind == "jetson":
-        from mansard.device.clocks.nodes import find_clocks
+        from mansard.device.clocks.settings import find_clocks
 
         clocks = find_clocks(root)
         yield _check_domains(clocks)
@@ -193,7 +193,7 @@ def check_present(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 
 def _check_temperature(root: Path) -> Check:
-    from mansard.device.conditions.temperature import find_thermometers
+    from mansard.device.conditions.sources import find_thermometers
 
     thermometers = find_thermometers(root)
     hottest_c = thermometers.read_c()
@@ -210,7 +210,7 @@ def _check_temperature(root: Path) -> Check:
 
 
 def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
-    from mansard.device.conditions.throttle import find_throttling
+    from mansard.device.conditions.sources import find_throttling
 
     events = find_throttling(root, machine.cpus)
     if not events.are_known:
@@ -230,7 +230,7 @@ def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
 
 
 def _check_overcurrent(root: Path) -> Check:
-    from mansard.device.conditions.throttle import find_overcurrent
+    from mansard.device.conditions.sources import find_overcurrent
 
     events = find_overcurrent(root)
     if not events.are_known:

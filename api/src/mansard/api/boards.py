@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mansard.containers.fleet import Fleet
     from mansard.core.records import PowerMode
     from mansard.device.holding.restoring import Restored
-    from mansard.device.nvpmodel.listing import Listing
+    from mansard.device.power_modes.listing import Listing
 
 
 class MachineModes(msgspec.Struct, frozen=True):
@@ -46,9 +46,9 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Ma
     from the table of modules, not measured; nothing is set. Raises UsageError where both are
     given, DeviceError, InputError.
     """
-    from mansard.device.choosing.choice import available_modes
     from mansard.device.identity import identify
-    from mansard.device.nvpmodel.listing import list_board, list_config
+    from mansard.device.power_modes.listing import list_board, list_config
+    from mansard.device.power_modes.selection import available_modes
     from mansard.device.system import SYSTEM_ROOT
 
     if board is not None and config is not None:
@@ -64,7 +64,7 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Ma
 
 def _has_nvpmodel(root: Path) -> bool:
     from mansard.device.jetson import is_jetson
-    from mansard.device.nvpmodel.config_file import CONFIG_PATH
+    from mansard.device.nvpmodel.config import CONFIG_PATH
 
     path = root.joinpath(*Path(CONFIG_PATH).parts[1:])
     return path.is_symlink() or path.exists() or is_jetson(root)
@@ -78,10 +78,10 @@ def find_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame, b
     StorageError, DeviceError.
     """
     from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
-    from mansard.device.choosing.choice import choose_modes
     from mansard.device.identity import identify
     from mansard.device.jetson import find_module
-    from mansard.device.nvpmodel.resolve import find_highest, resolve
+    from mansard.device.power_modes.listing import find_highest, resolve
+    from mansard.device.power_modes.selection import choose_modes
 
     if text.strip().lower().endswith(".csv"):
         return read_mode_table(Path(text.strip()), device), False
@@ -101,7 +101,7 @@ def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored 
     A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
     cut off. Raises DeviceError where something could not be put back; nothing is forgotten then.
     """
-    from mansard.device.holding.pending import restore as restore_machine
+    from mansard.device.holding.restoring import restore as restore_machine
 
     return restore_machine(board_root(board), on_step=lambda step: reporter.note(str(step)))
 

@@ -88,7 +88,7 @@ def _check_caches(machine: MachineIdentity) -> Check:
 
 
 def _check_quota(root: Path) -> Check:
-    from mansard.device.cgroup import cpu_quota
+    from mansard.device.topology import cpu_quota
 
     quota = cpu_quota(root)
     if quota is None:
@@ -183,7 +183,7 @@ def _check_kernels() -> Check:
 
 def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """Every meter read once; on a board also how its total is formed, and its tegrastats."""
-    from mansard.device.meters.meter import find_meters
+    from mansard.device.meters.finding import find_meters
 
     meters = find_meters(root, machine)
     samples: list[PowerSample] = []
@@ -231,7 +231,7 @@ def _step(meter: Meter, rail: str) -> str:
 
 
 def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
-    from mansard.device.meters.totals import total_power
+    from mansard.device.totals import total_power
 
     total = meters.total
     if total is None:
@@ -280,7 +280,7 @@ def check_state(root: Path) -> Iterator[Check]:
 
 def _check_journal(root: Path) -> Check:
     from mansard.device.holding.board_lock import board_lock
-    from mansard.device.holding.journal_store import find_journal
+    from mansard.device.holding.journal import find_journal
 
     try:
         with board_lock(root):
@@ -297,7 +297,7 @@ def _check_journal(root: Path) -> Check:
 
 
 def _check_folder(root: Path) -> Check:
-    from mansard.device.holding.journal_store import journal_folders
+    from mansard.device.holding.journal import journal_folders
 
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)

@@ -114,7 +114,7 @@ def _with_commands(found: Recommendation, models: Models, board: Path | None) ->
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
     """The mode that each device starts in: the one that was named, or what the board says."""
-    from mansard.device.nvpmodel.listing import list_board
+    from mansard.device.power_modes.listing import list_board
 
     if default is not None:
         names = models.mode_names()

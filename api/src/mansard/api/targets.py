@@ -73,7 +73,7 @@ class LocalTarget:
 
     def measurer(self) -> Measurer:
         """A measurer with this machine's meters."""
-        from mansard.device.meters.meter import find_meters
+        from mansard.device.meters.finding import find_meters
         from mansard.measuring.measurer import LocalMeasurer
 
         meters = find_meters(self._root, self.controller.identify())

@@ -10,12 +10,11 @@ from typing import Protocol
 
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.choosing.choices import Settable
-from mansard.device.choosing.cpu_modes import CpuModes
-from mansard.device.choosing.grid import grid_points
-from mansard.device.choosing.grid_file import parse_grid, read_grid
-from mansard.device.choosing.mode_text import is_settings, split_names
-from mansard.device.choosing.space_filling import spread
+from mansard.device.power_modes.cpu_modes import CpuModes
+from mansard.device.power_modes.custom_modes import is_settings, split_names
+from mansard.device.power_modes.grid import grid_points, parse_grid, read_grid
+from mansard.device.power_modes.settable import Settable
+from mansard.device.power_modes.space_filling import spread
 
 SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resumed
 
@@ -91,12 +90,12 @@ def names_grid(text: str | None) -> bool:
 
 def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
     if machine.kind == "jetson":
-        from mansard.device.choosing.jetson_modes import JetsonModes
+        from mansard.device.power_modes.jetson_modes import JetsonModes
 
         return JetsonModes(root, machine)
     # A machine with a card is one for the card, unless cores or clocks of the CPU are named.
     if machine.kind == "gpu" and not _CPU_TEXT.match(text):
-        from mansard.device.cards.modes import CardModes
+        from mansard.device.power_modes.card_modes import CardModes
 
         return CardModes(root, machine)
     return CpuModes(root, machine)

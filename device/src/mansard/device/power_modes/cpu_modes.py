@@ -1,4 +1,4 @@
-"""The modes of a plain machine: core counts, and caps of the clock where they may be set."""
+"""The modes of a plain machine: its core counts, and clocks where cpufreq lists them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from mansard.core.frequency import parse_frequency
 from mansard.core.power_mode import Settings, core_count_mode, parse_custom_name, parse_modes
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.choosing.choices import Choices, Cluster, Table, merge
-from mansard.device.choosing.custom_mode import custom_mode, custom_modes, exact_point, resolve
-from mansard.device.clocks.cpu import find_clusters
-from mansard.device.clocks.domain import Domain
+from mansard.device.clocks.domains import Domain, find_clusters
+from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
 _NO_CPUFREQ = (

@@ -11,14 +11,14 @@ import msgspec
 from mansard.core.errors import DeviceError, InputError, UsageError
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.choosing.choices import Choices, Cluster, Table, merge
-from mansard.device.choosing.custom_mode import custom_mode, custom_modes, exact_point, resolve
-from mansard.device.clocks.domain import Domain
-from mansard.device.clocks.nodes import Clocks, find_clocks
+from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
+from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
 
 _NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
 

@@ -7,15 +7,73 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.power_mode import parse_modes
 from mansard.core.records import MachineIdentity, PowerMode
-from mansard.device.cards.card import CardLimits, CardState, read_card, read_card_limits
-from mansard.device.cards.choices import KEYS, CardChoices, card_choices
-from mansard.device.cards.setting import NO_LOCK, why_not_settable
-from mansard.device.choosing.amount import Unit, format_amount, read_amount
-from mansard.device.choosing.mode_text import split_pairs
+from mansard.device.cards import (
+    NO_LOCK,
+    CardLimits,
+    CardState,
+    read_card,
+    read_card_limits,
+    why_not_settable,
+)
+from mansard.device.power_modes.custom_modes import split_pairs
+from mansard.device.power_modes.settable import Table, Unit, format_amount, read_amount
 from mansard.device.system import SYSTEM_ROOT
+
+KEYS = ("power", "gpu", "emc")
+
+
+class CardChoices(msgspec.Struct, frozen=True):
+    """What of a card a grid may set."""
+
+    tables: Mapping[str, Table]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The power limit and the clocks."""
+        return KEYS
+
+    def table(self, key: str) -> Table:
+        """The values of one of ``keys``; raises UsageError where it cannot be set."""
+        table = self.tables[key]
+        if table.why_not:
+            raise UsageError(
+                f"{key} cannot be set on this card", fix=f"leave it out: {table.why_not}"
+            )
+        return table
+
+    def reachable_hz(self, cpu_hz: float, n_cpus: int | None) -> float:
+        """A card's mode leaves the CPU alone."""
+        del n_cpus
+        return cpu_hz
+
+
+def card_choices(limits: CardLimits) -> CardChoices:
+    """The tables of a card by its own limits."""
+    return CardChoices(
+        {
+            "power": _power_table(limits),
+            "gpu": _clock_table(limits.gpu_mhz, limits.unknown.get("gpu")),
+            "emc": _clock_table(limits.memory_mhz, limits.unknown.get("memory")),
+        }
+    )
+
+
+def _power_table(limits: CardLimits) -> Table:
+    if limits.least_mw is None or limits.most_mw is None:
+        return Table(why_not=limits.unknown.get("power", "it names no limits"), unit="W")
+    return Table((limits.least_mw / 1e3, limits.most_mw / 1e3), is_continuous=True, unit="W")
+
+
+def _clock_table(steps_mhz: tuple[int, ...], why_not: str | None) -> Table:
+    if not steps_mhz:
+        return Table(why_not=why_not or "it lists no clocks")
+    return Table(tuple(mhz * 1e6 for mhz in steps_mhz))
+
 
 _N_LIMITS = 5  # that "all" means, beside the default
 _NAME_PART = re.compile(r"(power|gpu|emc)([0-9.]+(?:W|[kMG]?Hz))")
