@@ -79,7 +79,7 @@ def test_the_summary_says_the_ceilings_in_a_sentence(full: tuple[str, Page]) -> 
     assert (
         "Computes at most 128.0 GFLOP/s in fp32 and 64.00 GFLOP/s in fp64 and moves up to "
         "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 is "
-        "for memory."
+        "bound by memory."
     ) in page.text
 
 
