@@ -143,14 +143,16 @@ def _homes() -> dict[str, tuple[str, str]]:
     }
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: a command that lists power modes must start without polars."""
-    if name.startswith("_") or name not in _homes():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, original = _homes()[name]
-    found = getattr(import_module(module), original)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # else a misspelt name would be of any type
+
+    def __getattr__(name: str) -> Any:
+        """Import on first use: a command that lists power modes must start without polars."""
+        if name.startswith("_") or name not in _homes():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, original = _homes()[name]
+        found = getattr(import_module(module), original)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

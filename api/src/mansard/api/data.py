@@ -60,8 +60,10 @@ def import_tables(
 
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
-    said, given = dict(columns or {}), dict(fixed or {})
-    imported = [import_table(table, source, said=said, fixed=given) for table in tables]
+    imported = [
+        import_table(table, source, said=dict(columns or {}), fixed=dict(fixed or {}))
+        for table in tables
+    ]
     for table, one in zip(tables, imported, strict=True):
         for line in limit_notes(one, module):
             reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))

@@ -113,7 +113,7 @@ def _with_commands(found: Recommendation, models: Models, board: Path | None) ->
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:
-    """The mode that each device starts in: the one that was named, or what the board says."""
+    """The mode that each device starts in: ``default``, or what the board at hand names."""
     from mansard.device.power_modes.listing import list_board
 
     if default is not None:
@@ -127,7 +127,7 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
         machine = _machine_of(device, models.dataset.manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
-            with contextlib.suppress(MansardError):  # a board that says nothing has no default
+            with contextlib.suppress(MansardError):  # a board that cannot be read has no default
                 found |= {device: name} if (name := list_board(root).default) else {}
     return found
 

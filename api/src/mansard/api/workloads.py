@@ -103,9 +103,9 @@ def parse_quantity(option: str, text: str, kind: Kind) -> float:
     units = _UNITS[kind]
     factor = units.get(match[2])
     if factor is None:
-        said = f"has the unit {match[2]!r}" if match[2] else "has no unit"
+        fault = f"has the unit {match[2]!r}" if match[2] else "has no unit"
         known = ", ".join(unit for unit in units if unit.isascii())
-        raise UsageError(f"{option} {text!r} {said}", fix=f"write {example}; units are {known}")
+        raise UsageError(f"{option} {text!r} {fault}", fix=f"write {example}; units are {known}")
     value = float(match[1]) * factor
     if value <= 0:
         raise UsageError(f"{option} {text!r} bounds nothing", fix="write a quantity above 0")
