@@ -19,7 +19,7 @@ class LayerWeights(msgspec.Struct, frozen=True):
 
     ``learned`` are its parameters; ``statistics`` are stored with them but not
     learned (a batch normalisation's running mean and variance). ``n_packed``: how many
-    more numbers ``learned`` holds than elements, where several stand in one.
+    more numbers ``learned`` holds than elements, where one element holds several.
     """
 
     learned: tuple[Weight, ...] = ()
@@ -48,7 +48,7 @@ NO_WEIGHTS = LayerWeights()
 def is_weight(weight: Weight) -> bool:
     """Whether a stored tensor holds numbers that were learned.
 
-    Scalars are constants of formulas (a 0.5, an epsilon), and so are single elements
+    Scalars are constants of operators (a 0.5, an epsilon), and so are single elements
     written into the graph; integers are indices, except narrow matrices, which are
     quantised weights (their zero points are scalars or vectors).
     """
@@ -59,10 +59,10 @@ def is_weight(weight: Weight) -> bool:
 
 def slots(node: Node, operator: Operator | None) -> Iterable[tuple[Tensor, bool]]:
     """The node's constant inputs that hold weights, and whether these are statistics."""
-    return ((tensor, is_statistic) for _, tensor, is_statistic in _places(node, operator))
+    return ((tensor, is_statistic) for _, tensor, is_statistic in _constant_inputs(node, operator))
 
 
-def _places(node: Node, operator: Operator | None) -> list[tuple[int, Tensor, bool]]:
+def _constant_inputs(node: Node, operator: Operator | None) -> list[tuple[int, Tensor, bool]]:
     found: list[tuple[int, Tensor, bool]] = []
     for position, tensor in enumerate(node.inputs):
         if tensor is None or not tensor.weights or tensor.origin is _DATA:
@@ -76,13 +76,13 @@ def _places(node: Node, operator: Operator | None) -> list[tuple[int, Tensor, bo
 
 def weight_inputs(node: Node, operator: Operator | None) -> set[str]:
     """Names of the node's inputs that hold weights, statistics among them."""
-    places = _places(node, operator)
-    if not places:
+    inputs = _constant_inputs(node, operator)
+    if not inputs:
         return set()
     packed = _packed(node, operator)
     return {
         tensor.name
-        for position, tensor, is_statistic in places
+        for position, tensor, is_statistic in inputs
         if _is_own(position, is_statistic, packed) or any(map(is_weight, tensor.weights))
     }
 
@@ -111,13 +111,13 @@ def assign_weights(
         if node.is_constant:
             continue
         operator = operators[node.domain, node.op_type]
-        places = _places(node, operator)
-        if not places:
+        inputs = _constant_inputs(node, operator)
+        if not inputs:
             continue
         packed = _packed(node, operator)
         found: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
-        for position, tensor, is_statistic in places:
+        for position, tensor, is_statistic in inputs:
             is_own = _is_own(position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):
