@@ -44,7 +44,7 @@ def _check_load(machine: MachineIdentity) -> Check:
 
 def _check_kernels() -> Check:
     from mansard.core.errors import MeasurementError
-    from mansard.microbench.selfcheck import check_kernels
+    from mansard.microbench.cpu.selfcheck import check_kernels
 
     try:
         return ok("kernels", check_kernels())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mansard.device.controller.controller import BoardController
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import Image
-    from mansard.microbench.probing import Probe
+    from mansard.microbench.planning import Probe
 
 
 class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
