@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.numbers import MAX_INTEGERS
 from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
 from mansard.estimator.reading.protobuf import (
     BYTES,
@@ -27,7 +28,6 @@ from mansard.estimator.reading.protobuf import (
     signed32,
     varint,
 )
-from mansard.estimator.shape_inference.values import MAX_INTEGERS
 
 SHORT_BYTES: Final = 1 << 12
 """A content up to this size is not looked into here, whatever it may be."""

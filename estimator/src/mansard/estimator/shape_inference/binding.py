@@ -11,14 +11,13 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.element_types import FLOAT32, ElementType
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value, all_nodes
-from mansard.estimator.numbers import Numbers, has_numbers, hold_array
+from mansard.estimator.numbers import Numbers, has_numbers, hold_array, may_keep
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
     InputDimensions,
     find_dimensions,
 )
 from mansard.estimator.shape_inference.sequences import MAX_LENGTH, absent
-from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Origin, Shape, Tensor
 
 

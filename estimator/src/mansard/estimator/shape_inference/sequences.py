@@ -16,8 +16,7 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.numbers import Numbers, cut, hold, joined
-from mansard.estimator.shape_inference.values import may_keep
+from mansard.estimator.numbers import Numbers, cut, hold, joined, may_keep
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
 
 MAX_LENGTH = 65_536  # elements of a sequence
