@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 
 COLUMNS = ("tensor_flop", "cuda_flop", "traffic_bytes", "n_launches")
 TOP, SLOWEST, SAMPLED = 10, 2.0, 997
@@ -29,12 +29,12 @@ Answer = dict[str, tuple[list[str], int, list[float], list[float]]]
 
 def by_mansard(frames: Frames) -> Answer:
     """The engine; the modes of a score lie together in what it gives."""
-    return _ranks_of(predict(*frames).select("latency_s", "energy_j").collect(), frames)
+    return _ranks_of(predict_scores(*frames).select("latency_s", "energy_j").collect(), frames)
 
 
 def by_whole_frame(frames: Frames) -> Answer:
     """The engine with every column that it has: intervals, power, bounds, reasons, notes."""
-    return _ranks_of(predict(*frames).collect(), frames)
+    return _ranks_of(predict_scores(*frames).collect(), frames)
 
 
 def _ranks_of(found: pl.DataFrame, frames: Frames) -> Answer:

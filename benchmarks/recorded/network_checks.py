@@ -17,7 +17,7 @@ from mansard.analytics.predict.calibration import Calibration
 from mansard.analytics.predict.calibration_apply import predict_calibrated
 from mansard.analytics.predict.calibration_fit import fit_calibration
 from mansard.analytics.predict.calibration_totals import calibrate_totals
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.totals_apply import apply_totals
 from recorded.subgraphs import CPU_HZ, RUNTIME, TOTAL, Recording
 
@@ -38,7 +38,7 @@ def beaten_bounds(timed: pl.DataFrame, measured: str = "measured_s") -> pl.DataF
 
 def roof_totals(recording: Recording) -> pl.DataFrame:
     """TOTALS of the roofs alone."""
-    found = predict(
+    found = predict_scores(
         recording.groups, recording.scores, recording.coefficients, recording.modes
     ).collect()
     return _totals(recording, found)

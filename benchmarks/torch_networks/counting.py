@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from mansard.core.records import Phase
-from mansard.estimator.export.network import Network
-from mansard.estimator.export.tensors import example_tensors, flat_tensors
+from mansard.estimator.export.network import Network, example_tensors, flat_tensors
 
 PHASES: tuple[Phase, ...] = ("inference", "training")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, MODE_SCHEMA
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 
 Key = tuple[str, str, str]  # quantity, subject, unit
 Value = float | tuple[float, float, float] | None  # value, low and high
@@ -117,7 +117,7 @@ def predicted(
     efficiency: Mapping[str, float] | None = None,
 ) -> dict[str, object]:
     """The only prediction: one mode, one score "s" of the groups ``rows``."""
-    found = predict(
+    found = predict_scores(
         groups_of(*rows),
         scores_of("s"),
         coefficient_rows(values),

@@ -10,8 +10,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.energy.points import energy_points
-from mansard.analytics.report.energy_tables import energy_facts, energy_table
-from mansard.analytics.report.meter_tables import meter_facts, power_table
+from mansard.analytics.report.energy import energy_facts, energy_table, meter_facts, power_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.run_networks import run_networks
-from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.predict.models import Models, find_models
+from mansard.analytics.predict.prediction import NetworkSelection, predict
+from mansard.analytics.predict.run_networks import networks_of_runs
 from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
     Ceilings,
@@ -30,40 +30,38 @@ traffics = st.integers(min_value=0, max_value=10**11)
 
 
 @pytest.fixture(scope="module")
-def roofs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Roofline, ...]:
-    return rooflines(ingest(write_two_modes(tmp_path_factory.mktemp("runs"))))
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return find_models(ingest(write_two_modes(tmp_path_factory.mktemp("runs"))))
 
 
-def networks(roofs: tuple[Roofline, ...], *scores: ModelScore) -> pl.DataFrame:
-    return run_networks(layer_frame(scores), roofs, {}, {}, {}).networks
+def networks(models: Models, *scores: ModelScore) -> pl.DataFrame:
+    return networks_of_runs(predict(models, [NetworkSelection(scores=scores)], each_run=True))
 
 
-def in_two_cores(
-    roofs: tuple[Roofline, ...], *layers: LayerScore, precision: str = "fp32"
-) -> dict[str, object]:
-    found = networks(roofs, score("net", layers, precision=precision))
+def in_two_cores(models: Models, *layers: LayerScore, precision: str = "fp32") -> dict[str, object]:
+    found = networks(models, score("net", layers, precision=precision))
     return found.filter(pl.col("label") == "2c").row(0, named=True)
 
 
-def seconds(roofs: tuple[Roofline, ...], *pairs: tuple[int, int]) -> list[float]:
+def seconds(models: Models, *pairs: tuple[int, int]) -> list[float]:
     """The time in s at two cores of a network of one layer for each work and traffic."""
     nets = [score(f"net {at}", [layer(0, *pair)]) for at, pair in enumerate(pairs)]
-    found = networks(roofs, *nets).filter(pl.col("label") == "2c").sort("model")
+    found = networks(models, *nets).filter(pl.col("label") == "2c").sort("model")
     return found["time_s"].to_list()
 
 
-def test_a_compute_bound_layer_takes_work_over_peak(roofs: tuple[Roofline, ...]) -> None:
+def test_a_compute_bound_layer_takes_work_over_peak(models: Models) -> None:
     # 12.8 GFLOP / 128 GFLOP/s = 0.1 s; 0.16 GB / 16 GB/s = 0.01 s
-    found = in_two_cores(roofs, layer(0, 12_800_000_000, 160_000_000))
+    found = in_two_cores(models, layer(0, 12_800_000_000, 160_000_000))
     assert found["time_s"] == pytest.approx(0.1)
     assert found["bound"] == "compute"
     assert found["memory_share"] == 0.0
 
 
-def test_layers_add_and_are_bound_one_by_one(roofs: tuple[Roofline, ...]) -> None:
+def test_layers_add_and_are_bound_one_by_one(models: Models) -> None:
     # 0.1 s of arithmetic, then 3.2 GB / 16 GB/s = 0.2 s of memory; the sum is 0.3 s, while
     # the whole network's max(0.1, 0.21) would hide a third of it
-    found = in_two_cores(roofs, layer(0, 12_800_000_000, 160_000_000), layer(1, 0, 3_200_000_000))
+    found = in_two_cores(models, layer(0, 12_800_000_000, 160_000_000), layer(1, 0, 3_200_000_000))
     assert found["time_s"] == pytest.approx(0.3)
     assert found["bound"] == "memory"
     assert found["memory_share"] == pytest.approx(2 / 3)
@@ -71,47 +69,47 @@ def test_layers_add_and_are_bound_one_by_one(roofs: tuple[Roofline, ...]) -> Non
     assert found["attainable_flop_per_s"] == pytest.approx(12.8e9 / 0.3)
 
 
-def test_each_mode_has_its_own_time(roofs: tuple[Roofline, ...]) -> None:
-    found = networks(roofs, score("net", [layer(0, 64_000_000_000, 8)]))
+def test_each_mode_has_its_own_time(models: Models) -> None:
+    found = networks(models, score("net", [layer(0, 64_000_000_000, 8)]))
     times = dict(found.select("label", "time_s").rows())
     # 64 GFLOP at 64 and at 128 GFLOP/s
     assert times == {"1c": pytest.approx(1.0), "2c": pytest.approx(0.5)}
 
 
-def test_the_interval_is_that_of_the_ceiling(roofs: tuple[Roofline, ...]) -> None:
-    found = in_two_cores(roofs, layer(0, 12_800_000_000, 0))
-    (peak,) = [roof.peak("fp32") for roof in roofs if roof.label == "2c"]
+def test_the_interval_is_that_of_the_ceiling(models: Models) -> None:
+    found = in_two_cores(models, layer(0, 12_800_000_000, 0))
+    (peak,) = [roof.peak("fp32") for roof in models.roofs if roof.label == "2c"]
     assert peak.high
     assert peak.low
     assert found["low_s"] == pytest.approx(12.8e9 / peak.high)
     assert found["high_s"] == pytest.approx(12.8e9 / peak.low)
 
 
-def test_no_peak_no_guess(roofs: tuple[Roofline, ...]) -> None:
-    found = in_two_cores(roofs, layer(0, 10**9, 16_000_000, precision="fp16"), precision="fp16")
+def test_no_peak_no_guess(models: Models) -> None:
+    found = in_two_cores(models, layer(0, 10**9, 16_000_000, precision="fp16"), precision="fp16")
     assert found["time_s"] is None
     assert found["reason"] == "no fp16 peak is known in this mode"
     assert found["least_s"] == pytest.approx(0.001)  # its traffic alone: 16 MB / 16 GB/s
 
 
-def test_a_layer_without_work_needs_no_peak(roofs: tuple[Roofline, ...]) -> None:
-    found = in_two_cores(roofs, layer(0, 0, 16_000_000, precision="int64"))
+def test_a_layer_without_work_needs_no_peak(models: Models) -> None:
+    found = in_two_cores(models, layer(0, 0, 16_000_000, precision="int64"))
     assert found["time_s"] == pytest.approx(0.001)
 
 
-def test_integer_work_on_positions_is_timed_by_its_traffic(roofs: tuple[Roofline, ...]) -> None:
+def test_integer_work_on_positions_is_timed_by_its_traffic(models: Models) -> None:
     # 1000 additions of positions over 16 MB / 16 GB/s = 1 ms; no int64 peak is measured.
     positions = msgspec.structs.replace(layer(0, 1000, 16_000_000, precision="int64"), macs=0)
-    assert in_two_cores(roofs, positions)["time_s"] == pytest.approx(0.001)
+    assert in_two_cores(models, positions)["time_s"] == pytest.approx(0.001)
     product = msgspec.structs.replace(positions, precision="int8", macs=500)
-    found = in_two_cores(roofs, product)
+    found = in_two_cores(models, product)
     assert found["time_s"] is None
     assert found["reason"] == "no int8 peak is known in this mode"
 
 
-def test_an_unknown_layer_makes_the_time_unknown(roofs: tuple[Roofline, ...]) -> None:
+def test_an_unknown_layer_makes_the_time_unknown(models: Models) -> None:
     odd = layer(1, None, 16_000_000, op_type="NonMaxSuppression")
-    found = in_two_cores(roofs, layer(0, 12_800_000_000, 0), odd)
+    found = in_two_cores(models, layer(0, 12_800_000_000, 0), odd)
     assert found["time_s"] is None
     assert found["work_flop"] is None
     assert found["n_layers_unknown"] == 1
@@ -122,14 +120,14 @@ def test_an_unknown_layer_makes_the_time_unknown(roofs: tuple[Roofline, ...]) ->
 def test_no_main_memory_no_time(tmp_path: Path) -> None:
     trials = [*fma_trials("r"), *stream_trials("r", Ceilings(levels={"L1": 256e9}))]
     write_run(tmp_path / "r", manifest("r"), trials)
-    bare = rooflines(ingest(tmp_path))
+    bare = find_models(ingest(tmp_path))
     found = networks(bare, score("net", [layer(0, 10**9, 10**6)])).row(0, named=True)
     assert found["time_s"] is None
     assert str(found["reason"]).startswith("no DRAM bandwidth: no read working set above")
 
 
-def test_a_network_of_nothing_takes_no_time(roofs: tuple[Roofline, ...]) -> None:
-    found = in_two_cores(roofs, layer(0, 0, 0, op_type="Reshape"))
+def test_a_network_of_nothing_takes_no_time(models: Models) -> None:
+    found = in_two_cores(models, layer(0, 0, 0, op_type="Reshape"))
     assert found["time_s"] == 0.0
     assert found["bound"] is None
     assert found["intensity"] is None
@@ -138,10 +136,10 @@ def test_a_network_of_nothing_takes_no_time(roofs: tuple[Roofline, ...]) -> None
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(work=works, more_work=works, traffic=traffics, more_traffic=traffics)
 def test_time_grows_with_work_and_with_traffic(
-    roofs: tuple[Roofline, ...], work: int, more_work: int, traffic: int, more_traffic: int
+    models: Models, work: int, more_work: int, traffic: int, more_traffic: int
 ) -> None:
     base, harder, wider = seconds(
-        roofs, (work, traffic), (work + more_work, traffic), (work, traffic + more_traffic)
+        models, (work, traffic), (work + more_work, traffic), (work, traffic + more_traffic)
     )
     assert harder >= base
     assert wider >= base
@@ -150,9 +148,9 @@ def test_time_grows_with_work_and_with_traffic(
 @settings(max_examples=25)
 @given(work=works, traffic=traffics)
 def test_time_is_the_larger_of_the_two_and_inside_its_interval(
-    roofs: tuple[Roofline, ...], work: int, traffic: int
+    models: Models, work: int, traffic: int
 ) -> None:
-    found = in_two_cores(roofs, layer(0, work, traffic))
+    found = in_two_cores(models, layer(0, work, traffic))
     time, low, high = found["time_s"], found["low_s"], found["high_s"]
     assert isinstance(time, float)
     assert isinstance(low, float)
@@ -164,21 +162,21 @@ def test_time_is_the_larger_of_the_two_and_inside_its_interval(
 @settings(max_examples=20)
 @given(st.lists(st.tuples(works, traffics), min_size=1, max_size=6), st.randoms())
 def test_order_of_layers_does_not_matter(
-    roofs: tuple[Roofline, ...], pairs: list[tuple[int, int]], random: object
+    models: Models, pairs: list[tuple[int, int]], random: object
 ) -> None:
     shuffled = list(pairs)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = (
-        in_two_cores(roofs, *[layer(at, *pair) for at, pair in enumerate(order)])
+        in_two_cores(models, *[layer(at, *pair) for at, pair in enumerate(order)])
         for order in (pairs, shuffled)
     )
     assert one["time_s"] == pytest.approx(other["time_s"])
     assert one["bound"] == other["bound"]
 
 
-def test_batches_of_one_model_stay_apart(roofs: tuple[Roofline, ...]) -> None:
+def test_batches_of_one_model_stay_apart(models: Models) -> None:
     found = networks(
-        roofs,
+        models,
         score("net", [layer(0, 128_000_000, 8)], batch=1),
         score("net", [layer(0, 1_024_000_000, 8)], batch=8),
     ).filter(pl.col("label") == "2c")

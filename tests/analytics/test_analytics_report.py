@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.figures import safe_json
+from mansard.analytics.figures.figure import safe_json
 from mansard.analytics.report.write import write_report
 from mansard.core.errors import StorageError
 from tests.analytics.factory import (
@@ -78,8 +78,8 @@ def test_the_summary_says_the_ceilings_in_a_sentence(full: tuple[str, Page]) -> 
     _, page = full
     assert (
         "Computes at most 128.0 GFLOP/s in fp32 and 64.00 GFLOP/s in fp64 and moves up to "
-        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 waits "
-        "for memory."
+        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 is "
+        "bound by memory."
     ) in page.text
 
 

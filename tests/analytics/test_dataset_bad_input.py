@@ -10,7 +10,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.run_frames import idle_power_w
-from mansard.analytics.report.meter_tables import power_table
+from mansard.analytics.report.energy import power_table
 from mansard.analytics.report.notices import notices
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute

@@ -11,7 +11,7 @@ import pytest
 
 from mansard.analytics.decide.recommend import recommend
 from mansard.analytics.decide.records import OBJECTIVES, Objective, Recommendation, Wanted
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.scaling.board import scale
 from tests.analytics.model_factory import (
     NETWORKS,
@@ -39,7 +39,7 @@ def predictions(*, modelled: bool) -> pl.DataFrame:
             for name in NETWORKS
         ]
     )  # fmt: skip
-    return predict(network_groups((1,), ("fp16",)), scores, coefficients, modes).collect()
+    return predict_scores(network_groups((1,), ("fp16",)), scores, coefficients, modes).collect()
 
 
 @pytest.fixture(scope="module")

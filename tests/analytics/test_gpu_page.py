@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.run_networks import run_networks
+from mansard.analytics.predict.prediction import NetworkSelection, predict
+from mansard.analytics.predict.run_networks import networks_of_runs
 from mansard.analytics.report.summary import Summary, summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
@@ -47,8 +47,9 @@ def seconds(results: Results, *layers: LayerScore) -> float | None:
 
 
 def network(results: Results, *layers: LayerScore) -> dict[str, object]:
-    frame = layer_frame([score("net", layers, precision="fp16")])
-    return run_networks(frame, results.roofs, {}, {}, {}).networks.row(0, named=True)
+    selection = NetworkSelection(scores=[score("net", layers, precision="fp16")])
+    found = predict(results.of_runs.models, [selection], each_run=True)
+    return networks_of_runs(found).row(0, named=True)
 
 
 def test_a_layer_runs_on_the_unit_that_its_score_names(results: Results) -> None:
@@ -95,10 +96,10 @@ def test_the_page_says_what_ran_where_and_how_near_the_limit(page: str) -> None:
     assert "With 8 SMs at 612.0 MHz it computes at most 1.228 TFLOP/s in fp32" in page
     assert "9.526 TFLOP/s in fp16 on tensor cores" in page
     for text in (
-        *("Backends, and how near the limit they come", "98.0 %", "1.253 TFLOP/s"),
+        *("Backends beside their limits", "98.0 %", "1.253 TFLOP/s"),
         *("± 0.30 %; 95.0 % of limit", "± 0.20 %, read; 97.0 % of limit"),
         *("Latency: the ladder", "57.19 ± 0.12 ns", "numba-cuda", "read, zero-copy"),
-        *("true idle", "Power with values that never settle", "Compute capability"),
+        *("true idle", "Power with chaotic and with constant values", "Compute capability"),
         *("mansard:l4t-r36, dddddddddddd", "read, sliced", "fp32, 64 MiB"),
     ):
         assert text in page, text

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.predict.engine import SHARE_SCHEMA, predict
+from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,
@@ -178,7 +178,9 @@ def test_modes_and_scores_cross_in_their_order() -> None:
         [coefficient_rows({FP32: 1e12}, "fast"), coefficient_rows({FP32: 1e11}, "slow")]
     )
     groups = groups_of(group(cuda=1e9, score="a"), group(cuda=2e9, score="b"))
-    found = predict(groups, scores_of("b", "a"), coefficients, mode_frame(("slow", "fast", "new")))
+    found = predict_scores(
+        groups, scores_of("b", "a"), coefficients, mode_frame(("slow", "fast", "new"))
+    )
     assert found.select("score_id", "mode", "latency_s").collect().rows() == [
         ("b", "slow", pytest.approx(0.02)),
         ("b", "fast", pytest.approx(0.002)),
@@ -196,7 +198,7 @@ def test_extrapolated_coefficients_mark_what_rests_on_them() -> None:
         is_extrapolated=pl.col("quantity") == "bandwidth"
     )
     groups = groups_of(group(cuda=1e9, score="work"), group(traffic=1e9, score="move"))
-    found = predict(groups, scores_of("work", "move"), coefficients, mode_frame()).collect()
+    found = predict_scores(groups, scores_of("work", "move"), coefficients, mode_frame()).collect()
     assert found["is_extrapolated"].to_list() == [False, True]
 
 
@@ -209,7 +211,7 @@ def test_empty_frames_give_the_schema(empty: str) -> None:
         "modes": mode_frame(),
     }
     frames[empty] = frames[empty].clear()
-    found = predict(*frames.values()).collect()
+    found = predict_scores(*frames.values()).collect()
     assert found.schema == pl.Schema(PREDICTION_SCHEMA)
     assert len(found) == (0 if empty in ("scores", "modes") else 1)
     if empty == "coefficients":
@@ -218,7 +220,7 @@ def test_empty_frames_give_the_schema(empty: str) -> None:
 
 def test_selecting_and_filtering_before_collecting_changes_nothing() -> None:
     groups = groups_of(group(cuda=1e9, score="a"), group(cuda=2e9, score="b"))
-    lazy = predict(
+    lazy = predict_scores(
         groups, scores_of("a", "b"), coefficient_rows(ROUND), mode_frame(), with_shares=True
     )
     whole = lazy.collect()
@@ -236,7 +238,9 @@ def test_selecting_and_filtering_before_collecting_changes_nothing() -> None:
 
 def test_one_coefficient_twice_is_the_first() -> None:
     twice = pl.concat([coefficient_rows({FP32: 1e12}), coefficient_rows({FP32: 5e12})])
-    found = predict(groups_of(group(cuda=1e9)), scores_of("s"), twice, mode_frame(("m", "m")))
+    found = predict_scores(
+        groups_of(group(cuda=1e9)), scores_of("s"), twice, mode_frame(("m", "m"))
+    )
     assert found.collect()["latency_s"].to_list() == [pytest.approx(0.001)]
 
 

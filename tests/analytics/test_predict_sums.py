@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.group_rows import predict_groups
 from mansard.analytics.predict.time_sums import bound_sums, ridges
 from tests.analytics.predict_factory import (
@@ -132,7 +132,7 @@ def test_the_quick_sum_is_the_sum(
         [coefficient_rows(board, name) for board, name in zip(modes, names, strict=True)]
     )
     frames = (groups_of(*rows), coefficients, mode_frame(names))
-    found = predict(frames[0], scores_of("s"), *frames[1:], efficiency=factors).collect()
+    found = predict_scores(frames[0], scores_of("s"), *frames[1:], efficiency=factors).collect()
     rows_found = predict_groups(*frames, efficiency=factors)
     for name, board in zip(names, modes, strict=True):
         seconds, joules = written_out(rows, board, factors)
@@ -154,7 +154,7 @@ def test_values_lie_in_their_intervals_and_reasons_stand_for_nulls(
     drawn: list[dict[str, object]], board: dict[Key, Value]
 ) -> None:
     rows = [{**row, "group": at} for at, row in enumerate(drawn)]
-    found = predict(groups_of(*rows), scores_of("s"), coefficient_rows(board), mode_frame())
+    found = predict_scores(groups_of(*rows), scores_of("s"), coefficient_rows(board), mode_frame())
     got = found.collect().row(0, named=True)
     assert (got["reason"] is None) == (got["latency_s"] is not None and got["energy_j"] is not None)
     for name, unit in (("latency", "s"), ("energy", "j"), ("power", "w")):
@@ -176,7 +176,7 @@ def test_a_faster_ceiling_never_makes_it_slower(
         assert value is not None
         better = {**board, key: (value * factor,) * 3}
         frame = pl.concat([coefficient_rows(board, "old"), coefficient_rows(better, "new")])
-        found = predict(groups_of(*rows), scores_of("s"), frame, mode_frame(("old", "new")))
+        found = predict_scores(groups_of(*rows), scores_of("s"), frame, mode_frame(("old", "new")))
         old, new = found.collect()["latency_s"].to_list()
         assert (old is None) == (new is None)
         if old is not None:
@@ -202,7 +202,7 @@ def test_prefix_sums_find_who_is_bound_by_work(
 
 
 def test_a_machine_without_main_memory_runs_what_moves_nothing() -> None:
-    found = predict(
+    found = predict_scores(
         groups_of(group(cuda=1e9, score="work"), group(cuda=1e9, traffic=1.0, score="move")),
         scores_of("work", "move"),
         coefficient_rows({FP32: 1e12}),

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,
@@ -42,7 +42,7 @@ def test_no_launch_cost_is_said_and_not_invented() -> None:
 
 def test_what_a_score_says_of_itself_is_in_the_notes() -> None:
     scores = scores_of("s").with_columns(note=pl.lit("its traffic is unfused"))
-    found = predict(
+    found = predict_scores(
         groups_of(group(cuda=1e9)), scores, coefficient_rows({FP32: 1e12}), mode_frame()
     )
     (notes,) = found.collect()["notes"]

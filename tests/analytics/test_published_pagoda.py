@@ -5,21 +5,19 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from mansard.analytics.figures.pagoda import point_table
 from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
-from mansard.analytics.report.pagoda_page import write_pagoda_page
-from mansard.analytics.report.pagoda_points import Pagoda
-from mansard.analytics.report.pagoda_tables import count_table, findings, point_table
+from mansard.analytics.report.pagoda_page import Pagoda, count_table, findings, write_pagoda_page
 from mansard.core.records import ModelScore
 from mansard.estimator import score, zoo
-from mansard.estimator.zoo.serialise import to_bytes, to_model
-from mansard.estimator.zoo.word_lstm import N_WORDS, word_lstm
+from tools.zoo.word_lstm import N_WORDS
 
 SEQUENCE = {"bert_large": {"sequence": 128}, "word_lstm": {"sequence": 8}}
 
 
 def scores(name: str, batch: int) -> list[ModelScore]:
     """In fp32, and at the measured batches in tf32 too."""
-    model = to_bytes(to_model(word_lstm())) if name == "word_lstm" else zoo.read(name)
+    model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
     dims = SEQUENCE.get(name, {})
     return [
         score(model, name=name, batch=batch, dims=dims, precision=precision)

@@ -27,7 +27,7 @@ from mansard.analytics.published.store import (
     read_published,
     write_published,
 )
-from mansard.analytics.report.published_tables import source_table
+from mansard.analytics.report.provenance import source_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import compute

@@ -9,18 +9,15 @@ import msgspec
 import polars as pl
 import pytest
 
-from mansard.analytics.charts.parameters import EVERY
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.figures.parameters import EVERY, controls, first_choice, mode_labels
+from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.published.importing import import_table
 from mansard.analytics.published.rate_rows import Origin
 from mansard.analytics.published.store import write_published
-from mansard.analytics.report import advice
-from mansard.analytics.report.controls import controls, first_choice
-from mansard.analytics.report.mode_labels import mode_labels
-from mansard.analytics.report.origin_tables import origin_table
-from mansard.analytics.report.page_limits import LEAST_ROOFS, MOST_ROOFS, for_page, shortened
-from mansard.analytics.report.page_parts import Table
-from mansard.analytics.report.write import render
+from mansard.analytics.report.advice import advice_table, overview
+from mansard.analytics.report.provenance import origin_table
+from mansard.analytics.report.write import LEAST_ROOFS, MOST_ROOFS, for_page, render
 from mansard.analytics.results import Results, compute
 from tests.analytics.board_runs import MODES, write_board
 from tests.analytics.factory import HOSTILE, write_two_modes
@@ -81,15 +78,15 @@ def test_every_part_of_the_page_is_there(text: str) -> None:
 
 
 def test_the_recommendation_is_a_sentence_with_its_saving(results: Results, text: str) -> None:
-    (line,) = advice.overview(results)
+    (line,) = overview(results)
     modes = [each.choice.mode for each in results.recommendations if each.choice is not None]
     most = max(set(modes), key=modes.count)
     assert line.startswith(f"{most} takes the least energy for ")
     assert f"{modes.count(most)} of {N_NETWORKS} networks" in line or "all 32" in line
     assert line in Page(text).text
-    rows = advice.advice_table(results).rows
+    rows = advice_table(results).rows
     assert len(rows) == N_NETWORKS
-    assert all(len(row) == len(advice.advice_table(results).columns) for row in rows)
+    assert all(len(row) == len(advice_table(results).columns) for row in rows)
 
 
 def test_charts_that_draw_the_same_rows_share_them(text: str) -> None:
@@ -165,6 +162,17 @@ def test_of_many_modes_the_page_keeps_some_and_says_so(results: Results) -> None
     few = dataclasses.replace(many, networks=results.networks.filter(pl.col("model") == HOSTILE))
     assert for_page(few) == (few, ())  # two networks of two precisions: 300 // 2 > MOST_ROOFS
     assert MOST_ROOFS == 12
+
+
+def test_layers_are_those_of_the_roofs_that_are_kept(tmp_path: Path) -> None:
+    modes = {f"M{at:02}": (408e6 + 60e6 * at, 3199e6) for at in range(MOST_ROOFS + 2)}
+    runs = write_board(tmp_path, modes)
+    write_scores(runs, [score("net", [layer(0, 10**9, 10**6)])])
+    kept, notes = for_page(compute(ingest(runs)))
+    assert len(notes) == 1
+    labels = {roof.label for roof in kept.roofs}
+    assert len(labels) == MOST_ROOFS
+    assert set(kept.groups["label"].to_list()) == labels
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

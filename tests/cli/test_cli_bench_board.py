@@ -19,7 +19,7 @@ import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
-from mansard.device.simulator import create_board, running, set_fault, snapshot
+from mansard.simulator import create_board, running, set_fault, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import finished_trials, wait_for_trials
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.simulator import create_board
+from mansard.simulator import create_board
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.simulator import create_board
+from mansard.simulator import create_board
 from tests.analytics.factory import write_two_modes
 
 TABLE = """mode,gpu_hz,memory_hz

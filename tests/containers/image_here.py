@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from mansard.containers.build import Built, Order, build_image
 from mansard.containers.engine import Engine, connect
-from mansard.containers.image_table import Image, read_table
+from mansard.containers.images.building import Built, Order, build_image
+from mansard.containers.images.table import Image, read_table
 from tests.containers.image_base import BASE, PYTHON, fill_with_wheels, import_base
 from tests.containers.throwaway import Daemon
 

@@ -20,7 +20,7 @@ import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import EnergyWindow, Manifest
-from mansard.device.simulator import create_board, running, snapshot
+from mansard.simulator import create_board, running, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here

@@ -10,7 +10,7 @@ import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
-from mansard.device.simulator import create_board, running, set_fault, snapshot
+from mansard.simulator import create_board, running, set_fault, snapshot
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
 

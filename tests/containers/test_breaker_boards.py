@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
+from mansard.device.controller.controller import LocalController
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
-from mansard.device.simulator import create_board, running, snapshot
-from mansard.device.steward.local import LocalSteward
+from mansard.device.holding.restoring import restore
+from mansard.simulator import create_board, running, snapshot
 
 
 def test_a_board_that_was_moved_meanwhile_is_not_put_back_in_silence(tmp_path: Path) -> None:
     away = tmp_path / "away"
     with running(create_board("agx-orin", tmp_path)) as root:
         found = snapshot(root)
-        (mode,) = LocalSteward(root).choose_modes("15W")
+        (mode,) = LocalController(root).choose_modes("15W")
         with ExitStack() as stack:
             held = stack.enter_context(hold_machine(root, settle_s=0))
             held.set(mode)

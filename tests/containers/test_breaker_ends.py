@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mansard.device.simulator import create_board, running, snapshot
+from mansard.simulator import create_board, running, snapshot
 from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.containers.launching import all_containers

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.simulator import create_board, running, snapshot
+from mansard.simulator import create_board, running, snapshot
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
 

@@ -1,4 +1,4 @@
-"""Answers of a steward over a container's streams: however frames are cut, none is lost."""
+"""Answers of a controller over a container's streams: however frames are cut, none is lost."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.containers.board_controller import ContainerChannel
 from mansard.containers.engine import Engine
-from mansard.containers.steward_channel import ContainerChannel
 from mansard.containers.stream import Attached
 from tests.containers.test_fleet_image import ORIN
 
@@ -56,7 +56,7 @@ def test_lines_are_had_one_by_one_whatever_came_together(daemon: Daemon) -> None
     assert daemon.channel.receive() == b""
     assert daemon.channel.close() == "a word aside"
     assert daemon.channel.close() == "a word aside"  # once more does no harm
-    with pytest.raises(OSError, match="the steward has ended"):
+    with pytest.raises(OSError, match="the board controller has ended"):
         daemon.channel.send(b"five?\n")
 
 

@@ -1,4 +1,4 @@
-"""Which image the steward of a board runs in, before it is known which board it is."""
+"""Which image the controller of a board runs in, before it is known which board it is."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 import msgspec
 import pytest
 
-from mansard.containers.board_image import steward_image
 from mansard.containers.engine import EngineFacts
 from mansard.containers.hosts import Host
-from mansard.containers.image_table import Image, read_table
+from mansard.containers.images.needed import controller_image
+from mansard.containers.images.table import Image, read_table
 from mansard.core.errors import ContainerError, UsageError
 
 TABLE = read_table()
@@ -28,7 +28,7 @@ def nothing(image: Image) -> bool:
 
 
 def chosen(facts: EngineFacts, host: Host = HOST, **more: object) -> Image:
-    return steward_image(facts, TABLE, host, nothing, **more)  # type: ignore[arg-type]
+    return controller_image(facts, TABLE, host, nothing, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_simulated_board_gets_the_one_that_runs_everywhere() -> None:
 
 def test_one_that_is_there_is_taken() -> None:
     there = TABLE.image("card-12")
-    assert steward_image(ORIN, TABLE, HOST, lambda image: image == there) == there
+    assert controller_image(ORIN, TABLE, HOST, lambda image: image == there) == there
 
 
 def test_a_name_is_taken_at_its_word() -> None:

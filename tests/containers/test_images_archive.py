@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.archive import digest_path, load_image, save_image
 from mansard.containers.engine import Engine, connect
-from mansard.containers.image_store import image_identity
-from mansard.containers.wheels import sha256_of
+from mansard.containers.images.store import digest_path, image_identity, load_image, save_image
+from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import ContainerError, InputError, StorageError
 from tests.containers.image_base import import_program
 from tests.containers.throwaway import Daemon

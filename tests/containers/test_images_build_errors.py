@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from mansard.containers.build import UNKNOWN_COMMIT
-from mansard.containers.build_errors import explain_build
-from mansard.containers.ensuring import quietly
+from mansard.containers.images.building import UNKNOWN_COMMIT
+from mansard.containers.images.errors import explain_build
+from mansard.containers.images.needed import quietly
 from mansard.core.errors import ContainerError, StorageError
 from mansard.core.revision import read_commit
 

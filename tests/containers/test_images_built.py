@@ -12,11 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.build import Order, build_image, ready_image
-from mansard.containers.context import libraries_step, rooms_step
 from mansard.containers.engine import Engine, connect
-from mansard.containers.ensuring import ensure_image
-from mansard.containers.image_store import image_identity, list_images
+from mansard.containers.images.building import (
+    Order,
+    build_image,
+    libraries_step,
+    ready_image,
+    rooms_step,
+)
+from mansard.containers.images.needed import ensure_image
+from mansard.containers.images.store import image_identity, list_images
 from mansard.core.errors import ContainerError
 from mansard.core.version import VERSION
 from tests.containers.image_base import BASE, fill_with_wheels

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.simulator import create_board
+from mansard.simulator import create_board
 
 
 def mansard(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

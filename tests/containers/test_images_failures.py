@@ -14,10 +14,9 @@ from types import MappingProxyType
 
 import pytest
 
-from mansard.containers.build_step import run_step
-from mansard.containers.context import Step
 from mansard.containers.engine import Engine, connect
-from mansard.containers.image_store import find
+from mansard.containers.images.building import Step, run_step
+from mansard.containers.images.store import find
 from mansard.core.errors import ContainerError, StorageError
 from tests.containers.image_base import import_program
 from tests.containers.throwaway import Daemon, throwaway_daemon, why_not

@@ -11,13 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.build import Order, build_image
 from mansard.containers.engine import Engine
-from mansard.containers.ensuring import ensure_image
-from mansard.containers.image_store import find, registry_digest
-from mansard.containers.image_table import Image, read_table
-from mansard.containers.pull import Downloads, downloads, progress_lines, pull
-from mansard.containers.registry import Download, ask_registry
+from mansard.containers.images.building import Order, build_image
+from mansard.containers.images.needed import ensure_image
+from mansard.containers.images.pulling import (
+    Download,
+    Downloads,
+    ask_registry,
+    downloads,
+    progress_lines,
+    pull,
+)
+from mansard.containers.images.store import find, registry_digest
+from mansard.containers.images.table import Image, read_table
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 from tests.containers.image_registry import Registry, registry
 

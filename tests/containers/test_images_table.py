@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.containers.context import RECIPES
-from mansard.containers.image_table import Image, own_tables, read_table, version_key
-from mansard.containers.libraries import library_lines
-from mansard.containers.pull import LIBRARIES_BYTES
-from mansard.containers.references import parse_reference
+from mansard.containers.images.building import RECIPES, library_lines
+from mansard.containers.images.pulling import LIBRARIES_BYTES
+from mansard.containers.images.table import (
+    Image,
+    own_tables,
+    parse_reference,
+    read_table,
+    version_key,
+)
 from mansard.core.errors import InputError, StorageError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

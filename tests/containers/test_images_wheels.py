@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.wheels import PYTHONS, StandalonePython, find_python, find_wheels
+from mansard.containers.images.wheels import PYTHONS, StandalonePython, find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError, StorageError
 
 CONTENT = b"an archive of Python"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.containers.stream import Attached, Frames, Lines
+from mansard.containers.stream import Attached, Frames, split_lines
 from mansard.core.errors import ContainerError
+from mansard.core.line_channel import LineSplitter
 
 pieces = st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=12)
 
@@ -42,7 +43,7 @@ def test_frames_give_each_output_whole_wherever_they_are_cut(
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 30), max_size=30))
 def test_lines_are_the_same_wherever_they_are_cut(data: bytes, lengths: list[int]) -> None:
-    lines = Lines()
+    lines = split_lines()
     found = [line for part in cut(data, lengths) for line in lines.feed(part)]
     assert found == data.split(b"\n")[:-1]  # what follows the last end is not a line yet
 
@@ -65,7 +66,7 @@ def test_a_stream_without_frames_is_an_error(data: bytes) -> None:
 
 
 def test_a_line_that_never_ends_is_not_kept_for_ever() -> None:
-    lines = Lines(max_bytes=100)
+    lines = LineSplitter(100, source="the container", error=ContainerError)
     assert list(lines.feed(b"x" * 100 + b"\n")) == [b"x" * 100]
     assert list(lines.feed(b"y" * 60)) == []
     with pytest.raises(ContainerError, match="more than 100 bytes"):

@@ -18,7 +18,7 @@ from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import ContainerError
 from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
 from tests.containers.throwaway import Daemon
-from tests.device.simulator_bench import awaited
+from tests.simulator.simulator_bench import awaited
 
 REASON = why_no_sshd()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -20,10 +20,10 @@ import msgspec
 
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
+from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
-from mansard.device.simulator.faults import set_fault
-from mansard.device.simulator.snapshot import snapshot
+from mansard.simulator.faults import set_fault
+from mansard.simulator.snapshot import snapshot
 
 
 def main(board: Path, kind: str, first: int, stride: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mansard.device.conditions import Watch, disturbances, find_sources
-from mansard.device.simulator import create_board, running, set_fault
+from mansard.simulator import create_board, running, set_fault
 from tests.device.conditions_machine import mode
 
 CPUS = (0, 1, 2, 3)

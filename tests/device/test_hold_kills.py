@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.simulator.faults import set_fault
+from mansard.simulator.faults import set_fault
 
 PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
 

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
-from mansard.device.clocks.settings import find_settings
+from mansard.device.clocks.settings import find_clocks, find_settings
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.simulator import snapshot
+from mansard.simulator import snapshot
 from tests.device.clock_trees import CPU, ORIN_GPU, ORIN_KHZ, make_orin, write
 
 EMC_HZ = (204e6, 665.6e6, 2133e6, 3199e6)

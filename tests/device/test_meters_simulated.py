@@ -11,10 +11,11 @@ import pytest
 from mansard.core.hardware import MODULES
 from mansard.core.records import EnergyWindow
 from mansard.device.identity import identify
-from mansard.device.meters.meter import Meters, find_meters
+from mansard.device.meters.finding import find_meters
+from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.device.meters.tegrastats import open_tegrastats
-from mansard.device.simulator import create_board, running, set_fault, set_load
+from mansard.simulator import create_board, running, set_fault, set_load
 
 BOARDS = {
     "agx-orin": ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),

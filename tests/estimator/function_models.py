@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 from onnx import parser
 
-from mansard.estimator.graph import read_model
 from mansard.estimator.model import Model
+from mansard.estimator.reading import read_model
 
 CHOICE = (
     "r = If(c) <then_branch = t () => (float[2,3] o) { %s }, "

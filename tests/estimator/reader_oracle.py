@@ -14,10 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
 from mansard.estimator.element_types import BY_CODE, ElementType
-from mansard.estimator.graph.graphs import Parts, subgraph
-from mansard.estimator.graph.order import sort_nodes
 from mansard.estimator.model import (
     Dimension,
     Kind,
@@ -25,10 +22,11 @@ from mansard.estimator.model import (
     ModelInput,
     ModelNode,
     StoredTensor,
+    normal_domain,
 )
-from mansard.estimator.numbers import Array, Numbers, hold_array
+from mansard.estimator.numbers import Array, Numbers, hold_array, may_keep
+from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
 from mansard.estimator.tensors import Shape, is_sane
-from mansard.estimator.values import may_keep
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
 

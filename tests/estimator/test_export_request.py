@@ -13,11 +13,13 @@ from mansard.estimator.export.request import (
     DTYPES,
     DynamicAxis,
     InputSpec,
+    LibrarySource,
+    PythonSource,
     parse_dynamic,
     parse_input,
     parse_settings,
+    parse_source,
 )
-from mansard.estimator.export.sources import LibrarySource, PythonSource, parse_source
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import ModelError
-from mansard.estimator.graph import read_model
-from mansard.estimator.graph.limits import MAX_NAME_CHARACTERS
+from mansard.estimator.reading import read_model
+from mansard.estimator.reading.limits import MAX_NAME_CHARACTERS
 from tests.estimator.function_models import CHOICE, parsed, read
 
 

@@ -18,8 +18,8 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from onnx import parser, printer
 
 from mansard.core.errors import ModelError
-from mansard.estimator.graph import read_source
-from mansard.estimator.graph.source import WHOLE_BYTES
+from mansard.estimator.reading import read_source
+from mansard.estimator.reading.files import WHOLE_BYTES
 
 MODEL = parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'

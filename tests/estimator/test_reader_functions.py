@@ -8,8 +8,8 @@ from typing import Any
 import onnx
 from onnx import checker, defs, helper, inliner, parser
 
-from mansard.estimator.graph import read_model
 from mansard.estimator.model import ModelNode, Subgraph
+from mansard.estimator.reading import read_model
 from tests.estimator.function_models import CHOICE, parsed, read
 from tests.estimator.reader_oracle import oracle, plain
 

@@ -14,8 +14,8 @@ from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper, p
 import mansard.estimator
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import FLOAT32, INT64
-from mansard.estimator.graph import read_model
 from mansard.estimator.model import Model, ModelInput, StoredTensor, Subgraph
+from mansard.estimator.reading import read_model
 
 ZOO = Path(mansard.estimator.__file__).parent / "zoo/models"
 
@@ -31,7 +31,7 @@ def read(model: onnx.ModelProto) -> Model:
 
 def test_reading_imports_neither_onnx_nor_protobuf() -> None:
     script = (
-        "import sys; from pathlib import Path; from mansard.estimator.graph import *\n"
+        "import sys; from pathlib import Path; from mansard.estimator.reading import *\n"
         "read_model(read_source(Path(sys.argv[1]))[0])\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('onnx', 'google')])"
     )

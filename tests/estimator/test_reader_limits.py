@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import ModelError
-from mansard.estimator.graph import read_model, read_source
-from mansard.estimator.graph.limits import (
+from mansard.estimator.reading import read_model, read_source
+from mansard.estimator.reading.limits import (
     MAX_FIELDS,
     MAX_FUNCTIONS,
     MAX_KEPT_BYTES,
@@ -21,8 +21,8 @@ from mansard.estimator.graph.limits import (
     MAX_STORED,
     MAX_TEXT_BYTES,
 )
-from mansard.estimator.graph.protobuf import encode
-from mansard.estimator.graph.walking import SHORT_BYTES
+from mansard.estimator.reading.protobuf import encode
+from mansard.estimator.reading.skeleton import SHORT_BYTES
 
 NODE, STORED, INPUT = 1, 5, 11  # fields of a graph
 VERSION = b"\x08\x08"
@@ -144,7 +144,7 @@ CHECK = """
 import sys
 from pathlib import Path
 from mansard.core.errors import ModelError
-from mansard.estimator.graph import read_model, read_source
+from mansard.estimator.reading import read_model, read_source
 try:
     read_model(read_source(Path(sys.argv[1]))[0])
 except ModelError:

@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 
 import mansard.estimator
 from mansard.core.errors import ModelError
-from mansard.estimator.graph import read_model
+from mansard.estimator.reading import read_model
 from tests.estimator.reader_oracle import REFUSALS, oracle, plain
 
 DATA = Path(onnx.__file__).parent / "backend/test/data"

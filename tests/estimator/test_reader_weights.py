@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from mansard.core.errors import ModelError, StorageError
-from mansard.estimator.graph import read_model, read_source
-from mansard.estimator.graph.skeleton import INTEGERS_BYTES, skeleton
-from mansard.estimator.graph.source import WHOLE_BYTES, File, Memory
-from mansard.estimator.graph.walking import SHORT_BYTES, Source
+from mansard.estimator.reading import read_model, read_source
+from mansard.estimator.reading.files import WHOLE_BYTES, BytesSource, FileSource
+from mansard.estimator.reading.skeleton import INTEGERS_BYTES, SHORT_BYTES, Source, skeleton
 from tests.estimator.reader_oracle import plain
 
 
@@ -238,8 +237,8 @@ def test_a_file_and_its_bytes_are_walked_alike(changes: list[tuple[int, int]]) -
     with tempfile.TemporaryFile() as stream:
         stream.write(data)
         stream.flush()
-        found = outcome(File(stream.fileno(), len(data)))
-    assert found == outcome(Memory(bytes(data)))
+        found = outcome(FileSource(stream.fileno(), len(data)))
+    assert found == outcome(BytesSource(bytes(data)))
 
 
 def outcome(source: Source) -> bytes | str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
-from mansard.estimator.graph.protobuf import (
+from mansard.estimator.reading.protobuf import (
     count_packed,
     encode,
     field_at,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mansard.core.precision import Precision, parse_precision
 from mansard.core.records import LAYER_COUNTS as COUNTS
 from mansard.core.records import ModelScore, Phase
-from mansard.estimator import Given, Settings, load, score, score_loaded, totals, zoo
+from mansard.estimator import Given, Settings, load, score, score_loaded, totals
 from tests.estimator.law_changes import (
     beside,
     in_loop,
@@ -26,6 +26,7 @@ from tests.estimator.law_changes import (
     with_identities,
 )
 from tests.estimator.law_networks import draw_network
+from tools.zoo.generate import build
 
 CACHE_BYTES = 3000  # some tensors of these networks fit, some do not
 PEAKS = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes")
@@ -238,7 +239,7 @@ def test_scores_do_not_know_what_was_scored_before(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_a_real_network_obeys_too(name: str) -> None:
-    model = zoo.build(name)
+    model = build(name)
     found = sums(model)
     assert found["cached_traffic_bytes"] <= found["fused_traffic_bytes"] <= found["traffic_bytes"]
     assert found["in_place_peak_bytes"] <= found["peak_activation_bytes"]
@@ -255,7 +256,7 @@ def test_a_real_network_obeys_too(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["resnet18", "gpt2", "swin_t", "yolov8n", "bert_base"])
 def test_computing_again_saves_memory_and_costs_up_to_a_forward_pass(name: str) -> None:
-    model = zoo.build(name)
+    model = build(name)
     forward, kept = sums(model), sums(model, phase="training")
     again = sums(model, phase="training", recompute=True)
     assert again["peak_activation_bytes"] < kept["peak_activation_bytes"]

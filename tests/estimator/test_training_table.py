@@ -10,8 +10,7 @@ from __future__ import annotations
 import pytest
 
 from mansard.core.records import LayerScore
-from mansard.estimator.training.backward import PASSING
-from mansard.estimator.training.derivatives import _BY_NODE, PER_OPERAND
+from mansard.estimator.training.backward import _BY_NODE, PASSING, PER_OPERAND
 from tests.estimator.models import layers
 
 SIGNATURE = (

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from mansard.estimator.zoo import gpt2, llama
-from mansard.estimator.zoo.serialise import to_model
 from mansard.estimator.zoo.weights import with_random_weights
 from tests.estimator.zoo_sessions import open_session
+from tools.zoo import gpt2, llama
+from tools.zoo.serialise import to_model
 
 _Array = npt.NDArray[Any]
 _Arrays = dict[str, _Array]

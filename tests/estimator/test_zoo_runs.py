@@ -15,6 +15,7 @@ from onnx import ModelProto, helper
 from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import separate_weights
 from tests.estimator.zoo_sessions import cut, open_session
+from tools.zoo.generate import build
 
 _Array = npt.NDArray[Any]
 _Arrays = dict[str, _Array]
@@ -127,7 +128,7 @@ def test_runs_as_it_ships(name: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    model = zoo.build("resnet18")
+    model = build("resnet18")
     (_, first), (_, again), (_, other) = (separate_weights(model, seed) for seed in (3, 3, 4))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["conv1.weight"], other["conv1.weight"])
@@ -136,4 +137,4 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert filters.var() == pytest.approx(2 / 576, rel=0.05)
     assert (first["bn1.var"] >= 0.5).all()
     # The model given is not changed.
-    assert model == zoo.build("resnet18")
+    assert model == build("resnet18")

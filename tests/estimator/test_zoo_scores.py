@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mansard.core.records import ModelScore
 from mansard.estimator import zoo
 from mansard.estimator.scoring import score
-from mansard.estimator.zoo import gpt2, llama
-from mansard.estimator.zoo.serialise import to_bytes, to_model
+from tools.zoo import gpt2, llama
+from tools.zoo.serialise import to_bytes, to_model
 
 
 def _score(name: str, **dims: int) -> ModelScore:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper, numpy_helper
 
-from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import with_random_weights
 from tests.estimator.zoo_sessions import cut, open_session
+from tools.zoo.generate import build
 
 _Array = npt.NDArray[Any]
 
@@ -26,7 +26,7 @@ def _sigmoid(x: _Array) -> _Array:
 
 
 def test_lstm_equals_numpy() -> None:
-    model = with_random_weights(zoo.build("lstm"), seed=3)
+    model = with_random_weights(build("lstm"), seed=3)
     weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     readings = np.random.default_rng(5).standard_normal((2, 6, 128), dtype=np.float32)
     x = readings.transpose(1, 0, 2)
@@ -54,7 +54,7 @@ def _lstm(x: _Array, to_gates: _Array, recurrent: _Array, bias: _Array) -> _Arra
 
 
 def test_gru_equals_numpy() -> None:
-    model = with_random_weights(zoo.build("gru"), seed=3)
+    model = with_random_weights(build("gru"), seed=3)
     weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     readings = np.random.default_rng(5).standard_normal((2, 6, 128), dtype=np.float32)
     x = readings.transpose(1, 0, 2)
@@ -80,7 +80,7 @@ def _gru(x: _Array, to_gates: _Array, recurrent: _Array, bias: _Array) -> _Array
 
 
 def test_detector_decodes_its_own_head() -> None:
-    model = with_random_weights(zoo.build("yolov8n"), seed=3)
+    model = with_random_weights(build("yolov8n"), seed=3)
     heads = [f"model.22.cv{branch}.{level}.2" for level in range(3) for branch in (2, 3)]
     model.graph.output.extend(helper.make_tensor_value_info(h, 1, None) for h in heads)
     boxes, *maps = open_session(model).run(None, {"images": _image(640)})
@@ -100,7 +100,7 @@ def test_detector_decodes_its_own_head() -> None:
 
 
 def test_default_boxes_are_decoded_as_the_paper_says() -> None:
-    model = with_random_weights(zoo.build("ssdlite320_mobilenet_v3_large"), seed=3)
+    model = with_random_weights(build("ssdlite320_mobilenet_v3_large"), seed=3)
     model.graph.output.append(helper.make_tensor_value_info("head.regression", 1, None))
     boxes, _, codes = open_session(model).run(None, {"image": _image(320)})
     shares = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)

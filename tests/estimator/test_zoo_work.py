@@ -16,8 +16,8 @@ import pytest
 from onnx import ModelProto, NodeProto, numpy_helper, shape_inference
 
 from mansard.estimator import zoo
-from mansard.estimator.zoo import llama
-from mansard.estimator.zoo.serialise import to_model
+from tools.zoo import llama
+from tools.zoo.serialise import to_model
 
 _SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "onnx"
 _WORK = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU"}

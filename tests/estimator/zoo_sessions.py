@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnxruntime
 from onnx import ModelProto, shape_inference, utils
 
-from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import with_random_weights
+from tools.zoo.generate import build
 
 
 def open_session(model: ModelProto) -> onnxruntime.InferenceSession:
@@ -21,7 +21,7 @@ def open_session(model: ModelProto) -> onnxruntime.InferenceSession:
 
 def cut(name: str, *ends: str) -> onnxruntime.InferenceSession:
     """A network up to these tensors, with random weights."""
-    model = shape_inference.infer_shapes(zoo.build(name))
+    model = shape_inference.infer_shapes(build(name))
     inputs = [value.name for value in model.graph.input]
     part = utils.Extractor(model).extract_model(inputs, list(ends))
     return open_session(with_random_weights(part, seed=3))

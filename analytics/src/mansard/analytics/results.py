@@ -15,11 +15,10 @@ from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.rails import fit_rails
-from mansard.analytics.models import find_models
 from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
-from mansard.analytics.predict.networks import predict_layers, with_observed
-from mansard.analytics.predict.run_networks import networks_of_runs, run_networks
-from mansard.analytics.predict.scores import score_frame
+from mansard.analytics.predict.models import find_models
+from mansard.analytics.predict.prediction import Prediction, predict
+from mansard.analytics.predict.run_networks import groups_of_runs, networks_of_runs
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
@@ -29,7 +28,8 @@ from mansard.analytics.roofs.roofline import Roofline
 class Results:
     """Rates, roofs, models and predictions of one dataset.
 
-    ``groups`` and ``networks``: under the roofs of each run, see ``predict.run_networks``;
+    ``of_runs``, ``groups`` and ``networks``: under the roofs of each run, see
+    ``predict.run_networks``;
     ``energies`` and ``rail_energies``: the energy fits of each run that was metered, of its total
     and of each rail. The frames of ``data.model_frames`` hold what was measured, published and
     modelled: ``modes``, ``coefficients``, ``predictions`` and ``observations``.
@@ -38,6 +38,7 @@ class Results:
     dataset: Dataset
     rates: tuple[TrialRate, ...]
     roofs: tuple[Roofline, ...]
+    of_runs: Prediction
     networks: pl.DataFrame
     names: dict[str, str]
     energies: dict[str, EnergyFit]
@@ -53,15 +54,7 @@ class Results:
     @cached_property
     def groups(self) -> pl.DataFrame:
         """Group by group under ``roofs``; made when asked for, for a page draws few of many."""
-        launches = _launches(self.coefficients)
-        return run_networks(
-            self.dataset.layers,
-            self.roofs,
-            self.energies,
-            _limits_w(self.dataset),
-            self.names,
-            launches,
-        ).groups
+        return groups_of_runs(self.of_runs)
 
     def labels(self) -> dict[str, str]:
         """The label of each run."""
@@ -74,25 +67,17 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     ``wanted_modes`` (each MODE_SCHEMA): modes to predict beside those that were measured or
     published.
     """
-    models = find_models(dataset, wanted_modes)
-    names = network_names(dataset)
-    modes, observations = models.modes, models.observations
-    scores = score_frame(dataset.layers, names)
-    roofed = predict_layers(dataset.layers, scores, models.coefficients, modes)
-    predictions = with_observed(roofed, observations, modes, modes)
+    models = find_models(dataset)
+    modes = _with_wanted(models.modes, wanted_modes)
+    found = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
+    of_runs = predict(models, each_run=True)
     return Results(
         dataset=dataset,
         rates=models.rates,
         roofs=models.roofs,
-        networks=networks_of_runs(
-            dataset.layers,
-            models.roofs,
-            models.energies,
-            _limits_w(dataset),
-            names,
-            _launches(models.coefficients),
-        ),
-        names=names,
+        of_runs=of_runs,
+        networks=networks_of_runs(of_runs),
+        names=network_names(dataset),
         energies=models.energies,
         rail_energies={
             roof.run_id: fit_rails(dataset, roof)
@@ -101,20 +86,19 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         },
         published=models.published,
         modes=modes,
-        coefficients=models.coefficients,
-        predictions=predictions,
-        observations=observations,
-        calibration=_calibration(predictions, observations),
-        recommendations=_recommendations(predictions, modes),
+        coefficients=found.coefficients,
+        predictions=found.predictions,
+        observations=models.observations,
+        calibration=_calibration(found.predictions, models.observations),
+        recommendations=_recommendations(found.predictions, modes),
     )
 
 
-def _limits_w(dataset: Dataset) -> dict[str, float | None]:
-    return {each.run_id: each.mode_read_back.power_limit_w for each in dataset.manifests}
-
-
-def _launches(coefficients: pl.DataFrame) -> pl.DataFrame:
-    return coefficients.filter(pl.col("quantity") == "launch")
+def _with_wanted(modes: pl.DataFrame, wanted_modes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    if not wanted_modes:
+        return modes
+    new = pl.concat(wanted_modes).join(modes, on=["device", "mode"], how="anti")
+    return pl.concat([modes, new.unique(["device", "mode"], maintain_order=True)])
 
 
 def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine, EngineFacts
+from mansard.containers.engine import Access, Engine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
 from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
 from mansard.containers.settings import Launch
 from mansard.core.errors import ContainerError
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION
@@ -45,7 +45,9 @@ def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> 
 
 def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
-    asked = msgspec.structs.replace(with_arguments(launch, "--probe", processor), run="probe")
+    asked = msgspec.structs.replace(
+        with_arguments(launch, "mansard.microbench", "--probe", processor), run="probe"
+    )
     last = b""
     with launched(engine, asked) as container:
         for number, line in enumerate(container.lines(SILENCE_S)):
@@ -54,7 +56,7 @@ def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
                 break
     try:
         return msgspec.json.decode(last, type=Probe)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         shown = printable(last[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
             f"the container's answer cannot be read ({error}): {shown}",

@@ -18,13 +18,12 @@ from typing import IO, Any, Literal
 import msgspec
 
 from mansard.core.errors import ContainerError
+from mansard.core.line_channel import HEARTBEAT, HEARTBEAT_S, LineSplitter
 
 Output = Literal["stdout", "stderr"]
 _OUTPUTS: dict[int, Output] = {1: "stdout", 2: "stderr"}
 _HEADER_BYTES = 8
 _READ_BYTES = 1 << 16
-BEAT_S = 10.0  # between signs of life to the program inside: empty lines
-MAX_LINE_BYTES = 64 << 20  # raw readings of minutes at 1 kHz on ten rails are some 10 MB
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -66,33 +65,9 @@ class Frames:
         self._header = b""
 
 
-class Lines:
-    """Puts pieces of an output together to lines."""
-
-    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
-        self._pieces: list[bytes] = []
-        self._n_bytes = 0
-        self._max_bytes = max_bytes
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that ``data`` ends, without their ends; raises ContainerError."""
-        *ended, rest = data.split(b"\n")
-        for line in ended:
-            self._keep(line)
-            yield b"".join(self._pieces)
-            self._pieces.clear()
-            self._n_bytes = 0
-        self._keep(rest)
-
-    def _keep(self, piece: bytes) -> None:
-        self._n_bytes += len(piece)
-        if self._n_bytes > self._max_bytes:
-            raise ContainerError(
-                f"the container wrote a line of more than {self._max_bytes} bytes",
-                fix="report this; what was measured before it is kept",
-            )
-        if piece:
-            self._pieces.append(piece)
+def split_lines() -> LineSplitter:
+    """A splitter of what a container writes; raises ContainerError for an endless line."""
+    return LineSplitter(source="the container", error=ContainerError)
 
 
 class Attached:
@@ -103,7 +78,7 @@ class Attached:
         connection: socket.socket,
         holder: IO[bytes] | None = None,
         *,
-        beat_s: float = BEAT_S,
+        beat_s: float = HEARTBEAT_S,
     ) -> None:
         connection.setblocking(False)
         self._connection, self._holder = connection, holder
@@ -168,7 +143,7 @@ class Attached:
         now_s = time.monotonic()
         if self._is_open and now_s >= self._beaten_s + self._beat_s:
             self._beaten_s = now_s
-            self.send(b"\n")
+            self.send(HEARTBEAT)
 
     def _wait(self, timeout_s: float) -> bool:
         """Send what can be sent, and say whether there is something to receive."""

@@ -15,7 +15,7 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.fusion import BodyGroups, Fusion
-from mansard.estimator.fusion.operators import Role
+from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Storage
 from mansard.estimator.tensors import Node, Tensor
 

@@ -1,14 +1,14 @@
-"""What small tensors hold, as the bytes that a file has them in.
+"""What small tensors hold, as the bytes that a file has them in, and how these are moved.
 
-Bytes compare, and stand in keys, as they are. NumPy is imported when numbers are first
-computed with: that takes longer than scoring a usual network, which needs none of it.
+Bytes compare, and serve as keys, as they are. NumPy is imported only where an operator
+needs it: that takes longer than scoring a usual network.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 else:
     Array = Any
+
+Shape = tuple[int, ...]
+
+# Elements of a tensor whose value is kept, at most.
+MAX_INTEGERS = 4096  # window indices of a vision transformer fit, an embedding table does not
+MAX_FLOATS = 16  # scales of a Resize, and the arithmetic on them
 
 # How the struct module calls each element type that has numbers.
 _CODES = MappingProxyType(
@@ -41,7 +47,7 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
     """The elements of a tensor: little-endian, the last axis first, as ONNX stores them."""
 
     dtype: ElementType
-    shape: tuple[int, ...]
+    shape: Shape
     data: bytes
 
     @property
@@ -66,7 +72,7 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
         return np.frombuffer(self.data, _kind(self.dtype.name)).reshape(self.shape)
 
 
-def hold(dtype: ElementType, shape: tuple[int, ...], values: Iterable[object]) -> Numbers:
+def hold(dtype: ElementType, shape: Shape, values: Iterable[object]) -> Numbers:
     """Python's numbers as elements of ``dtype``; OverflowError where one does not fit."""
     found = tuple(values)
     try:
@@ -90,3 +96,65 @@ def _kind(name: str) -> np.dtype[Any]:
 
     kind: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     return kind
+
+
+def may_keep(dtype: ElementType, n_elements: int) -> bool:
+    """Whether a tensor is small enough for its value to be kept."""
+    if dtype.name == "string":
+        return False
+    return n_elements <= (MAX_FLOATS if dtype.is_float else MAX_INTEGERS)
+
+
+def strides_of(shape: Shape) -> list[int]:
+    """How far apart neighbours along each axis are, in elements; the last axis lies closest."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def offsets(shape: Sequence[int], strides: Sequence[int], start: int = 0) -> list[int]:
+    """The offset of each element (i, j, …): start + Σ i · stride, the last axis first."""
+    found = [start]
+    for size, stride in zip(shape, strides, strict=True):
+        steps = range(0, size * stride, stride) if stride else [0] * size
+        found = [offset + step for offset in found for step in steps]
+    return found
+
+
+def pick(held: Numbers, shape: Shape, chosen: Iterable[int]) -> Numbers:
+    """The elements at these offsets, as a tensor of ``shape``."""
+    data, width = held.data, held.dtype.n_bits // 8
+    parts = [data[i * width : (i + 1) * width] for i in chosen]
+    return Numbers(held.dtype, shape, b"".join(parts))
+
+
+def broadcast(held: Numbers, shape: Shape) -> Numbers:
+    """``held`` with every axis of size 1 repeated as often as ``shape`` has it."""
+    if held.shape == shape:
+        return held
+    missing = len(shape) - len(held.shape)
+    strides = [
+        0 if size == 1 else stride
+        for size, stride in zip(held.shape, strides_of(held.shape), strict=True)
+    ]
+    return pick(held, shape, offsets(shape, [0] * missing + strides))
+
+
+def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
+    """``parts`` one after the other along ``axis`` of ``shape``: theirs, or a new one."""
+    n_rows = math.prod(shape[:axis])
+    lengths = [len(part.data) // n_rows if n_rows else 0 for part in parts]
+    rows = [
+        part.data[row * length : (row + 1) * length]
+        for row in range(n_rows)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return Numbers(parts[0].dtype, shape, b"".join(rows))
+
+
+def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
+    """``whole`` in parts of these sizes along ``axis``."""
+    strides, parts, start = strides_of(whole.shape), [], 0
+    for size in sizes:
+        shape = (*whole.shape[:axis], size, *whole.shape[axis + 1 :])
+        parts.append(pick(whole, shape, offsets(shape, strides, start * strides[axis])))
+        start += size
+    return parts

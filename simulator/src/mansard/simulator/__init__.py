@@ -1,1 +1,18 @@
-"""Made-up boards: a tree of files, and tools that answer as those of a Jetson do."""
+"""Simulated Jetson boards, for tests and for ``mansard demo simulated``; see docs/simulator.md."""
+
+from __future__ import annotations
+
+from mansard.simulator.create import create_board, is_simulated
+from mansard.simulator.daemon import running
+from mansard.simulator.faults import set_fault, set_load
+from mansard.simulator.snapshot import READINGS, snapshot
+
+__all__ = [
+    "READINGS",
+    "create_board",
+    "is_simulated",
+    "running",
+    "set_fault",
+    "set_load",
+    "snapshot",
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mansard.core.records import Record, Source
+from mansard.core.records import ModeCommands, Record, Source
 
 Objective = Literal["energy", "latency", "edp", "power"]
 Quantity = Literal["latency", "power", "energy", "rate"]
@@ -112,14 +112,6 @@ class Relaxation(Record, frozen=True, kw_only=True):
     candidate: Candidate
 
 
-class Commands(Record, frozen=True, kw_only=True):
-    """What sets the mode and what undoes it, line by line in a shell; empty: nothing to do."""
-
-    set_lines: tuple[str, ...]
-    undo_lines: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 class Recommendation(Record, frozen=True, kw_only=True):
     """The answer for one network on one device.
 
@@ -139,7 +131,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     n_candidates: int
     n_feasible: int  # that keep every limit as likely as asked
     most_excess: float | None
-    commands: Commands | None
+    commands: ModeCommands | None
     why: tuple[str, ...] = ()
     checks: tuple[LimitCheck, ...] = ()
     savings: tuple[Saving, ...] = ()

@@ -13,7 +13,7 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
 from mansard.analytics.predict.calibration import Calibration
-from mansard.analytics.predict.engine import predict
+from mansard.analytics.predict.engine import predict_scores
 
 _ENDS = {"latency": "s", "energy": "j", "power": "w"}
 
@@ -40,14 +40,16 @@ def predict_calibrated(
     )
     others = scores.filter(~is_meant.fill_null(value=False))
     parts = [
-        predict(groups, scores, coefficients, modes.filter(~is_own)),
-        predict(groups, others, coefficients, own),
+        predict_scores(groups, scores, coefficients, modes.filter(~is_own)),
+        predict_scores(groups, others, coefficients, own),
     ]
     ratio = (calibration.unseen or calibration.after).ratio_95
     for precision in calibration.precisions:
         some = scores.filter(is_meant, pl.col("precision") == precision)
         efficiency = calibration.efficiency(precision)
-        parts.append(_widened(predict(groups, some, known, own, efficiency=efficiency), ratio))
+        parts.append(
+            _widened(predict_scores(groups, some, known, own, efficiency=efficiency), ratio)
+        )
     return pl.concat(parts)
 
 

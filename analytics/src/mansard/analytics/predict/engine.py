@@ -43,7 +43,7 @@ _BOUNDS = {"time_bound": TIME_BOUNDS, "energy_bound": ENERGY_BOUNDS}
 _SCORE_FIELDS = ("score_id", "network", "batch", "precision", "phase")
 
 
-def predict(
+def predict_scores(
     groups: pl.DataFrame,
     scores: pl.DataFrame,
     coefficients: pl.DataFrame,

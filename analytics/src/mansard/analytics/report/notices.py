@@ -15,6 +15,8 @@ from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import run_notes
 
 _MOST_NAMED = 4
+
+
 _OF_A_BOARD = frozenset({"nvpmodel", "clocks", "card"})  # modes that have others beside them
 
 

@@ -8,30 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics.charts.parameters import Chosen
-from mansard.analytics.charts.score_charts import share_chart, spread_chart
-from mansard.analytics.charts.score_data import busy_layers, point_frame, share_frame
 from mansard.analytics.data.differences import differing_dimensions
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import in_order, shown
-from mansard.analytics.report import figures, page
-from mansard.analytics.report.controls import controls, first_choice
-from mansard.analytics.report.figures import Figure
-from mansard.analytics.report.page_parts import Table
-from mansard.analytics.report.roof_figures import roof_points, roofline_figure
-from mansard.analytics.report.score_tables import (
-    class_table,
-    full_name,
-    layer_table,
-    operator_table,
-    summary_table,
-)
-from mansard.analytics.results import Results, compute
-from mansard.core.files import make_folder, write_atomic
-from mansard.core.records import ModelScore
+from mansard.analytics.data.quantities import UNKNOWN, digits
+from mansard.analytics.figures.figure import Figure, pool
+from mansard.analytics.figures.network_points import roof_points
+from mansard.analytics.figures.parameters import controls, first_choice
+from mansard.analytics.figures.roofline import roofline_figure
+from mansard.analytics.figures.score import busy_layers, layer_name, share_figure, spread_figure
+from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.report.page import render, write_page
+from mansard.analytics.results import compute
+from mansard.core.records import LayerScore, ModelScore
 
 MOST_NETWORKS = 12  # with charts and tables of their own; the summary has all
+_NO_ROOFS: dict[str, Any] = {"roofline": None, "machine": "", "sources": [], "controls": []}
+MOST_ROWS = 600  # layers listed of one network: the page stays small
 
 
 @dataclass(frozen=True)
@@ -55,81 +49,69 @@ def write_score_page(scores: Sequence[ModelScore], path: Path, machine: Path | N
     ``machine`` is a folder of runs; its roofs are drawn with the layers under them.
     Raises StorageError, and what ``ingest`` raises for a folder that holds no runs.
     """
-    text = render_scores(scores, machine)
-    make_folder(path.parent)
-    write_atomic(path, text.encode())
+    write_page("score.html.j2", _context(scores, machine), path)
 
 
 def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> str:
     """The page as text."""
-    results = _under_roofs(scores, machine) if machine is not None else None
+    return render("score.html.j2", _context(scores, machine))
+
+
+def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, Any]:
     sizes = differing_dimensions(scores)
     sections = [
         _section(number, score, sizes[number])
         for number, score in enumerate(scores[:MOST_NETWORKS])
     ]
-    chosen = first_choice(results) if results is not None else Chosen()
-    roofline = _roofline(results, chosen) if results is not None else None
+    roofs = _under_roofs(scores, machine) if machine is not None else _NO_ROOFS
     names = in_order([shown(score.model) for score in scores])
     left = len(scores) - len(sections)
     drawn = [
-        *([roofline] if roofline is not None else []),
+        *([roofs["roofline"]] if roofs["roofline"] is not None else []),
         *(figure for section in sections for figure in (section.shares, section.spread)),
     ]
-    context: dict[str, Any] = {
+    return {
         "title": f"Work of {names[0]}" if len(names) == 1 else f"Work of {len(names)} networks",
-        "summary": summary_table(scores),
+        "summary": summary_table(scores, sizes),
         "left_out": f"{left} more have no section of their own." if left else "",
         "networks": sections,
-        "roofline": roofline,
-        "machine": _machines(results) if results is not None else "",
-        "sources": in_order([roof.source for roof in results.roofs]) if results else [],
-        "controls": controls(results, chosen) if results is not None else [],
+        **roofs,
         "figures": drawn,
-        "datasets": figures.pool(drawn),
+        "datasets": pool(drawn),
     }
-    return page.render("score.html.j2", context)
 
 
-def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> Results:
-    dataset = ingest(machine)
-    return compute(
+def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
+    """What the template shows of the scores under the roofs of ``machine``."""
+    results = compute(
         dataclasses.replace(
-            dataset, scores=tuple(scores), layers=layer_frame(scores), measurements=()
+            ingest(machine), scores=tuple(scores), layers=layer_frame(scores), measurements=()
         )
     )
-
-
-def _roofline(results: Results, chosen: Chosen) -> Figure | None:
-    found = roofline_figure(results, chosen, roof_points(results), is_half=False)
-    return found if isinstance(found, Figure) else None
-
-
-def _machines(results: Results) -> str:
-    return " and ".join(in_order([shown(roof.machine) for roof in results.roofs]))
+    chosen = first_choice(results)
+    roofline = roofline_figure(results, chosen, roof_points(results), is_half=False)
+    return {
+        "roofline": roofline if isinstance(roofline, Figure) else None,
+        "machine": " and ".join(in_order([shown(roof.machine) for roof in results.roofs])),
+        "sources": in_order([roof.source for roof in results.roofs]),
+        "controls": controls(results, chosen),
+    }
 
 
 def _section(number: int, score: ModelScore, sizes: str) -> Section:
     layers = busy_layers(score)
     name = full_name(score, sizes)
     title = name if score.batch is None else f"{name}, batch {score.batch}"
+    operators, classes = operator_table(score), class_table(score)
     table, note = layer_table(score)
     return Section(
         anchor=f"network-{number}",
         title=f"{title}, {score.phase}" if score.phase == "training" else title,
         sentence=_sentence(score, len(layers)),
-        shares=figures.make_figure(
-            f"shares-{number}",
-            share_chart(share_frame(layers), f"Shares of work and bytes of the layers of {name}"),
-            operator_table(score),
-        ),
-        spread=figures.make_figure(
-            f"spread-{number}",
-            spread_chart(point_frame(layers), f"Work over intensity of the layers of {name}"),
-            class_table(score),
-        ),
-        operators=operator_table(score),
-        classes=class_table(score),
+        shares=share_figure(number, name, layers, operators),
+        spread=spread_figure(number, name, layers, classes),
+        operators=operators,
+        classes=classes,
         layers=table,
         note=note,
     )
@@ -144,5 +126,113 @@ def _sentence(score: ModelScore, n_busy: int) -> str:
     if score.alternatives:
         parts.append(f"{len(score.alternatives)} more in branches that are not taken")
     if unknown:
-        parts.append(f"{unknown} are unknown and in no sum of this page")
+        parts.append(f"{unknown} are unknown and not part of any sum of this page")
     return "; ".join(parts) + "."
+
+
+def full_name(score: ModelScore, sizes: str) -> str:
+    """A network's name, and the ``sizes`` that tell its scores apart."""
+    return f"{shown(score.model)}, {shown(sizes)}" if sizes else shown(score.model)
+
+
+def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
+    """One row of sums for each score; ``sizes`` tell scores of one network apart."""
+
+    def total(title: str, name: str, unit: float = 1e6) -> Column:
+        def cell(row: tuple[ModelScore, str]) -> str:
+            values = [getattr(layer, name) for layer in row[0].layers]
+            return UNKNOWN if None in values else scaled(sum(values), unit)
+
+        return Column(title, cell, is_numeric=True)
+
+    def own(title: str, name: str) -> Column:
+        return Column(title, lambda row: scaled(getattr(row[0], name), 1e6), is_numeric=True)
+
+    columns = (
+        Column("Network", lambda row: full_name(*row)),
+        Column(
+            "Batch",
+            lambda row: UNKNOWN if row[0].batch is None else str(row[0].batch),
+            is_numeric=True,
+        ),
+        Column("Precision", lambda row: row[0].precision),
+        Column("Phase", lambda row: row[0].phase),
+        *(total("GMAC", "macs", 1e9), total("GFLOP", "work_flop", 1e9)),
+        *(total("Parameters, M", "parameters"), total("Weights, MB", "weight_bytes")),
+        *(total("Traffic, MB", "traffic_bytes"), total("Fused, MB", "fused_traffic_bytes")),
+        total("Cached, MB", "cached_traffic_bytes"),
+        own("Activations, MB", "peak_activation_bytes"),
+        own("KV cache, MB", "kv_cache_bytes"),
+    )
+    return tabulate("Sums over all layers", columns, zip(scores, sizes, strict=True))
+
+
+def operator_table(score: ModelScore) -> Table:
+    """Work and bytes by operator, the heaviest first."""
+    work: dict[str, list[int]] = {}
+    for layer in busy_layers(score):
+        sums = work.setdefault(layer.op_type, [0, 0, 0])
+        sums[0] += layer.runs
+        sums[1] += layer.work_flop or 0
+        sums[2] += layer.traffic_bytes or 0
+    whole = sum(sums[1] for sums in work.values()) or 1
+    rows = [
+        [
+            shown(name),
+            str(runs),
+            scaled(flop, 1e6),
+            f"{100 * flop / whole:.3g}",
+            scaled(moved, 1e6),
+        ]
+        for name, (runs, flop, moved) in sorted(work.items(), key=lambda item: -item[1][1])
+    ]
+    columns = ("Operator", "Runs", "MFLOP", "Share, %", "MB")
+    return Table("By operator", columns, rows, frozenset({1, 2, 3, 4}))
+
+
+def class_table(score: ModelScore) -> Table:
+    """The work by class, by precision and by the unit that could do it."""
+    layers = busy_layers(score)
+    parts: dict[tuple[str, str], int] = {
+        ("class", "multiply-adds"): sum(layer.multiply_add_flop or 0 for layer in layers),
+        ("class", "single operations"): sum(layer.simple_flop or 0 for layer in layers),
+        ("class", "functions"): sum(layer.function_flop or 0 for layer in layers),
+    }
+    for layer in layers:
+        for key in (("precision", layer.precision), ("unit", layer.unit)):
+            parts[key] = parts.get(key, 0) + (layer.work_flop or 0)
+    whole = sum(layer.work_flop or 0 for layer in layers) or 1
+    rows = [
+        [by, shown(name), scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
+        for (by, name), flop in sorted(parts.items(), key=lambda item: (item[0][0], -item[1]))
+    ]
+    return Table("By kind of work", ("By", "Work", "MFLOP", "Share, %"), rows, frozenset({2, 3}))
+
+
+def layer_table(score: ModelScore) -> tuple[Table, str]:
+    """The layers in the order of the file, and a note where some are left out."""
+    layers = busy_layers(score)
+    listed = layers
+    if len(layers) > MOST_ROWS:
+        heaviest = sorted(layers, key=lambda layer: -(layer.work_flop or 0))[:MOST_ROWS]
+        listed = sorted(heaviest, key=lambda layer: layer.index)
+    columns = ("Layer", "Operator", "Precision", "Unit", "Runs", "MFLOP", "MB", "FLOP/byte")
+    rows = [_layer_row(layer) for layer in listed]
+    left = len(layers) - len(listed)
+    note = f"{left} layers with less work are left out; CSV and JSON hold all." if left else ""
+    return Table("Layers", (*columns, "Fused, MB"), rows, frozenset({4, 5, 6, 7, 8})), note
+
+
+def _layer_row(layer: LayerScore) -> list[str]:
+    moved = layer.traffic_bytes or 0
+    return [
+        layer_name(layer),
+        shown(layer.op_type),
+        layer.precision,
+        layer.unit,
+        str(layer.runs),
+        scaled(layer.work_flop, 1e6),
+        scaled(moved, 1e6),
+        digits((layer.work_flop or 0) / moved, 3) if moved else "–",
+        scaled(layer.fused_traffic_bytes, 1e6),
+    ]

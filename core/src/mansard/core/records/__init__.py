@@ -8,7 +8,14 @@ like a zero and never goes without an explanation.
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.energy import EnergyWindow, PowerSample, RailEnergy
 from mansard.core.records.gpu import Gpu
-from mansard.core.records.machine import Board, Cache, CpuCluster, MachineIdentity, PowerMode
+from mansard.core.records.machine import (
+    Board,
+    Cache,
+    CpuCluster,
+    MachineIdentity,
+    ModeCommands,
+    PowerMode,
+)
 from mansard.core.records.published import (
     PublishedMode,
     PublishedRate,
@@ -43,6 +50,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "MemoryKind",
+    "ModeCommands",
     "ModelScore",
     "Operands",
     "Optimizer",

@@ -77,3 +77,11 @@ class PowerMode(Record, frozen=True, kw_only=True):
     dla_hz: float | None
     n_sms: int | None  # streaming multiprocessors that are not gated
     power_limit_w: float | None
+
+
+class ModeCommands(Record, frozen=True, kw_only=True):
+    """Shell lines that set a power mode and that undo it; empty: nothing to do."""
+
+    set_lines: tuple[str, ...]
+    undo_lines: tuple[str, ...]
+    notes: tuple[str, ...]

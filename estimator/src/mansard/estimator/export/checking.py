@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from mansard.core.errors import ModelError
 from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Network, foreign_code
-from mansard.estimator.export.tensors import flat_tensors
+from mansard.estimator.export.network import Network, flat_tensors, foreign_code
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Greatest relative difference that counts as equal, by the type of the output.
@@ -32,7 +31,7 @@ class Difference(msgspec.Struct, frozen=True):
     relative: float
 
 
-class Check(msgspec.Struct, frozen=True):
+class ExportCheck(msgspec.Struct, frozen=True):
     """One comparison that passed; ``sizes`` are those of the symbols."""
 
     sizes: Mapping[str, int]
@@ -66,7 +65,7 @@ def compare(
     expected: Sequence[Any],
     sizes: Mapping[str, int],
     tolerance: float | None,
-) -> Check:
+) -> ExportCheck:
     """``given`` by the file against ``expected``, PyTorch's own output tensors.
 
     ``tolerance`` None: the one for each output's type. A NaN or an infinity must be in
@@ -79,7 +78,7 @@ def compare(
         _compare(index, ours, theirs, tolerance, at)
         for index, (ours, theirs) in enumerate(zip(given, expected, strict=True))
     ]
-    return Check(
+    return ExportCheck(
         dict(sizes),
         len(results),
         max(found.absolute for found, _ in results),

@@ -1,4 +1,8 @@
-"""From what an exporter left in a folder to one file at its place, whole or not at all."""
+"""From what an exporter left in a folder to one file at its place, whole or not at all.
+
+The exporter's notes about itself are taken out, and weights are replaced by their shapes
+where these are not wanted (docs/decisions/0003-weights-as-constant-of-shape.md).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,116 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import UsageError
 from mansard.core.files import storage_error, write_atomic
-from mansard.estimator.export.provenance import without_provenance
-from mansard.estimator.export.weightless import without_weights
 
 if TYPE_CHECKING:
     import onnx
+
+
+_PREFIX = "pkg.torch."  # pkg.torch.onnx.stack_trace, pkg.torch.export.…; "namespace" stays
+
+
+def without_provenance(model: onnx.ModelProto) -> None:
+    """Remove PyTorch's notes from every part of ``model``, in place."""
+    for part in _parts(model):
+        kept = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
+        if len(kept) < len(part.metadata_props):
+            del part.metadata_props[:]
+            part.metadata_props.extend(kept)
+
+
+def _parts(model: onnx.ModelProto) -> Iterator[Any]:
+    yield model
+    for function in model.functions:
+        yield function
+        yield from function.value_info
+        yield from _nodes(function.node)
+    yield from _graph(model.graph)
+
+
+def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
+    yield graph
+    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
+        yield from values
+    yield from _nodes(graph.node)
+
+
+def _nodes(nodes: Any) -> Iterator[Any]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graph(attribute.g)
+            for graph in attribute.graphs:
+                yield from _graph(graph)
+
+
+# Weights as ``ConstantOfShape``: a graph of a few kilobytes that runs and scores the same.
+#
+# Why this form and no other: docs/decisions/0003-weights-as-constant-of-shape.md.
+
+
+_LEAST_ELEMENTS = 16  # fewer are a scale or an epsilon, which results may hang on
+_INT64 = 7  # onnx.TensorProto.INT64
+_FLOATING = frozenset({1, 10, 11})  # FLOAT, FLOAT16, DOUBLE: what every version of it can fill
+
+
+def without_weights(model: onnx.ModelProto) -> int:
+    """Replace the floating initialisers of ``model`` in place; returns how many.
+
+    Their values are neither read nor kept, so external data may be absent. A weight of
+    several axes is filled with one over the inputs of an output, which keeps signals in
+    range; any other with 1.
+    """
+    graph = model.graph
+    weights = [tensor for tensor in graph.initializer if _is_weight(tensor)]
+    kept = [tensor for tensor in graph.initializer if not _is_weight(tensor)]
+    names = {tensor.name for tensor in weights}
+    taken = {tensor.name for tensor in graph.initializer}
+    taken.update(name for node in graph.node for name in (*node.input, *node.output))
+    shapes: dict[tuple[int, ...], onnx.TensorProto] = {}
+    for tensor in weights:
+        lengths = tuple(tensor.dims)
+        if lengths not in shapes:
+            shapes[lengths] = _shape(lengths, taken)
+    nodes = [_fill(tensor, shapes[tuple(tensor.dims)]) for tensor in weights]
+    nodes += graph.node
+    inputs = [one for one in graph.input if one.name not in names]  # IR version 3 lists them there
+    del graph.initializer[:], graph.node[:], graph.input[:]
+    graph.initializer.extend([*kept, *shapes.values()])
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+    return len(weights)
+
+
+def _is_weight(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_type in _FLOATING and prod(tensor.dims) >= _LEAST_ELEMENTS
+
+
+def _shape(lengths: tuple[int, ...], taken: set[str]) -> onnx.TensorProto:
+    """A constant that holds ``lengths``, under a name that is free."""
+    from onnx import helper
+
+    name = "shape_" + "x".join(map(str, lengths))
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return helper.make_tensor(name, _INT64, [len(lengths)], lengths)
+
+
+def _fill(tensor: onnx.TensorProto, shape: onnx.TensorProto) -> onnx.NodeProto:
+    from onnx import helper
+
+    value = 1 / prod(tensor.dims[1:]) if len(tensor.dims) > 1 else 1.0
+    fill = helper.make_tensor("value", tensor.data_type, [1], [value])
+    return helper.make_node(
+        "ConstantOfShape", [shape.name], [tensor.name], name=f"{tensor.name}_fill", value=fill
+    )
 
 
 @contextmanager

@@ -2,17 +2,185 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from mansard.core.precision import Precision
-from mansard.estimator.fusion.drafts import Draft, Drafts, Kind
-from mansard.estimator.fusion.groups import Access, Group
-from mansard.estimator.fusion.homes import home_of
-from mansard.estimator.fusion.operators import Role
-from mansard.estimator.fusion.rereads import rereads
-from mansard.estimator.fusion.storage import Part, Storage
-from mansard.estimator.malformed import guarded
-from mansard.estimator.tensors import Node, Tensor
+from mansard.estimator.fusion.drafts import Drafts
+from mansard.estimator.fusion.roles import Role
+from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
+from mansard.estimator.fusion.wiring import Wiring
+from mansard.estimator.tensors import Node, Tensor, raising_model_error
+
+Access = tuple[Storage, int]  # and how many bytes of it
+
+
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that run as one kernel.
+
+    ``head`` is the index of the heaviest. Each storage is read and written once, save
+    ``again_bytes``: what an attention reads of its keys and values over and over, of
+    ``again_span_bytes`` in all. ``bodies`` are the graphs inside its one node.
+    ``is_known`` is False where a size or what the operator touches is not known.
+    """
+
+    head: int
+    indexes: tuple[int, ...]
+    reads: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    again_bytes: int = 0
+    again_span_bytes: int = 0
+    bodies: tuple[BodyGroups, ...] = ()
+    is_known: bool = True
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(n_bytes for _, n_bytes in self.reads) + self.again_bytes
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(n_bytes for _, n_bytes in self.writes)
+
+
+class Fusion(msgspec.Struct, frozen=True, eq=False):
+    """The groups of one graph in the order they run, and the ``wiring`` they come from.
+
+    ``idle``: nodes that move nothing, by index, with the head of the group whose result
+    they show; constants with their own.
+    """
+
+    groups: tuple[Group, ...]
+    idle: dict[int, int]
+    wiring: Wiring
+
+
+class PassGroups(msgspec.Struct, frozen=True, eq=False):
+    """One pass of a body and what is handed in and on.
+
+    ``enter``, ``again`` and ``leave`` are pairs of storages (from, to): at the first
+    iteration, between two, and after the last.
+    """
+
+    fusion: Fusion
+    times: int
+    enter: tuple[tuple[Storage, Storage], ...]
+    again: tuple[tuple[Storage, Storage], ...]
+    leave: tuple[tuple[Storage, Storage], ...]
+
+
+class BodyGroups(msgspec.Struct, frozen=True, eq=False):
+    """A graph inside a node."""
+
+    passes: tuple[PassGroups, ...]
+    is_taken: bool
+
+
+# Tensors that are written where another one stands: inputs of a Concat, scatters in place.
+
+
+_IN_PLACE = (Role.JOIN, Role.SCATTER)
+
+
+def find_aliases(drafts: Drafts) -> None:
+    """Give every storage that can be a part of another one its parent.
+
+    TensorRT's builder says it for each input of a concatenation: it is retargeted, or
+    copied because it has another reader, comes from outside or is a view itself.
+    """
+    wiring = drafts.wiring
+    for position, role in enumerate(wiring.roles):
+        if role not in _IN_PLACE or not wiring.writes[position]:
+            continue
+        node, made = wiring.nodes[position], wiring.writes[position][0].storage
+        if role is Role.SCATTER:
+            tensor = node.optional(0)
+            data = wiring.parts.get(tensor.name) if tensor is not None else None
+            if data is not None and _is_movable(data, position, drafts):
+                made.parent = data.storage
+        elif drafts.draft_of[position].kind is Kind.CLOSED:
+            times = Counter([wiring.parts.get(tensor.name) for tensor in node.present])
+            for part in wiring.reads[position]:
+                if times[part] == 1 and _is_movable(part, position, drafts):
+                    part.storage.parent = made
+
+
+def root_storage(storage: Storage) -> Storage:
+    """The storage that ``storage`` is a part of in the end."""
+    passed = []
+    while storage.parent is not None:
+        passed.append(storage)
+        storage = storage.known_root or storage.parent
+    for each in passed:  # so that a long chain of Concats is not walked for each of them
+        each.known_root = storage
+    return storage
+
+
+def _is_movable(part: Part, position: int, drafts: Drafts) -> bool:
+    storage = part.storage
+    maker = drafts.maker_of(storage)
+    return (
+        maker is not None
+        and part.is_whole
+        and storage.readers == [position]
+        and not storage.is_kept
+        and storage.parent is None
+        and not _is_bound(maker, drafts)
+    )
+
+
+def _is_bound(maker: Draft, drafts: Drafts) -> bool:
+    """Whether its results are where others have put them.
+
+    Merged products write one tensor; what a loop or a branch returns is written inside.
+    """
+    if maker.kind is Kind.PRODUCT:
+        return maker.result is None
+    return drafts.wiring.roles[maker.positions[0]] is Role.FREE
+
+
+# How often an attention kernel reads its keys and values.
+#
+# Flash attention works on blocks of Br rows of the queries and passes all keys and values
+# for each. With d elements a head and w bytes an element (LLM-Viewer, arXiv:2402.16363):
+#
+#     Br = min(⌈buffer / (w · d)⌉, d),  n = ⌈s_q / Br⌉
+
+
+Operands = tuple[Tensor, Tensor, Tensor]  # queries, keys, values
+
+
+def rereads(
+    draft: Draft, drafts: Drafts, buffer_bytes: int, precision: Precision | None
+) -> tuple[int, int]:
+    """Bytes of keys and values that are read after the first time, and their bytes at all."""
+    nodes = drafts.wiring.nodes
+    head = nodes[draft.positions[0]]
+    if draft.kind is Kind.ATTENTION:
+        scores, weighted = (nodes[position] for position in sorted(draft.products))
+        operands = scores.input(0), scores.input(1), weighted.input(1)
+        if operands[0].rank < 2:
+            return 0, 0
+        n_rows, width = operands[0].shape[-2:]
+    elif (head.domain, head.op_type) == ("", "Attention"):
+        operands = head.input(0), head.input(1), head.input(2)
+        n_rows, width = _rows(head, operands[0])
+    else:
+        return 0, 0
+    keys, values = operands[1:]
+    element_bytes = max(keys.dtype.width_bits(precision) // 8, 1)
+    block = max(min(-(-buffer_bytes // (element_bytes * max(width, 1))), width), 1)
+    span_bytes = keys.n_bytes(precision) + values.n_bytes(precision)
+    return (-(-n_rows // block) - 1) * span_bytes if n_rows else 0, span_bytes
+
+
+def _rows(node: Node, queries: Tensor) -> tuple[int, int]:
+    """Rows of the queries and elements of a head."""
+    if queries.rank == 4:
+        return queries.shape[2], queries.shape[3]
+    return queries.shape[1], queries.shape[2] // max(node.integer("q_num_heads", 1), 1)
+
 
 _WEIGHT_OF = {Role.PRODUCT: 3, Role.SOLID: 2, Role.ROW: 1}
 _BIAS = 2  # the input that holds it, of Conv, ConvTranspose and Gemm
@@ -25,56 +193,58 @@ def account(draft: Draft, drafts: Drafts) -> Group:
     wiring = drafts.wiring
     precision, buffer_bytes = wiring.constants.precision, wiring.constants.buffer_bytes
     nodes, roles = wiring.nodes, wiring.roles
-    places = sorted(draft.places)
-    head = places[0]
-    if len(places) > 1:
-        head = max(places, key=lambda place: (_WEIGHT_OF.get(roles[place], 0), -place))
-    indexes = tuple([nodes[place].index for place in places])
-    if not wiring.unknown.isdisjoint(places):
+    positions = sorted(draft.positions)
+    head = positions[0]
+    if len(positions) > 1:
+        head = max(positions, key=lambda position: (_WEIGHT_OF.get(roles[position], 0), -position))
+    indexes = tuple([nodes[position].index for position in positions])
+    if not wiring.unknown.isdisjoint(positions):
         return Group(nodes[head].index, indexes, is_known=False)
     if roles[head] is Role.FREE:
         return Group(nodes[head].index, indexes)
     reads: Amounts = {}
     writes: Amounts = {}
-    for place in places:
-        if place in wiring.special:
-            reads.update(_read_amounts(place, draft, drafts, precision))
-            writes.update(_written_amounts(place, draft, drafts, precision))
+    for position in positions:
+        if position in wiring.special:
+            reads.update(_read_amounts(position, draft, drafts, precision))
+            writes.update(_written_amounts(position, draft, drafts, precision))
         else:
-            _add_plain(place, draft, drafts, reads, writes)
+            _add_plain(position, draft, drafts, reads, writes)
     again = (0, 0)
     if buffer_bytes is not None:
         again = rereads(draft, drafts, buffer_bytes, precision)
     return Group(nodes[head].index, indexes, _accesses(reads), _accesses(writes), *again)
 
 
-def _add_plain(place: int, draft: Draft, drafts: Drafts, reads: Amounts, writes: Amounts) -> None:
+def _add_plain(
+    position: int, draft: Draft, drafts: Drafts, reads: Amounts, writes: Amounts
+) -> None:
     """All that an ordinary operator reads from outside, and what leaves the group."""
     wiring = drafts.wiring
-    for parts in (wiring.reads[place], wiring.weights[place]):
+    for parts in (wiring.reads[position], wiring.weights[position]):
         for part in parts:
             if part.storage.maker is not draft:
                 reads[part] = part.n_bytes or 0
-    for part in wiring.writes[place]:
+    for part in wiring.writes[position]:
         if _leaves(part.storage, draft, drafts):
             writes[part] = part.n_bytes or 0
 
 
 def _read_amounts(
-    place: int, draft: Draft, drafts: Drafts, precision: Precision | None
+    position: int, draft: Draft, drafts: Drafts, precision: Precision | None
 ) -> Iterable[tuple[Part, int]]:
     wiring = drafts.wiring
-    formula, role, node = wiring.formulas[place], wiring.roles[place], wiring.nodes[place]
-    stored = wiring.weights[place]
-    amounts = {part: part.n_bytes or 0 for part in wiring.reads[place]}
+    formula, role, node = wiring.formulas[position], wiring.roles[position], wiring.nodes[position]
+    stored = wiring.weights[position]
+    amounts = {part: part.n_bytes or 0 for part in wiring.reads[position]}
     if formula is not None and formula.reads is not None:
         amounts.update((part, part.n_bytes or 0) for part in stored)
         _touch_less(amounts, _untouched(formula.reads, node, precision, node.distinct))
-    elif role is Role.JOIN or role is Role.PLACE:
+    elif role is Role.JOIN or role is Role.SCATTER:
         amounts = {
             part: n_bytes
             for part, n_bytes in amounts.items()
-            if not _stands_with(part.storage, place, drafts)
+            if not _stands_with(part.storage, position, drafts)
         }
         amounts.update((part, part.n_bytes or 0) for part in stored)
     else:
@@ -84,11 +254,11 @@ def _read_amounts(
     return [(part, n) for part, n in amounts.items() if part.storage.maker is not draft]
 
 
-def _stands_with(storage: Storage, place: int, drafts: Drafts) -> bool:
+def _stands_with(storage: Storage, position: int, drafts: Drafts) -> bool:
     """Whether a Concat's or scatter's input is in the memory of its output already."""
-    writes = drafts.wiring.writes[place]
+    writes = drafts.wiring.writes[position]
     made = writes[0].storage if writes else None
-    return made is not None and (storage.home is made or made.home is storage)
+    return made is not None and (storage.parent is made or made.parent is storage)
 
 
 def _vectors_left(draft: Draft, drafts: Drafts) -> int:
@@ -102,23 +272,23 @@ def _vectors_left(draft: Draft, drafts: Drafts) -> int:
 
 
 def _written_amounts(
-    place: int, draft: Draft, drafts: Drafts, precision: Precision | None
+    position: int, draft: Draft, drafts: Drafts, precision: Precision | None
 ) -> Iterable[tuple[Part, int]]:
     wiring = drafts.wiring
     made = {
         part: part.n_bytes or 0
-        for part in wiring.writes[place]
+        for part in wiring.writes[position]
         if _leaves(part.storage, draft, drafts)
     }
-    formula, role, node = wiring.formulas[place], wiring.roles[place], wiring.nodes[place]
+    formula, role, node = wiring.formulas[position], wiring.roles[position], wiring.nodes[position]
     if formula is not None and formula.writes is not None:
         _touch_less(made, _untouched(formula.writes, node, precision, node.outputs))
     elif role is Role.JOIN:
-        there = (p for p in wiring.reads[place] if _stands_with(p.storage, place, drafts))
+        there = (p for p in wiring.reads[position] if _stands_with(p.storage, position, drafts))
         _touch_less(made, sum(part.n_bytes or 0 for part in there))
-    elif role is Role.PLACE:
+    elif role is Role.SCATTER:
         for part, n_bytes in made.items():
-            if part.storage.home is not None:
+            if part.storage.parent is not None:
                 made[part] = min(node.input(2).n_bytes(precision), n_bytes)
     return made.items()
 
@@ -128,10 +298,10 @@ def _leaves(storage: Storage, draft: Draft, drafts: Drafts) -> bool:
     readers = storage.readers
     if storage.is_kept or not readers:
         return True
-    of_place = drafts.of_place
+    draft_of = drafts.draft_of
     if len(readers) == 1:
-        return of_place[readers[0]] is not draft
-    return any(of_place[reader] is not draft for reader in readers)
+        return draft_of[readers[0]] is not draft
+    return any(draft_of[reader] is not draft for reader in readers)
 
 
 def _untouched(
@@ -142,7 +312,7 @@ def _untouched(
 ) -> int:
     """Bytes of ``tensors`` that the operator leaves alone."""
     whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)
-    return max(whole - guarded(touched, node, precision), 0)
+    return max(whole - raising_model_error(touched, node, precision), 0)
 
 
 def _touch_less(amounts: Amounts, n_bytes: int) -> None:
@@ -158,8 +328,8 @@ def _accesses(amounts: Amounts) -> tuple[Access, ...]:
     found: dict[Storage, int] = {}
     for part, n_bytes in amounts.items():
         storage = part.storage
-        if storage.home is not None:
-            storage = home_of(storage)
+        if storage.parent is not None:
+            storage = root_storage(storage)
         if storage in found:
             found[storage] = min(found[storage] + n_bytes, storage.n_bytes or 0)
         elif n_bytes:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.fusion.accounting import account
-from mansard.estimator.fusion.drafts import Draft
+from mansard.estimator.fusion.accounting import (
+    BodyGroups,
+    Fusion,
+    Group,
+    PassGroups,
+    account,
+    find_aliases,
+    root_storage,
+)
+from mansard.estimator.fusion.drafts import merge_siblings
 from mansard.estimator.fusion.grouping import group_nodes
-from mansard.estimator.fusion.groups import BodyGroups, Fusion, Group, PassGroups
-from mansard.estimator.fusion.homes import find_homes, home_of
-from mansard.estimator.fusion.siblings import merge_siblings
-from mansard.estimator.fusion.storage import Constants, Part, Storage
-from mansard.estimator.fusion.wiring import Formulas, Wiring
+from mansard.estimator.fusion.storage import Draft, Part, Storage
+from mansard.estimator.fusion.wiring import Constants, Formulas, Wiring
 from mansard.estimator.tensors import Body, Node, Pass
 
 Pairs = tuple[tuple[Storage, Storage], ...]
@@ -40,13 +45,13 @@ def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
     drafts = group_nodes(wiring)
     merge_siblings(drafts)
     ordered = drafts.settle()
-    find_homes(drafts)
+    find_aliases(drafts)
     heads: dict[Draft | None, int] = {}
     groups: list[Group] = []
     for draft in ordered:
         group = account(draft, drafts)
         heads[draft] = group.head
-        owner = wiring.nodes[draft.places[0]]
+        owner = wiring.nodes[draft.positions[0]]
         if owner.bodies:
             bodies = tuple(_fuse_body(owner, body, wiring, formulas) for body in owner.bodies)
             group = Group(group.head, group.indexes, bodies=bodies, is_known=group.is_known)
@@ -110,7 +115,7 @@ def _state(owner: Node) -> tuple[int, int, int]:
 
 def _pairs(sources: Iterable[Part | None], targets: Iterable[Part | None]) -> Pairs:
     return tuple(
-        (home_of(source.storage), home_of(target.storage))
+        (root_storage(source.storage), root_storage(target.storage))
         for source, target in zip(sources, targets, strict=False)
         if source is not None and target is not None and source.storage is not target.storage
     )

@@ -2,17 +2,64 @@
 
 A node joins the group that feeds it where that group's one result has no other reader.
 So every group has one result, stands where its last node stands, and can never wait
-for itself. Forks are joined as a whole (``regions``).
+for itself. Forks are joined as a whole (``closing_region``).
 """
 
 from __future__ import annotations
 
-from mansard.estimator.fusion.attention import close_attention
-from mansard.estimator.fusion.drafts import Draft, Drafts, Kind, last_of
-from mansard.estimator.fusion.operators import Role
-from mansard.estimator.fusion.regions import closing_region
-from mansard.estimator.fusion.storage import Storage
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from mansard.estimator.fusion.drafts import Drafts, close_attention
+from mansard.estimator.fusion.roles import Role
+from mansard.estimator.fusion.storage import Draft, Kind, Storage, last_of
 from mansard.estimator.fusion.wiring import Wiring
+
+MAX_NODES = 32  # of a fork; a rotary embedding takes 8, a spelled-out norm 9, tanh-GELU 8
+MAX_READERS = 8  # a tensor that more nodes read is no activation's
+
+
+def closing_region(
+    start: Storage, wiring: Wiring, is_fusible: Callable[[int], bool]
+) -> list[int] | None:
+    """The positions of all nodes between ``start`` and where its paths have met, or None.
+
+    SiLU, GELU, Mish, HardSwish, softmax and norms that are written as several operators are
+    such forks that close again; no table of their spellings is needed.
+
+    Nodes are followed in the order they run; a fusible one has a single output. Nothing
+    of the region but its last result may be read outside it.
+    """
+    if len(start.readers) > MAX_READERS:
+        return None
+    heap = sorted(start.readers)
+    unread = {start: len(heap)}  # how many readers of each tensor are still to come
+    region: list[int] = []
+    while heap:
+        position = heappop(heap)
+        if region and position == region[-1]:
+            continue
+        if len(region) == MAX_NODES or not is_fusible(position):
+            return None
+        region.append(position)
+        _count_off(unread, {part.storage for part in wiring.reads[position]})
+        if not unread:
+            return region
+        made = wiring.writes[position][0].storage
+        if made.is_kept or not made.readers:
+            return None
+        unread[made] = len(made.readers)
+        for reader in made.readers:
+            heappush(heap, reader)
+    return None
+
+
+def _count_off(unread: dict[Storage, int], read: set[Storage]) -> None:
+    for storage in read & unread.keys():
+        unread[storage] -= 1
+        if not unread[storage]:
+            del unread[storage]
+
 
 _CONVERTERS = frozenset({"Cast", "QuantizeLinear"})
 _MOVING = frozenset({Role.MOVE, Role.JOIN})
@@ -24,33 +71,33 @@ def group_nodes(wiring: Wiring) -> Drafts:
     """The groups of all live nodes."""
     drafts = Drafts(wiring)
     planned = drafts.planned
-    for place, role in enumerate(wiring.roles):
-        draft = planned.pop(place, None)
+    for position, role in enumerate(wiring.roles):
+        draft = planned.pop(position, None)
         if draft is not None:
-            draft = _absorb_maps(place, last_of(draft), _feeding(place, drafts), drafts)
+            draft = _absorb_maps(position, last_of(draft), _feeding(position, drafts), drafts)
             if role in _MOVING:
                 draft.kind = max(draft.kind, Kind.MOVE)
         elif role is Role.POINTWISE:
-            draft = _pointwise_group(place, drafts)
+            draft = _pointwise_group(position, drafts)
         elif role is Role.PRODUCT:
-            draft = _product_group(place, drafts)
+            draft = _product_group(position, drafts)
         elif role is Role.ROW:
-            draft = _row_group(place, drafts)
-        elif role is Role.MOVE or (role is Role.JOIN and _is_roll(place, wiring)):
-            draft = _move_group(place, drafts)
+            draft = _row_group(position, drafts)
+        elif role is Role.MOVE or (role is Role.JOIN and _is_roll(position, wiring)):
+            draft = _move_group(position, drafts)
         else:
             draft = Draft(Kind.CLOSED)
-        drafts.add(place, draft)
+        drafts.add(position, draft)
         result = draft.result
         if result is not None and draft.kind is not Kind.CLOSED and len(result.readers) > 1:
             _plan_fork(result, draft, drafts)
     return drafts
 
 
-def _feeding(place: int, drafts: Drafts) -> Feeding:
+def _feeding(position: int, drafts: Drafts) -> Feeding:
     """The groups that this node alone goes on with, and what they give it."""
     found: Feeding = []
-    for part in drafts.wiring.reads[place]:
+    for part in drafts.wiring.reads[position]:
         if part.n_bits is None:  # what is quantised is written so
             draft = drafts.feeding(part.storage)
             if draft is not None and draft.kind is not Kind.CLOSED:
@@ -58,29 +105,29 @@ def _feeding(place: int, drafts: Drafts) -> Feeding:
     return found
 
 
-def _pointwise_group(place: int, drafts: Drafts) -> Draft:
+def _pointwise_group(position: int, drafts: Drafts) -> Draft:
     """The latest group that can go on with this node; a product or row before a map."""
-    feeding = _feeding(place, drafts)
+    feeding = _feeding(position, drafts)
     best: Draft | None = None
     for storage, draft in feeding:
-        if _can_go_on(place, storage, draft, drafts) and (
+        if _can_go_on(position, storage, draft, drafts) and (
             best is None or _rank(draft) > _rank(best)
         ):
             best = draft
-    return _absorb_maps(place, best or Draft(Kind.POINTWISE), feeding, drafts)
+    return _absorb_maps(position, best or Draft(Kind.POINTWISE), feeding, drafts)
 
 
 def _rank(draft: Draft) -> tuple[bool, int]:
-    return draft.kind > Kind.MOVE, draft.place
+    return draft.kind > Kind.MOVE, draft.position
 
 
-def _can_go_on(place: int, storage: Storage, draft: Draft, drafts: Drafts) -> bool:
+def _can_go_on(position: int, storage: Storage, draft: Draft, drafts: Drafts) -> bool:
     """Whether the kernel that makes ``storage`` can apply this node to it."""
     wiring = drafts.wiring
     if draft.kind <= Kind.MOVE:
         # TensorRT converts what was only moved in a kernel of its own.
-        return draft.kind is Kind.POINTWISE or wiring.nodes[place].op_type not in _CONVERTERS
-    writes = wiring.writes[place]
+        return draft.kind is Kind.POINTWISE or wiring.nodes[position].op_type not in _CONVERTERS
+    writes = wiring.writes[position]
     n_written = writes[0].storage.n_elements if len(writes) == 1 else -1
     if n_written == storage.n_elements:
         return True
@@ -88,15 +135,16 @@ def _can_go_on(place: int, storage: Storage, draft: Draft, drafts: Drafts) -> bo
     if draft.kind is not Kind.ROW or n_written > draft.span:
         return False
     return any(
-        part in draft.parts and part.storage.n_elements == n_written for part in wiring.reads[place]
+        part in draft.parts and part.storage.n_elements == n_written
+        for part in wiring.reads[position]
     )
 
 
-def _absorb_maps(place: int, draft: Draft, feeding: Feeding, drafts: Drafts) -> Draft:
+def _absorb_maps(position: int, draft: Draft, feeding: Feeding, drafts: Drafts) -> Draft:
     """Take in what only this node reads, where it is computed element by element."""
-    if len(feeding) < 2 and draft.places:
+    if len(feeding) < 2 and draft.positions:
         return draft
-    if drafts.wiring.nodes[place].op_type in _CONVERTERS:
+    if drafts.wiring.nodes[position].op_type in _CONVERTERS:
         return draft
     most = Kind.POINTWISE if draft.kind >= Kind.PRODUCT else Kind.MOVE
     for _, other in feeding:
@@ -105,12 +153,12 @@ def _absorb_maps(place: int, draft: Draft, feeding: Feeding, drafts: Drafts) -> 
     return draft
 
 
-def _move_group(place: int, drafts: Drafts) -> Draft:
+def _move_group(position: int, drafts: Drafts) -> Draft:
     """Moves follow maps; a permutation is how a row or attention writes its result."""
     nodes = drafts.wiring.nodes
-    is_permuting = nodes[place].op_type in ("Concat", "Transpose")
-    for _, draft in _feeding(place, drafts):
-        if draft.kind <= Kind.MOVE and nodes[draft.place].op_type not in _CONVERTERS:
+    is_permuting = nodes[position].op_type in ("Concat", "Transpose")
+    for _, draft in _feeding(position, drafts):
+        if draft.kind <= Kind.MOVE and nodes[draft.position].op_type not in _CONVERTERS:
             draft.kind = Kind.MOVE
             return draft
         if draft.kind in (Kind.ROW, Kind.ATTENTION) and is_permuting:
@@ -118,32 +166,32 @@ def _move_group(place: int, drafts: Drafts) -> Draft:
     return Draft(Kind.MOVE)
 
 
-def _is_roll(place: int, wiring: Wiring) -> bool:
+def _is_roll(position: int, wiring: Wiring) -> bool:
     """Whether a Concat puts the parts of one tensor together in another order."""
-    parts = wiring.reads[place]
+    parts = wiring.reads[position]
     storages = {part.storage for part in parts}
-    return len(storages) == 1 and len(parts) > 1 and not wiring.weights[place]
+    return len(storages) == 1 and len(parts) > 1 and not wiring.weights[position]
 
 
-def _row_group(place: int, drafts: Drafts) -> Draft:
+def _row_group(position: int, drafts: Drafts) -> Draft:
     draft = Draft(Kind.ROW)
-    for _, other in _feeding(place, drafts):
+    for _, other in _feeding(position, drafts):
         if other.kind <= Kind.MOVE:
             draft = drafts.merge(draft, other)
     draft.kind = Kind.ROW
     return draft
 
 
-def _product_group(place: int, drafts: Drafts) -> Draft:
+def _product_group(position: int, drafts: Drafts) -> Draft:
     """A product reads its operands permuted, broadcast or padded; or it closes an attention."""
-    draft = close_attention(place, drafts) or Draft(Kind.PRODUCT)
+    draft = close_attention(position, drafts) or Draft(Kind.PRODUCT)
     nodes = drafts.wiring.nodes
-    node = nodes[place]
+    node = nodes[position]
     taken = ("Pad",) if "Conv" in node.op_type else ("Transpose", "Expand")
-    for _, other in _feeding(place, drafts):
-        if other.kind is not Kind.MOVE or len(other.places) != 1:
+    for _, other in _feeding(position, drafts):
+        if other.kind is not Kind.MOVE or len(other.positions) != 1:
             continue
-        maker = nodes[other.place]
+        maker = nodes[other.position]
         is_direct = any(tensor.name == maker.outputs[0].name for tensor in node.present)
         if is_direct and maker.op_type in taken:
             draft = drafts.merge(draft, other)
@@ -160,13 +208,13 @@ def _plan_fork(start: Storage, draft: Draft, drafts: Drafts) -> None:
     is_strict = draft.kind >= Kind.PRODUCT
     size = start.n_elements
 
-    def is_fusible(place: int) -> bool:
-        role = roles[place]
-        if (role > Role.ROW and role is not Role.JOIN) or place in planned:
+    def is_fusible(position: int) -> bool:
+        role = roles[position]
+        if (role > Role.ROW and role is not Role.JOIN) or position in planned:
             return False
-        if len(writes[place]) != 1:
+        if len(writes[position]) != 1:
             return False
-        n_elements = writes[place][0].storage.n_elements
+        n_elements = writes[position][0].storage.n_elements
         if is_strict:
             return role is Role.POINTWISE and n_elements == size
         return n_elements <= size
@@ -175,5 +223,5 @@ def _plan_fork(start: Storage, draft: Draft, drafts: Drafts) -> None:
     if region is None:
         return
     planned.update(dict.fromkeys(region, draft))
-    if any(roles[place] is Role.ROW for place in region):
+    if any(roles[position] is Role.ROW for position in region):
         draft.kind = max(draft.kind, Kind.ROW)

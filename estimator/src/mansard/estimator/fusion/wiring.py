@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 
-from mansard.estimator.cost import Formula
-from mansard.estimator.fusion.operators import Role, actual_role, usual_role
-from mansard.estimator.fusion.storage import Constants, Part, Storage
+from mansard.core.precision import Precision
+from mansard.estimator.fusion.roles import Role, actual_role, usual_role
+from mansard.estimator.fusion.storage import Part, Storage
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Origin, Tensor
 
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+Formulas = Mapping[tuple[str, str], "Operator | None"]
 
 _PARTITIONING = frozenset({"Gather", "Slice", "Split"})
 # What TensorRT moves a dequantisation behind: these work on the integers.
@@ -23,15 +24,69 @@ _COMMUTING = frozenset(
     {"Concat", "DepthToSpace", "Expand", "Gather", "MaxPool", "Pad", "Slice", "SpaceToDepth"}
     | {"Tile", "Transpose"}
 )
-_PLACING = (Role.JOIN, Role.PLACE)
+_IN_PLACE = (Role.JOIN, Role.SCATTER)
 _DATA = Origin.DATA
 
 
+# What leaves dequantised weights the integers that they are in the file.
+_CARRYING = frozenset(
+    {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
+_MAX_SETTINGS = 16  # integers that an operator takes as its axes, pads, sizes, …
+
+
+class Constants:
+    """What is stored with the network; one for all graphs, so that equal tensors are one.
+
+    It also holds what is the same for all graphs: ``precision`` and ``buffer_bytes``, see
+    ``fuse``.
+    """
+
+    def __init__(self, precision: Precision | None, buffer_bytes: int | None = None) -> None:
+        self.precision, self.buffer_bytes = precision, buffer_bytes
+        self._by_tensor: dict[int, Part | None] = {}
+        self._by_name: dict[tuple[str, str], Part | None] = {}
+        self._narrow_bytes: dict[str, int] = {}
+
+    def part(self, tensor: Tensor) -> Part | None:
+        """A stored tensor; None for numbers that are compiled into the kernel."""
+        key = id(tensor)  # its node keeps it
+        if key in self._by_tensor:
+            return self._by_tensor[key]
+        name = tensor.name, tensor.weights[0].name if tensor.weights else ""
+        if name not in self._by_name:
+            self._by_name[name] = self._new(tensor)
+        found = self._by_tensor[key] = self._by_name[name]
+        return found
+
+    def _new(self, tensor: Tensor) -> Part | None:
+        n_bytes = self._narrow_bytes.get(tensor.name)
+        if tensor.unknown:
+            return Part(Storage(None, 0), None)
+        n_elements = tensor.n_elements
+        is_setting = n_elements <= _MAX_SETTINGS and tensor.dtype.name in ("int64", "int32")
+        if n_elements == 1 or (is_setting and n_bytes is None):
+            return None
+        if n_bytes is None:
+            n_bytes = tensor.n_bytes(self.precision)
+        return Part(Storage(n_bytes, n_elements), n_bytes)
+
+    def note(self, node: Node) -> None:
+        """Remember dequantised weights: kernels read the integers and their scales."""
+        if node.op_type == "DequantizeLinear" and node.outputs:
+            total = sum(tensor.n_bytes(self.precision) for tensor in node.present)
+            self._narrow_bytes[node.outputs[0].name] = total
+        elif self._narrow_bytes and node.op_type in _CARRYING and node.inputs and node.outputs:
+            first = node.inputs[0]
+            if first is not None and first.name in self._narrow_bytes:
+                self._narrow_bytes[node.outputs[0].name] = self._narrow_bytes[first.name]
+
+
 class Wiring:
-    """The live nodes of one graph by their place in its order, with what they read and write.
+    """The live nodes of one graph by their position in its order, with what they read and write.
 
     ``idle``: constants and views, with the part that a view refers to. ``unknown``:
-    places that touch a tensor of unknown size, or whose operator has no formula.
+    positions that touch a tensor of unknown size, or whose operator has no formula.
     ``special``: those that do not read and write just all of their tensors.
     """
 
@@ -46,7 +101,7 @@ class Wiring:
     ) -> None:
         self.nodes: list[Node] = []
         self.roles: list[Role] = []
-        self.formulas: list[Formula | None] = []
+        self.formulas: list[Operator | None] = []
         self.reads: list[list[Part]] = []  # what is computed from data
         self.weights: list[list[Part]] = []  # what is stored
         self.writes: list[list[Part]] = []
@@ -110,7 +165,7 @@ class Wiring:
             width = self._widths[tensor.dtype.name] = tensor.dtype.width_bits(self._precision)
         return (prod(tensor.shape) * width + 7) // 8
 
-    def _add(self, node: Node, formula: Formula | None, role: Role) -> None:
+    def _add(self, node: Node, formula: Operator | None, role: Role) -> None:
         for output in node.outputs:
             if output.origin is _DATA:
                 break
@@ -145,28 +200,28 @@ class Wiring:
         self.idle.append((node, whole))
         return True
 
-    def _live(self, node: Node, formula: Formula | None, role: Role) -> None:
-        place = len(self.nodes)
-        reads, weights = self._read_all(node, place)
+    def _live(self, node: Node, formula: Operator | None, role: Role) -> None:
+        position = len(self.nodes)
+        reads, weights = self._read_all(node, position)
         if node.op_type == "QuantizeLinear" and self._is_needless(node, reads):
             return
         if node.bodies:
-            self._read_inside(node, place)
+            self._read_inside(node, position)
         writes = self._write_all(node, reads)
         if node.op_type == "QuantizeLinear" and len(reads) == 1 and writes:
             self._quantized[_quantizer(node, reads[0])] = writes[0]
         if formula is None:
-            self.unknown.add(place)
+            self.unknown.add(position)
         elif (
-            role in _PLACING
+            role in _IN_PLACE
             or formula.reads is not None
             or formula.writes is not None
             or node.op_type == "BatchNormalization"
         ):
-            self.special.add(place)
+            self.special.add(position)
         for part in chain(reads, weights, writes):
             if part.n_bytes is None:
-                self.unknown.add(place)
+                self.unknown.add(position)
         self.nodes.append(node)
         self.roles.append(role)
         self.formulas.append(formula)
@@ -174,7 +229,7 @@ class Wiring:
         self.weights.append(weights)
         self.writes.append(writes)
 
-    def _read_all(self, node: Node, place: int) -> tuple[list[Part], list[Part]]:
+    def _read_all(self, node: Node, position: int) -> tuple[list[Part], list[Part]]:
         reads: dict[Part, None] = {}
         weights: dict[Part, None] = {}
         for tensor in node.inputs:
@@ -184,7 +239,7 @@ class Wiring:
                 part = self.parts.get(tensor.name) or self.find(tensor)
                 if part not in reads:
                     reads[part] = None
-                    self._read(part.storage, place)
+                    self._read(part.storage, position)
             else:
                 stored = self.constants.part(tensor)
                 if stored is not None:
@@ -202,19 +257,19 @@ class Wiring:
                 writes.append(made)
         return writes
 
-    def _read(self, storage: Storage, place: int) -> None:
+    def _read(self, storage: Storage, position: int) -> None:
         # What comes from a graph around this one is read there, by the node that holds this.
         if self.outer is not None and storage not in self._local:
             return
         readers = storage.readers
-        if not readers or readers[-1] != place:
-            readers.append(place)
+        if not readers or readers[-1] != position:
+            readers.append(position)
 
-    def _read_inside(self, node: Node, place: int) -> None:
+    def _read_inside(self, node: Node, position: int) -> None:
         for name in names_read_inside(node):
             captured = self.known(name)
             if captured is not None:
-                self._read(captured.storage, place)
+                self._read(captured.storage, position)
 
     def _is_needless(self, node: Node, reads: list[Part]) -> bool:
         """Whether what a QuantizeLinear makes is there: quantised before, or still so."""

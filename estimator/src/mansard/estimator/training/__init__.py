@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from mansard.estimator.training.gradients import differentiable_tensors
-from mansard.estimator.training.memory import training_peak_bytes
-from mansard.estimator.training.optimizers import OPTIMIZERS, state_bytes
-from mansard.estimator.training.saved import saved_bytes
-from mansard.estimator.training.segments import checkpoint_bytes, recomputed_nodes, segment_of
-from mansard.estimator.training.step import NO_STEP, Step, training_step
+from mansard.estimator.training.backward import differentiable_tensors
+from mansard.estimator.training.saved import (
+    checkpoint_bytes,
+    recomputed_nodes,
+    saved_bytes,
+    segment_of,
+    training_peak_bytes,
+)
+from mansard.estimator.training.step import NO_STEP, OPTIMIZERS, Step, state_bytes, training_step
 
 __all__ = [
     "NO_STEP",

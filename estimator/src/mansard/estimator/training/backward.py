@@ -1,18 +1,188 @@
-"""The work of the backward pass: the gradient of each input that needs one.
+"""Which tensors need a gradient: those that are learned, or computed from what is.
 
-A convolution or matrix product costs as much again for each such operand. Not counted:
-the loss itself (unless the graph holds it), and adding up the gradients of a tensor
-that several nodes read.
+So the first layer has no data gradient, and a weight that is not there has none either.
 """
 
 from __future__ import annotations
 
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
-from mansard.estimator.formulas.recurrent import recurrent_macs
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
-from mansard.estimator.tensors import Node, Tensor
-from mansard.estimator.training.derivatives import derivative
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING
+from mansard.estimator.operators.recurrent import GATES, recurrent_macs, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import Body, Node, Tensor
+from mansard.estimator.weights import is_weight, slots
+
+FindFormula = Callable[[Node], "Operator | None"]
+
+
+def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]:
+    """Names of the computed tensors that need a gradient, those of inner graphs included."""
+    names: set[str] = set()
+    _collect(nodes, find, names)
+    return names
+
+
+def needing_gradient(
+    node: Node, formula: Operator | None, differentiable: set[str]
+) -> tuple[Tensor, ...]:
+    """The distinct inputs of ``node`` that need a gradient."""
+    if not any(output.dtype.is_float for output in node.outputs):
+        return ()
+    learned = {
+        tensor.name
+        for tensor, is_statistic in slots(node, formula)
+        if not is_statistic and tensor.dtype.is_float and any(map(is_weight, tensor.weights))
+    }
+    return tuple(
+        tensor
+        for tensor in node.distinct
+        if tensor.name in learned or (tensor.name in differentiable and tensor.dtype.is_float)
+    )
+
+
+def _collect(nodes: Iterable[Node], find: FindFormula, names: set[str]) -> None:
+    for node in nodes:
+        if node.is_constant:
+            continue
+        if node.bodies:
+            _collect_inside(node, find, names)
+        elif needing_gradient(node, find(node), names):
+            names.update(o.name for o in node.outputs if o.name and o.dtype.is_float)
+
+
+def _collect_inside(node: Node, find: FindFormula, names: set[str]) -> None:
+    for body in node.bodies:
+        given = [tensor.name if tensor is not None else "" for tensor in node.inputs]
+        _hand_on(given, body.inputs, names)
+        before = -1
+        # What a pass makes differentiable is so in the next one: until nothing changes.
+        while before != len(names):
+            before = len(names)
+            for each in body.passes:
+                _collect(each.nodes, find, names)
+            _hand_on(*_carried(node, body), names)
+        _hand_on(body.outputs, [output.name for output in node.outputs], names)
+
+
+def _carried(node: Node, body: Body) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What one iteration hands to the next: names of a body's outputs and inputs."""
+    if node.op_type == "Loop":
+        inputs = body.inputs[2:]  # behind the iteration's number and the condition
+        return body.outputs[1 : 1 + len(inputs)], inputs
+    if node.op_type == "Scan":
+        n_states = len(body.inputs) - node.integer("num_scan_inputs", 0)
+        return body.outputs[:n_states], body.inputs[:n_states]
+    return (), ()
+
+
+def _hand_on(sources: Iterable[str], targets: Iterable[str], names: set[str]) -> None:
+    # A Loop's body has the condition before its outputs, the first Scan the lengths
+    # before its inputs: both lists fit from their ends.
+    pairs = zip(reversed(list(sources)), reversed(list(targets)), strict=False)
+    names.update(target for source, target in pairs if source in names and target)
+
+
+# Derivatives of single operators: the work of the gradient of one input.
+#
+# Where an operator is not here, training counts as much as its forward pass.
+
+
+# operator -> (simple operations, functions) for each output element and each operand
+# that needs a gradient, from the derivative written with the saved output y.
+PER_OPERAND = MappingProxyType(
+    {
+        "Mul": (1, 0),
+        "Relu": (1, 0),  # mask
+        "LeakyRelu": (2, 0),  # y < 0 ? a·dy : dy
+        "HardSigmoid": (3, 0),  # 0 < y < 1 ? a·dy : 0
+        "HardSwish": (5, 0),  # -3 < x < 3 ? dy·(x / 3 + 1/2) : 0 or dy
+        "Where": (1, 0),
+        "Sigmoid": (3, 0),  # dy·y·(1 - y)
+        "Tanh": (3, 0),  # dy·(1 - y²)
+        "Exp": (1, 0),  # dy·y
+        "Log": (1, 0),
+        "Sqrt": (2, 0),  # dy / (2·y)
+        "Reciprocal": (3, 0),  # -dy·y²
+        "Erf": (4, 1),  # dy·2/√π·exp(-x²)
+        "Col2Im": (0, 0),  # the columns are picked out again
+        "Softmax": (4, 0),  # y·(dy - Σ dy·y)
+        "LogSoftmax": (3, 1),  # dy - exp(y)·Σ dy
+        "MaxPool": (1, 0),  # added where the maximum was
+        "Gather": (1, 0),  # added into the table
+        "Cast": (0, 0),
+        "ReduceSum": (0, 0),
+        "ReduceMean": (1, 0),
+    }
+)
+
+
+def derivative(node: Node, position: int) -> Cost | None:
+    """Work for each output element of the gradient of the input at ``position``.
+
+    None where the operator has no entry. It is the work of one use of the tensor: in
+    ``Mul(x, x)`` the gradient of x is made twice.
+    """
+    special = _BY_NODE.get(node.op_type)
+    if special is not None:
+        return special(node, position)
+    counts = PER_OPERAND.get(node.op_type)
+    return None if counts is None else Cost(simple=counts[0], functions=counts[1])
+
+
+def _division(node: Node, position: int) -> Cost:  # noqa: ARG001
+    """dy / b for the dividend, -dy·y / b for the divisor."""
+    return Cost(simple=1 if position == 0 else 3)
+
+
+def _clip(node: Node, position: int) -> Cost:  # noqa: ARG001
+    """As forwards a comparison for each bound that is given."""
+    bounds = sum(node.has(i) for i in (1, 2)) + sum(k in node.attributes for k in ("min", "max"))
+    return Cost(simple=bounds)
+
+
+def _power(node: Node, position: int) -> Cost:
+    """dy·p·x^(p - 1) for the base, where x^1 is free, x² and x³ are products.
+
+    dy·y·log(x) for the exponent.
+    """
+    if position == 1:
+        return Cost(simple=2, functions=1)
+    exponent = node.input(1).value
+    if exponent is not None and exponent.n_elements == 1:
+        known = float(exponent.first)
+        if known == 1.0:
+            return NOTHING
+        if known in (2.0, 3.0, 4.0):
+            return Cost(simple=int(known))
+    return Cost(simple=2, functions=1)
+
+
+def _gelu(node: Node, position: int) -> Cost:  # noqa: ARG001
+    """dy·(cdf(x) + x·pdf(x)): cdf by 3 operations and erf, pdf by 3 and exp, and 3 more.
+
+    With tanh: dy·(h + y·(1 - t)·du), where u = x·(c + d·x²) takes 4 operations,
+    t = tanh(u), h = (1 + t) / 2 takes 2, du = c + 3·d·x² takes 2, and 5 more.
+    """
+    if node.text("approximate", "none") == "tanh":
+        return Cost(simple=13, functions=1)
+    return Cost(simple=9, functions=2)
+
+
+_BY_NODE: MappingProxyType[str, Callable[[Node, int], Cost]] = MappingProxyType(
+    {"Clip": _clip, "Div": _division, "Gelu": _gelu, "Pow": _power}
+)
+
+
+# The work of the backward pass: the gradient of each input that needs one.
+#
+# A convolution or matrix product costs as much again for each such operand. Not counted:
+# the loss itself (unless the graph holds it), and adding up the gradients of a tensor
+# that several nodes read.
+
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum"})
 
@@ -29,11 +199,11 @@ NORMALIZATIONS = frozenset(
 _NORMALIZATION_SIMPLE = 11
 
 
-def backward_work(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cost:
+def backward_work(node: Node, formula: Operator, operands: tuple[Tensor, ...]) -> Cost:
     """The work of the gradients of ``operands``, the inputs of ``node`` that need one."""
     if not operands:
         return NOTHING
-    forward = formula.function(node)
+    forward = formula.cost(node)
     names = {tensor.name for tensor in operands}
     if node.op_type in PRODUCTS:
         return _product_backward(node, forward, names)
@@ -88,7 +258,7 @@ def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
 
 
 def _elementwise_backward(
-    node: Node, formula: Formula, forward: Cost, operands: tuple[Tensor, ...]
+    node: Node, formula: Operator, forward: Cost, operands: tuple[Tensor, ...]
 ) -> Cost:
     n = node.output.n_elements
     # A broadcast operand's gradient is summed over what it was repeated for.

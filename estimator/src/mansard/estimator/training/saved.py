@@ -7,16 +7,16 @@ layer mostly keeps as its input already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING, VIEWS
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
-from mansard.estimator.tensors import Node, Origin, Tensor
-from mansard.estimator.training.backward import NORMALIZATIONS, PASSING
-from mansard.estimator.training.gradients import needing_gradient
-from mansard.estimator.walk import Placed
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING, VIEWS
+from mansard.estimator.operators.recurrent import GATES, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import Node, NodeInstance, Origin, Tensor
+from mansard.estimator.training.backward import NORMALIZATIONS, PASSING, needing_gradient
 
 # Operators whose derivative is written with the output (``derivatives``).
 _FROM_OUTPUT = frozenset(
@@ -33,8 +33,8 @@ _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_in
 
 
 def saved_bytes(
-    placed: Iterable[Placed],
-    formulas: Mapping[tuple[str, str], Formula | None],
+    placed: Iterable[NodeInstance],
+    formulas: Mapping[tuple[str, str], Operator | None],
     differentiable: set[str],
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,
@@ -44,7 +44,7 @@ def saved_bytes(
     With ``segments``, by the node's index, only what is made in the node's own segment
     counts: what comes from another one is kept there.
     """
-    makers: dict[int, Placed] = {}  # by the tensor's identity
+    makers: dict[int, NodeInstance] = {}  # by the tensor's identity
     memory: dict[int, int] = {}  # a view's identity -> that of the tensor it shows
     kept: set[int] = set()
     saved: dict[int, int] = {}
@@ -80,7 +80,7 @@ def shows_input(node: Node) -> bool:
     return node.op_type in _SHOWING and not node.domain
 
 
-def _runs(maker: Placed | None, user: Placed) -> int:
+def _runs(maker: NodeInstance | None, user: NodeInstance) -> int:
     """How often a tensor is made; one from outside a loop is the same in each of its runs."""
     if maker is not None:
         return maker.runs
@@ -139,3 +139,136 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
         n_kept = GATES[node.op_type] + (node.op_type == "LSTM")
         return node.input(0).dtype.size_bytes(n_kept * each, precision)
     return 0
+
+
+# Recomputation: keep little, and run the forward pass again where it is needed.
+#
+# The network is cut into ⌈√n⌉ segments of about equal length; only what crosses a cut is
+# kept, and the backward pass runs each segment's forward pass again, but for the last,
+# whose activations are still there. Chen et al., 2016, "Training deep nets with sublinear
+# memory cost". https://arxiv.org/abs/1604.06174
+
+
+def segment_of(placed: Sequence[NodeInstance]) -> dict[int, int]:
+    """The segment of each node by its index; a node inside another is in its segment."""
+    n_nodes = sum(1 for each in placed if each.scope == "" and not each.node.is_constant)
+    length = max(math.isqrt(max(n_nodes - 1, 0)) + 1, 1)
+    segments: dict[int, int] = {}
+    position = -1
+    for each in placed:
+        if each.scope == "" and not each.node.is_constant:
+            position += 1
+        segments[each.node.index] = max(position, 0) // length
+    return segments
+
+
+def recomputed_nodes(placed: Sequence[NodeInstance]) -> frozenset[int]:
+    """Indexes of the nodes whose forward pass runs twice."""
+    segments = segment_of(placed)
+    last = max(segments.values(), default=0)
+    return frozenset(index for index, segment in segments.items() if segment < last)
+
+
+def checkpoint_bytes(placed: Sequence[NodeInstance], precision: Precision | None) -> dict[int, int]:
+    """Bytes of what crosses a cut, by the index of the node that makes it."""
+    segments = segment_of(placed)
+    maker: dict[str, tuple[int, int]] = {}  # tensor -> index and segment of its node
+    crossing: dict[str, tuple[int, int]] = {}  # tensor -> index of its node, bytes
+    for each in placed:
+        if each.scope:
+            continue
+        node, segment = each.node, segments[each.node.index]
+        for tensor in node.distinct:
+            made = maker.get(tensor.name)
+            if made is not None and made[1] < segment and tensor.origin is Origin.DATA:
+                crossing[tensor.name] = (made[0], tensor.n_bytes(precision))
+        maker.update((output.name, (node.index, segment)) for output in node.outputs)
+    kept: dict[int, int] = {}
+    for index, size in crossing.values():
+        kept[index] = kept.get(index, 0) + size
+    return kept
+
+
+# The most memory that activations and their gradients take at once in a training step.
+#
+# Forward, what is saved piles up. Backward, the gradient of a tensor lives from its last
+# reader back to its maker, while what is saved goes away again. With recomputation only
+# what crosses a cut piles up, and one segment at a time saves what its gradients need.
+# Weights, their gradients and the optimizer's states come on top and are counted apart.
+
+
+def training_peak_bytes(
+    placed: Sequence[NodeInstance],
+    saved: Mapping[int, int],
+    differentiable: set[str],
+    again: Mapping[int, int],
+    precision: Precision | None,
+) -> int:
+    """Bytes, by ``saved`` bytes of each node and gradients' lives; main graph only.
+
+    ``again``: what each node saves when its segment is computed again, if it is. What a
+    loop saves stands at the loop's place.
+    """
+    main = [each for each in placed if each.scope == ""]
+    gradients = _live_gradients(main, differentiable, precision)
+    own, own_again = _with_inner(placed, saved), _with_inner(placed, again)
+    segments = segment_of(placed) if again else {}
+    peak = kept = crossing = in_segment = segment = 0
+    for each, gradient in zip(main, gradients, strict=True):
+        index = each.node.index
+        if segments.get(index, 0) != segment:
+            # What a segment gave the next one is freed with that one, and made again.
+            segment, kept, crossing, in_segment = segments[index], kept + crossing, 0, 0
+        if again:
+            crossing += own.get(index, 0)
+            in_segment += own_again.get(index, 0)
+        else:
+            kept += own.get(index, 0)
+        peak = max(peak, kept + in_segment + gradient)
+    return peak
+
+
+def _with_inner(placed: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
+    """What each node of the main graph saves, with the nodes inside it, by its index."""
+    found: dict[int, int] = {}
+    holder, seen = -1, set()
+    for each in placed:
+        index = each.node.index
+        if each.scope == "":
+            holder = index
+        if index not in seen:
+            seen.add(index)
+            found[holder] = found.get(holder, 0) + saved.get(index, 0)
+    return found
+
+
+def _live_gradients(
+    main: Sequence[NodeInstance], differentiable: set[str], precision: Precision | None
+) -> list[int]:
+    """Bytes of the gradients that are there while each node's backward pass runs.
+
+    The gradient of a view is that of its source, seen otherwise.
+    """
+    source: dict[str, str] = {}
+    last: dict[str, int] = {}
+    for position, each in enumerate(main):
+        node = each.node
+        if shows_input(node) and not node.is_constant:
+            first = node.input(0).name
+            source.update((output.name, source.get(first, first)) for output in node.outputs)
+        for tensor in node.present:
+            last[source.get(tensor.name, tensor.name)] = position
+    starts, ends = [0] * len(main), [0] * (len(main) + 1)
+    for position, each in enumerate(main):
+        for output in each.node.outputs:
+            is_own = output.name not in source
+            if is_own and output.name in differentiable and output.origin is Origin.DATA:
+                size = output.n_bytes(precision)
+                starts[position] += size
+                # The network's result has no reader; its gradient comes with the loss.
+                ends[last.get(output.name, position) + 1] += size
+    live, lives = 0, []
+    for position in range(len(main)):
+        live += starts[position] - ends[position]
+        lives.append(live)
+    return lives

@@ -1,8 +1,7 @@
 """Networks that Jetson users run, as small ONNX files without weights.
 
-The files ship with the package (``models/``); ``python -m mansard.estimator.zoo.generate``
-writes them again. Importing this package does not import onnx, and neither does
-listing, reading or writing a file; only ``build`` does.
+The files ship with the package (``models/``); ``python -m tools.zoo.generate`` in the
+repository draws them again. Listing, reading and writing them needs no onnx.
 """
 
 from __future__ import annotations
@@ -10,16 +9,12 @@ from __future__ import annotations
 import difflib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.core import files
 from mansard.core.errors import InputError, UsageError
 from mansard.estimator.zoo.catalogue import CATALOG, Entry
 
-if TYPE_CHECKING:
-    import onnx
-
-__all__ = ["CATALOG", "Entry", "build", "entry", "names", "read", "write"]
+__all__ = ["CATALOG", "Entry", "entry", "names", "read", "read_word_lstm", "write"]
 
 _MODELS = Path(__file__).parent / "models"
 
@@ -47,7 +42,11 @@ def read(name: str) -> bytes:
     Raises UsageError for an unknown name, InputError where the file is missing from
     the installation.
     """
-    path = _MODELS / f"{entry(name).name}.onnx"
+    return _read(entry(name).name)
+
+
+def _read(name: str) -> bytes:
+    path = _MODELS / f"{name}.onnx"
     try:
         return path.read_bytes()
     except OSError as error:
@@ -56,11 +55,12 @@ def read(name: str) -> bytes:
         ) from error
 
 
-def build(name: str) -> onnx.ModelProto:
-    """The network drawn anew; raises UsageError for an unknown name."""
-    from mansard.estimator.zoo.serialise import to_model
+def read_word_lstm() -> bytes:
+    """The content of the language model whose work Pagoda counts (docs/pagoda.md).
 
-    return to_model(entry(name).draw())
+    It is in no catalogue: ``mansard demo pagoda`` alone scores it.
+    """
+    return _read("word_lstm")
 
 
 def write(name: str, folder: Path) -> Path:

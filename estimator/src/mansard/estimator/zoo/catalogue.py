@@ -2,18 +2,108 @@
 
 from __future__ import annotations
 
-from mansard.estimator.zoo.bert import bert_base, bert_large
-from mansard.estimator.zoo.classifiers import CLASSIFIERS
-from mansard.estimator.zoo.entries import Entry
-from mansard.estimator.zoo.gpt2 import gpt2
-from mansard.estimator.zoo.gru import gru
-from mansard.estimator.zoo.llama import tinyllama_1_1b
-from mansard.estimator.zoo.lstm import lstm
-from mansard.estimator.zoo.ssd import ssdlite320_mobilenet_v3_large
-from mansard.estimator.zoo.unet import unet
-from mansard.estimator.zoo.yolo import yolov8n, yolov8s
+from mansard.core.records import Record
 
-__all__ = ["CATALOG", "Entry"]
+
+class Entry(Record, frozen=True, kw_only=True):
+    """One network of the zoo.
+
+    ``dims`` are the free dimensions with the values to use where the user names
+    none. ``published_macs`` is for these values, at the precision it is published
+    with; ``published_parameters`` counts what training changes, so running means
+    and variances are not in it.
+    """
+
+    name: str
+    title: str
+    task: str
+    input: str
+    dims: tuple[tuple[str, int], ...]
+    published_macs: float | None
+    published_parameters: int | None
+    source: str
+
+
+_TORCHVISION = (
+    "torchvision's documentation (its GFLOPS are multiply-adds), digits as in the metadata of "
+    "the weights IMAGENET1K_V1; "
+    "batch normalisation kept as nodes of its own, as in training"
+)
+_WITHOUT_AUXILIARY = (
+    "; the documentation's 27,161,264 parameters less the 3,326,696 of the auxiliary classifier, "
+    "which serves training only"
+)
+_TENSORRT = "; LayerNormalization nodes need TensorRT 8.6"
+
+
+def _classifier(
+    name: str,
+    title: str,
+    published_macs: float,
+    published_parameters: int,
+    *,
+    side: int = 224,
+    source: str = _TORCHVISION,
+    note: str = "",
+) -> Entry:
+    return Entry(
+        name=name,
+        title=title,
+        task="image classification, 1000 classes",
+        input=f"image: float32[batch, 3, {side}, {side}]",
+        dims=(("batch", 1),),
+        published_macs=published_macs,
+        published_parameters=published_parameters,
+        source=source + note,
+    )
+
+
+_CLASSIFIERS: tuple[Entry, ...] = (
+    _classifier("alexnet", "AlexNet", 0.714e9, 61_100_840),
+    _classifier("densenet121", "DenseNet-121", 2.834e9, 7_978_856),
+    _classifier("efficientnet_b0", "EfficientNet-B0", 0.386e9, 5_288_548),
+    _classifier("efficientnet_b2", "EfficientNet-B2", 1.088e9, 9_109_994, side=288),
+    _classifier("googlenet", "GoogLeNet", 1.498e9, 6_624_904),
+    _classifier(
+        "inception_resnet_v2",
+        "Inception-ResNet-v2",
+        13.2e9,
+        55_843_464,
+        side=299,
+        source="the model card of timm's inception_resnet_v2 (13.2 GMACs), whose parameters torch "
+        "counts",
+    ),
+    _classifier(
+        "inception_v3",
+        "Inception-v3",
+        5.713e9,
+        23_834_568,
+        side=299,
+        note=_WITHOUT_AUXILIARY,
+    ),
+    _classifier("mnasnet1_0", "MNASNet 1.0", 0.314e9, 4_383_312),
+    _classifier(
+        "mobilenet_v1",
+        "MobileNet v1",
+        0.569e9,
+        4_231_976,
+        source="multiply-adds in the paper's table 4 (arXiv:1704.04861, 569 million); parameters "
+        "as timm counts them in mobilenetv1_100 (the paper: 4.2 million)",
+    ),
+    _classifier("mobilenet_v2", "MobileNetV2", 0.301e9, 3_504_872),
+    _classifier("mobilenet_v3_large", "MobileNetV3 large", 0.217e9, 5_483_032),
+    _classifier("mobilenet_v3_small", "MobileNetV3 small", 0.057e9, 2_542_856),
+    _classifier("resnet101", "ResNet-101", 7.801e9, 44_549_160),
+    _classifier("resnet152", "ResNet-152", 11.514e9, 60_192_808),
+    _classifier("resnet18", "ResNet-18", 1.814e9, 11_689_512),
+    _classifier("resnet50", "ResNet-50", 4.089e9, 25_557_032),
+    _classifier("shufflenet_v2_x1_0", "ShuffleNet v2 x1.0", 0.145e9, 2_278_604),
+    _classifier("squeezenet1_1", "SqueezeNet 1.1", 0.349e9, 1_235_496),
+    _classifier("swin_t", "Swin-T", 4.491e9, 28_288_354, note=_TENSORRT),
+    _classifier("vgg16", "VGG-16", 15.470e9, 138_357_544),
+    _classifier("vgg19", "VGG-19", 19.632e9, 143_667_240),
+    _classifier("vit_b_16", "Vision Transformer B/16", 17.564e9, 86_567_656, note=_TENSORRT),
+)
 
 _TOKENS = (("batch", 1), ("sequence", 128))
 _WITH_PAST = (*_TOKENS, ("past_sequence", 0))
@@ -45,7 +135,6 @@ _TEXT: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=109_482_240,
         source=_TRANSFORMERS.format("BertModel with its default configuration"),
-        draw=bert_base,
         unknown=_NO_MACS,
     ),
     Entry(
@@ -57,7 +146,6 @@ _TEXT: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=335_141_888,
         source=_TRANSFORMERS.format("BertModel with 24 layers, 16 heads and 1024 features"),
-        draw=bert_large,
         unknown=_NO_MACS,
     ),
     Entry(
@@ -69,7 +157,6 @@ _TEXT: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=124_439_808,
         source=_TRANSFORMERS.format("GPT2LMHeadModel with its default configuration"),
-        draw=gpt2,
         unknown=_NO_MACS,
     ),
     Entry(
@@ -82,7 +169,6 @@ _TEXT: tuple[Entry, ...] = (
         published_parameters=1_100_048_384,
         source="parameters as torch counts them in transformers' LlamaForCausalLM in the sizes of "
         "TinyLlama's paper (arXiv:2401.02385, 1.1 billion)",
-        draw=tinyllama_1_1b,
         unknown=_NO_MACS,
     ),
 )
@@ -97,7 +183,6 @@ _SENSORS: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=None,
         source="our own: 128 readings a step, 256 hidden units",
-        draw=gru,
         unknown=_OUR_OWN,
     ),
     Entry(
@@ -109,7 +194,6 @@ _SENSORS: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=None,
         source="our own: 128 readings a step, 256 hidden units a direction",
-        draw=lstm,
         unknown=_OUR_OWN,
     ),
 )
@@ -125,7 +209,6 @@ _DETECTION: tuple[Entry, ...] = (
         published_parameters=3_440_060,
         source="torchvision's documentation of its detectors (its GFLOPS are multiply-adds), "
         "weights COCO_V1",
-        draw=ssdlite320_mobilenet_v3_large,
     ),
     Entry(
         name="unet",
@@ -136,7 +219,6 @@ _DETECTION: tuple[Entry, ...] = (
         published_macs=None,
         published_parameters=None,
         source="the paper's widths (arXiv:1505.04597) in today's usual form",
-        draw=unet,
         unknown={**_NO_MACS, "published_parameters": "the paper states none"},
     ),
     Entry(
@@ -148,7 +230,6 @@ _DETECTION: tuple[Entry, ...] = (
         published_macs=4.35e9,
         published_parameters=3_157_200,
         source=_ULTRALYTICS.format("8.7"),
-        draw=yolov8n,
     ),
     Entry(
         name="yolov8s",
@@ -159,11 +240,10 @@ _DETECTION: tuple[Entry, ...] = (
         published_macs=14.3e9,
         published_parameters=11_166_560,
         source=_ULTRALYTICS.format("28.6"),
-        draw=yolov8s,
     ),
 )
 
 CATALOG: tuple[Entry, ...] = tuple(
-    sorted((*CLASSIFIERS, *_TEXT, *_SENSORS, *_DETECTION), key=lambda entry: entry.name)
+    sorted((*_CLASSIFIERS, *_TEXT, *_SENSORS, *_DETECTION), key=lambda entry: entry.name)
 )
 """Every network, in the order of their names."""

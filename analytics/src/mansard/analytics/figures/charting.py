@@ -1,0 +1,82 @@
+"""What the charts share in Altair: data, scales, axes, tooltips, categories.
+
+Marks name styles of ``theme`` instead of colours, so that one specification serves light and dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.figures.parameters import Chosen, Name
+from mansard.analytics.figures.theme import SHAPES
+
+Chart: TypeAlias = Any  # Altair types the methods of its charts as Any
+SIZE_LABEL = (
+    "datum.value >= 1073741824 ? format(datum.value / 1073741824, '~g') + ' GiB'"
+    " : datum.value >= 1048576 ? format(datum.value / 1048576, '~g') + ' MiB'"
+    " : format(datum.value / 1024, '~g') + ' KiB'"
+)
+
+
+class Rows(alt.InlineData):
+    """Rows that never change: Altair copies a chart at every step, and these with it."""
+
+    _class_is_valid_at_instantiation = False
+
+    def __deepcopy__(self, _memo: object) -> Rows:
+        return self
+
+
+def plot(frame: pl.DataFrame) -> alt.Chart:
+    """A chart of ``frame``, whose rows become part of the specification."""
+    return alt.Chart(Rows(values=frame.to_dicts()))
+
+
+def following(chart: Chart, chosen: Chosen, *names: Name, **properties: Any) -> Chart:
+    """``chart`` with the parameters ``names`` and with ``properties``, such as its width."""
+    return chart.add_params(*[chosen.parameter(name) for name in names]).properties(**properties)
+
+
+def tooltips(**titles: str) -> list[alt.Tooltip]:
+    """Fields to show as they are, each under its title; numbers are rounded beforehand."""
+    return [alt.Tooltip(field, type="nominal", title=title) for field, title in titles.items()]
+
+
+def log_scale(low: float, high: float, base: int = 10) -> alt.Scale:
+    """A logarithmic scale from ``low`` to ``high``."""
+    return alt.Scale(type="log", base=base, domain=[low, high], nice=False, clamp=False)
+
+
+def size_axis(low: float, high: float) -> alt.Axis:
+    """An axis of working sets between ``low`` and ``high`` bytes, in binary units."""
+    ticks = [1024.0 * 4**power for power in range(18) if low <= 1024.0 * 4**power <= high]
+    return alt.Axis(title="Working set in all", labelExpr=SIZE_LABEL, values=ticks)
+
+
+def rate_axis(title: str) -> alt.Axis:
+    """An axis of rates, without SI prefixes: 0.1 must not read 100m."""
+    return alt.Axis(title=title, format=".12~g", tickCount=6)
+
+
+def colour(field: str, names: Sequence[str]) -> alt.Color:
+    """A colour for each of ``names``."""
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names)), title=None)
+
+
+def dash(field: str, names: Sequence[str]) -> alt.StrokeDash:
+    """A dash for each of ``names``, beside its colour."""
+    return alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=list(names)), title=None)
+
+
+def shape(field: str, names: Sequence[str]) -> alt.Shape:
+    """A shape for each of ``names``, beside its colour."""
+    return alt.Shape(f"{field}:N", scale=shape_scale(names), title=None)
+
+
+def shape_scale(names: Sequence[str]) -> alt.Scale:
+    """The scale of ``shape``."""
+    return alt.Scale(domain=list(names), range=list(SHAPES))

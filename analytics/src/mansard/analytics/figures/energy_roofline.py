@@ -1,0 +1,433 @@
+"""The rooflines of energy and of power: arches over intensity, networks under them.
+
+An arch is GFLOP/J, or W, over intensity for one precision, with data from main memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import altair as alt
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from mansard.analytics.data.names import shown
+from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
+from mansard.analytics.energy.balance import Balance, Span, balance
+from mansard.analytics.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.energy.roof import EnergyRoof
+from mansard.analytics.figures.charting import Chart, following, plot, tooltips
+from mansard.analytics.figures.figure import (
+    GIGA,
+    Figure,
+    Missing,
+    make_figure,
+    positive,
+    schema_of,
+)
+from mansard.analytics.figures.label_layout import (
+    POINT_LABEL_SCHEMA,
+    ROOF_LABEL_SCHEMA,
+    Window,
+    place_labels,
+    right_labels,
+)
+from mansard.analytics.figures.network_points import (
+    Points,
+    label_marks,
+    layer_marks,
+    leader_marks,
+    network_marks,
+    spots,
+    under_roofs,
+)
+from mansard.analytics.figures.parameters import OF_PRECISION, Chosen
+from mansard.analytics.figures.roofline import HALF_PX, OF_MODE, axes, window
+from mansard.analytics.figures.tables import Table
+from mansard.analytics.results import Results
+from mansard.analytics.roofs.levels import DRAM
+from mansard.analytics.roofs.roofline import Roofline
+
+MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
+MOST_ROWS = 2000  # of all arches
+BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
+Kind = Literal["efficiency", "power"]
+NO_METER = (
+    "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
+    "can read. `mansard doctor` lists the meters and what keeps one from being read."
+)
+NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
+
+
+@dataclass(frozen=True)
+class _Words:
+    name: str
+    title: str
+    description: str
+    caption: str
+
+
+_WORDS = {
+    "efficiency": _Words(
+        name="energy-roofline",
+        title="GFLOP/J",
+        description="Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
+        "each precision of the chosen power mode, with its balance points and the networks under "
+        "it",
+        caption=Markup(
+            "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), data from main "
+            "memory. The energy roof has no corner. The square marks half of its height. At the "
+            "diamond time turns from memory to arithmetic, at the triangle energy does."
+        ),
+    ),
+    "power": _Words(
+        name="power-roof",
+        title="W",
+        description="Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
+        "precision of the chosen power mode, with the networks' mean power",
+        caption="The power at the roof of time. It is highest at the ridge, where memory and "
+        "arithmetic are both busy. It includes the constant power.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PricedRoof:
+    """One precision of one mode whose work, traffic and constant power have a price."""
+
+    mode: str  # its label
+    precision: str
+    name: str  # fp16 tensor
+    roof: EnergyRoof
+    balance: Balance
+
+
+def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) -> Figure | Missing:
+    """FLOP/J or W over intensity, or why there is neither."""
+    priced, gaps = priced_roofs(results)
+    if not priced:
+        is_published = all(roof.source == "published" for roof in results.roofs)
+        return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
+    across = window(results.roofs, points, HALF_PX)
+    networks = under_roofs(points.networks, kind)
+    lines = arches(priced, across.x_low, across.x_high)
+    seen = arch_window(lines, networks, kind, across)
+    labels = arch_labels(priced, kind, seen)
+    names = pl.DataFrame(schema=POINT_LABEL_SCHEMA)
+    if kind == "efficiency":
+        names = place_labels(spots(networks, kind), labels, segments(lines, kind), seen)
+    balances = balance_points(priced).filter(pl.col("x").is_between(seen.x_low, seen.x_high))
+    words = _WORDS[kind]
+    x, y = axes(seen, kind, words.title)
+    _, height = axes(seen, "y", words.title)
+    marks = [
+        *_arches(lines, x, y),
+        *(_cap(results, height) if kind == "power" else ()),
+        *_names(labels, x, height, only_main=kind == "power"),
+        _balances(balances, x, y),
+        layer_marks(points.layers, kind),
+        leader_marks(names),
+        network_marks(networks, points.names, kind, with_key=False),
+        *label_marks(names, x, height),
+    ]
+    chart = following(
+        alt.layer(*[mark.transform_filter(OF_MODE) for mark in marks]).resolve_scale(
+            size="independent", shape="independent", color="independent"
+        ),
+        chosen,
+        *("mode", "batch", "network", "precision"),
+        width=seen.width_px,
+        height=seen.height_px,
+        description=words.description,
+    )
+    table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
+    return make_figure(words.name, chart, table, (words.caption,), gaps)
+
+
+def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
+    """Every precision of every mode with all three costs, and why others have none."""
+    priced: list[PricedRoof] = []
+    gaps: list[str] = []
+    for roof in results.roofs:
+        fit = results.energies.get(roof.run_id)
+        if fit is None:
+            continue
+        found, gap = _priced_roof(roof, fit, cap_w(results, roof))
+        priced += found
+        if gap and not found:
+            gaps.append(f"{shown(roof.label)}: no energy roof: {gap}.")
+    return priced, gaps
+
+
+def _priced_roof(
+    roof: Roofline, fit: EnergyFit, limit_w: float | None
+) -> tuple[list[PricedRoof], str | None]:
+    dram, byte, constant = roof.bandwidth(DRAM), fit.byte_j.get(DRAM), fit.constant_w
+    if dram.value is None:
+        return [], f"its bandwidth is unknown ({dram.unknown['value']})"
+    if byte is None or byte.value is None:
+        return [], "the energy of a byte from main memory is unknown" + _why(byte)
+    if constant.value is None:
+        return [], "its constant power is unknown" + _why(constant)
+    is_capped = limit_w is not None and limit_w > constant.value
+    found = []
+    gap = None
+    for peak in roof.peaks:
+        flop = fit.flop_j.get(peak.name)
+        if peak.value is None:
+            continue
+        if flop is None or flop.value is None:
+            gap = f"the energy of work in {peak.name} is unknown{_why(flop)}"
+            continue
+        costs = EnergyRoof(
+            peak_flop_per_s=peak.value,
+            bandwidth_bytes_per_s=dram.value,
+            flop_j=flop.value,
+            byte_j=byte.value,
+            constant_w=constant.value,
+            cap_w=limit_w if is_capped else None,
+            unknown={} if is_capped else {"cap_w": "the mode names no limit above constant power"},
+        )
+        points = balance(peak, dram, flop, byte, constant)
+        found.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
+    return found, gap
+
+
+def _why(found: Coefficient | None) -> str:
+    unknown = None if found is None else found.unknown.get("value")
+    return f" ({unknown})" if unknown else ""
+
+
+def cap_w(results: Results, roof: Roofline) -> float | None:
+    """The limit of power that the mode names, W."""
+    for manifest in results.dataset.manifests:
+        if manifest.run_id == roof.run_id:
+            return manifest.mode_read_back.power_limit_w
+    return None
+
+
+def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataFrame:
+    """GFLOP/J and W of each roof over FLOP/byte; ``is_main``: the best of its mode."""
+    n_each = MOST_ROWS // max(1, len(roofs))
+    at = np.geomspace(x_low, x_high, max(LEAST_VERTICES, min(MOST_VERTICES, n_each)))
+    best = main_roofs(roofs)
+    rows = [
+        {
+            "mode": each.mode,
+            "precision": each.precision,
+            "line": each.name,
+            "is_main": best[each.mode] is each,
+            "x": float(x),
+            "efficiency": float(efficiency) / GIGA,
+            "power": float(power),
+        }
+        for each in roofs
+        for x, efficiency, power in zip(
+            at, 1 / each.roof.energy_per_flop_j(at), each.roof.power_w(at), strict=True
+        )
+    ]
+    schema = schema_of(text="mode precision line", number="x efficiency power", flag="is_main")
+    return positive(rows, schema, "x", "efficiency", "power").frame
+
+
+def main_roofs(roofs: Sequence[PricedRoof]) -> dict[str, PricedRoof]:
+    """The roof of each mode with the best FLOP/J."""
+    best: dict[str, PricedRoof] = {}
+    for each in roofs:
+        if each.mode not in best or _best(each) > _best(best[each.mode]):
+            best[each.mode] = each
+    return best
+
+
+def _best(each: PricedRoof) -> float:
+    return each.balance.best_flop_per_j.value or 0.0
+
+
+def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
+    """Where time, energy, and energy with constant power turn from traffic to work, FLOP/byte."""
+    best = main_roofs(roofs)
+    rows = [
+        {
+            "mode": each.mode,
+            "precision": each.precision,
+            "is_main": best[each.mode] is each,
+            "kind": kind,
+            "text": f"{each.name}: {quantity(span.value, 'FLOP/byte', span.low, span.high)}",
+            "x": span.value,
+            "efficiency": float(1 / each.roof.energy_per_flop_j(span.value)) / GIGA,
+            "power": float(each.roof.power_w(span.value)),
+        }
+        for each in roofs
+        for kind, span in zip(BALANCES, _spans(each.balance), strict=True)
+        if span.value
+    ]
+    schema = schema_of(text="mode precision kind text", number="x efficiency power", flag="is_main")
+    return positive(rows, schema, "x", "efficiency", "power").frame
+
+
+def _spans(balance: Balance) -> tuple[Span, Span, Span]:
+    return balance.time, balance.energy, balance.effective
+
+
+def arch_window(lines: pl.DataFrame, points: pl.DataFrame, kind: Kind, across: Window) -> Window:
+    """The plane of an arch chart, with the intensities of ``across``."""
+    values = [*lines[kind].to_list(), *points[kind].to_list()]
+    low, high = min(values, default=1.0), max(values, default=10.0)
+    below, above = (1.4, 2.0) if kind == "efficiency" else (1.25, 1.35)
+    return Window(across.x_low, across.x_high, low / below, high * above, *HALF_PX)
+
+
+def arch_labels(roofs: Sequence[PricedRoof], kind: Kind, seen: Window) -> pl.DataFrame:
+    """The name of each arch at its right end, with its height there."""
+    best = main_roofs(roofs)
+    rows = []
+    for mode in dict.fromkeys(each.mode for each in roofs):
+        own = [each for each in roofs if each.mode == mode]
+        # Of powers, which run close together, one name at a time is shown: none has to give way.
+        groups = [own] if kind == "efficiency" else [[each] for each in own]
+        for group in groups:
+            is_main = best[mode] in group
+            entries = [_entry(each, kind, seen) for each in group]
+            rows += [{**row, "is_main": is_main} for row in right_labels(mode, entries, seen)]
+    return pl.DataFrame(rows, schema={**ROOF_LABEL_SCHEMA, "is_main": pl.Boolean})
+
+
+def _entry(each: PricedRoof, kind: Kind, seen: Window) -> tuple[str, str, float]:
+    if kind == "efficiency":
+        per_joule = 1 / float(each.roof.energy_per_flop_j(seen.x_high))
+        return each.precision, f"{each.name}  {quantity(per_joule, 'FLOP/J')}", per_joule / GIGA
+    power = float(each.roof.power_w(seen.x_high))
+    return each.precision, f"{each.name}  {fixed(power, 'W')}", power
+
+
+def segments(lines: pl.DataFrame, kind: Kind) -> pl.DataFrame:
+    """Each arch as short lines, for the layout of names that keep clear of it."""
+    ordered = lines.sort("mode", "line", "x")
+    to = [pl.col(name).shift(-1).over("mode", "line").alias(f"{name}_to") for name in ("x", kind)]
+    both = ordered.with_columns(*to).filter(pl.col("x_to").is_not_null())
+    numbered = both.with_row_index("at").with_columns(line=pl.col("at").cast(pl.String))
+    start = numbered.select("mode", "line", x="x", y=kind)
+    return pl.concat([start, numbered.select("mode", "line", x="x_to", y=f"{kind}_to")])
+
+
+def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    base = plot(lines).encode(x=x, y=y, detail="line:N", tooltip="line:N")
+    main = "datum.is_main || datum.precision === precision"
+    return [
+        base.mark_line(style="m-roof-cache", clip=True).transform_filter(f"!({main})"),
+        base.mark_line(style="m-roof", clip=True).transform_filter(main),
+    ]
+
+
+def _cap(results: Results, y: alt.Y) -> list[Chart]:
+    """The board's own limit of power in each mode that names one."""
+    rows = [
+        {
+            "mode": roof.label,
+            "precision": "",
+            "y": limit_w,
+            "text": f"the mode's limit, {limit_w:g} W",
+        }
+        for roof in results.roofs
+        if (limit_w := cap_w(results, roof))
+    ]
+    if not rows:
+        return []
+    base = plot(pl.DataFrame(rows)).encode(y=y)
+    label = base.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N")
+    return [base.mark_rule(style="m-peak"), label]
+
+
+def _names(labels: pl.DataFrame, x: alt.X, y: alt.Y, *, only_main: bool) -> list[Chart]:
+    """The names of the arches; where they run close together only the best one's."""
+    base = plot(labels).encode(x=x, y=y, text="text:N")
+    base = base.transform_filter(OF_PRECISION) if only_main else base
+    return [
+        base.mark_text(style=style, align="right", dx=-4, dy=-10)
+        for style in ("m-roof-label-halo", "m-roof-label")
+    ]
+
+
+def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
+    """Balance points: of all precisions together only those of the best one."""
+    scale = alt.Scale(domain=list(BALANCES), range=["diamond", "triangle-up", "square"])
+    return (
+        plot(points)
+        .transform_filter(OF_PRECISION)
+        .mark_point(style="m-ridge", size=60, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            shape=alt.Shape("kind:N", scale=scale, legend=alt.Legend(title=None)),
+            tooltip=tooltips(kind="balance", text="at"),
+        )
+    )
+
+
+def balances(results: Results, mode: str) -> Table:
+    """The balance points of each precision of ``mode`` that has all costs, without intervals."""
+    rows = [
+        [
+            each.name,
+            *[
+                UNKNOWN if span.value is None else digits(span.value, 3)
+                for span in _spans(each.balance)
+            ],
+            quantity(each.balance.best_flop_per_j.value, "FLOP/J", n_digits=3),
+        ]
+        for each in priced_roofs(results)[0]
+        if each.mode == mode
+    ]
+    columns = ("Precision", "Time", "Energy", "Half the best FLOP/J", "Best")
+    caption = f"Balance points of {mode} from main memory, FLOP/byte"
+    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
+
+
+def balance_table(roofs: Sequence[PricedRoof]) -> Table:
+    """Balance points and the best efficiency of every precision and mode."""
+    rows = [
+        [
+            each.name,
+            each.mode,
+            *[_span(span, "") for span in _spans(each.balance)],
+            _span(each.balance.best_flop_per_j, "FLOP/J"),
+        ]
+        for each in roofs
+    ]
+    columns = ("Precision", "Mode", "Time", "Energy", "Half the best FLOP/J", "Best efficiency")
+    caption = "Balance points from main memory, FLOP/byte"
+    return Table(caption, columns, rows, frozenset({2, 3, 4, 5}))
+
+
+def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> Table:
+    """The power of each precision left of, at and right of its ridge; and of networks."""
+    rows = []
+    for each in roofs:
+        ridge = each.roof.peak_flop_per_s / each.roof.bandwidth_bytes_per_s
+        at = each.roof.power_w([ridge / 100, ridge, ridge * 100])
+        rows.append([each.name, each.mode, *[fixed(float(watts), "W") for watts in at], ""])
+    rows += [
+        [
+            row["network"],
+            row["mode"],
+            "",
+            "",
+            "",
+            f"{fixed(row['power'], 'W')}, batch {row['batch']}",
+        ]
+        for row in networks.iter_rows(named=True)
+    ]
+    columns = (
+        *("Precision or network", "Mode", "At a hundredth of the ridge", "At the ridge"),
+        *("At a hundred times the ridge", "Mean power of the network"),
+    )
+    return Table("Power as drawn", columns, rows, frozenset({2, 3, 4, 5}))
+
+
+def _span(span: Span, unit: str) -> str:
+    if span.value is None:
+        return f"{UNKNOWN}: {span.unknown['value']}"
+    return quantity(span.value, unit, span.low, span.high, 3).strip()

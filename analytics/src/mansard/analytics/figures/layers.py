@@ -1,0 +1,114 @@
+"""The slowest layers of a network by time and by energy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.names import shown
+from mansard.analytics.figures.charting import Chart, following, plot, tooltips
+from mansard.analytics.figures.figure import Figure, Missing, make_figure
+from mansard.analytics.figures.modes import NO_NETWORK
+from mansard.analytics.figures.network_points import Points
+from mansard.analytics.figures.parameters import (
+    OF_PRECISION,
+    Chosen,
+    equals,
+    network_title,
+    of_network,
+)
+from mansard.analytics.figures.tables import Column, tabulate
+
+TIME_BOUNDS = ("compute", "memory", "launch", "power")
+ENERGY_BOUNDS = ("work", "traffic", "constant")
+MOST_BARS = 14  # layers of one network
+_BAR_PX, _WIDTH_PX = 21, 340
+CAPTION = (
+    "What takes the time and what takes the energy of one network; choose it above. Its layers "
+    "are in the rooflines as well.",
+)
+NOTE = f"The {MOST_BARS} fused layers of each network that take most time, at its smallest batch."
+_COLUMNS = (
+    *(Column.text("Layer", "layer"), Column.text("Mode", "mode")),
+    *(Column.text("Class", "operator"), Column.number("Time, ms", "time_ms")),
+    *(Column.number("Share, %", "share", ",.3g"), Column.text("Bound by", "bound")),
+    *(Column.number("Energy, mJ", "energy_mj"), Column.text("Energy mostly for", "energy_bound")),
+    Column.number("FLOP/byte", "intensity", ",.3g"),
+)
+
+
+def layer_figure(points: Points, chosen: Chosen, first: str) -> Figure | Missing:
+    """The slowest layers of a network; of ``first`` where none is chosen."""
+    if points.layers.is_empty():
+        return Missing(NO_NETWORK)
+    names = set(points.layers["network"].to_list())
+    network = first if first in names else min(names)
+    own = points.layers.filter(
+        (pl.col("rank") <= MOST_BARS) & (pl.col("network") == network) & pl.col("is_main")
+    )
+    rows = own.sort("mode", "rank").iter_rows(named=True)
+    table = tabulate(f"Slowest layers of {shown(network)}", _COLUMNS, rows)
+    chart = bar_chart(points.layers, chosen, network)
+    return make_figure("layers", chart, table, CAPTION, (NOTE,))
+
+
+def bar_chart(layers: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
+    """The slowest layers: time on the left, energy on the right, what bounds each at its bar."""
+    kinds: list[tuple[str, str, Sequence[str], str]] = [
+        ("time_ms", "bound", TIME_BOUNDS, "Time, ms")
+    ]
+    if layers["energy_mj"].is_not_null().any():
+        kinds.append(("energy_mj", "energy_bound", ENERGY_BOUNDS, "Energy, mJ"))
+    drawn = (
+        f"{of_network(first)} && {equals('mode')} && {OF_PRECISION} && datum.rank <= {MOST_BARS}"
+    )
+    data = plot(layers)
+    bars = [
+        _bars(data, kind, bound, bounds, with_names=kind == "time_ms")
+        .transform_filter(drawn)
+        .properties(width=_WIDTH_PX, height=MOST_BARS * _BAR_PX, title=network_title(first, title))
+        for kind, bound, bounds, title in kinds
+    ]
+    return following(
+        alt.hconcat(*bars, spacing=24).resolve_scale(color="independent"),
+        chosen,
+        *("mode", "network", "precision"),
+        description="The layers of a network that take most time: their modelled time in ms "
+        "and energy in mJ, coloured by what bounds them",
+    )
+
+
+def _bars(
+    data: alt.Chart, kind: str, bound: str, bounds: Sequence[str], *, with_names: bool
+) -> Chart:
+    # A bar of no length where nothing is known: its text says so, and the axis keeps an extent.
+    known = f"isValid(datum.{kind})"
+    base = data.transform_calculate(
+        length=f"{known} ? datum.{kind} : 0", why=f"{known} ? datum.{bound} : 'unknown'"
+    ).encode(
+        y=alt.Y(
+            "layer:N",
+            sort=alt.EncodingSortField("time_ms", op="max", order="descending"),
+            axis=alt.Axis(title=None, labelLimit=190) if with_names else None,
+        ),
+        x=alt.X("length:Q", axis=alt.Axis(title=None, format=".3~r", tickCount=5)),
+    )
+    told = tooltips(
+        layer="layer",
+        operator="operator",
+        time_ms="modelled time, ms",
+        share="of the network's time, %",
+        energy_mj="modelled energy, mJ",
+        intensity="FLOP/byte",
+        bound="time bound by",
+        energy_bound="energy mostly for",
+    )
+    color = alt.Color(
+        f"{bound}:N", scale=alt.Scale(domain=list(bounds)), legend=alt.Legend(title=None, offset=4)
+    )
+    return alt.layer(
+        base.mark_bar(height={"band": 0.72}).encode(color=color, tooltip=told),
+        base.mark_text(style="m-rule-label", align="left", dx=5).encode(text="why:N"),
+    )

@@ -1,0 +1,193 @@
+"""The one prediction: networks in modes, from what a dataset knows.
+
+Recommendations, batch sizes, plans and the report ask ``predict``. A network with scores is
+predicted by the roofs of each mode; one of which only times are known is fitted to these times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset, score_id
+from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
+from mansard.analytics.data.names import network_names
+from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
+from mansard.analytics.predict.engine import predict_scores
+from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.models import Models, find_models
+from mansard.analytics.predict.scores import score_frame
+from mansard.analytics.predict.totals_apply import apply_totals
+from mansard.analytics.scaling.board import scale
+from mansard.analytics.scaling.observed_networks import predict_observed
+from mansard.core.errors import InputError
+from mansard.core.records import ModelScore, Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSelection:
+    """A network to predict, or all networks of a dataset.
+
+    ``name``: how predictions call it; None: every network. ``scores``: of its graph; None: those
+    that the dataset has; empty: only its known times count. Of the dataset's scores and times those
+    of these batches, precisions and phase are taken; empty or None: any.
+    """
+
+    name: str | None = None
+    scores: Sequence[ModelScore] | None = None
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    phase: Phase | None = "inference"
+
+    def keeps(self, name: str) -> pl.Expr:
+        """Of a frame with batch, precision, phase and, in the column ``name``, the network."""
+        keep = pl.lit(value=True)
+        if self.name is not None:
+            keep &= pl.col(name) == self.name
+        if self.phase is not None:
+            keep &= pl.col("phase") == self.phase
+        if self.batches:
+            keep &= pl.col("batch").is_in(list(self.batches))
+        if self.precisions:
+            keep &= pl.col("precision").is_in(list(self.precisions))
+        return keep
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Networks in modes, with what the prediction rests on.
+
+    ``modes``, ``coefficients``, ``groups`` and ``predictions``: frames of ``data.model_frames``;
+    ``scores``: SCORE_SCHEMA of ``predict.scores``. ``calibration``: by what the predictions were
+    scaled; None where they were not.
+    """
+
+    models: Models
+    modes: pl.DataFrame
+    coefficients: pl.DataFrame
+    groups: pl.DataFrame
+    scores: pl.DataFrame
+    predictions: pl.DataFrame
+    calibration: TotalsCalibration | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How far a calibrated prediction is off, before and after."""
+        if self.calibration is None:
+            return ()
+        before, after = self.calibration.before, self.calibration.after
+        unseen = self.calibration.unseen_networks
+        rest = "" if unseen is None else f", {unseen.median:.1%} on networks it was not fitted to"
+        return (
+            f"calibrated by {before.n_totals} measured times: median error "
+            f"{before.median:.1%} before, {after.median:.1%} after{rest}",
+        )
+
+    def check_any(self) -> Prediction:
+        """This; raises InputError where nothing is predicted."""
+        if self.predictions.is_empty():
+            raise InputError(
+                "there is nothing to predict: no roof with a scored network, and no times of one",
+                where=", ".join(self.models.dataset.places),
+                fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
+            )
+        return self
+
+
+def predict(
+    dataset: Dataset | Models,
+    networks: Sequence[NetworkSelection] | None = None,
+    modes: pl.DataFrame | Sequence[pl.DataFrame] | None = None,
+    *,
+    calibrate: bool = False,
+    fill_gaps: bool = True,
+    each_run: bool = False,
+) -> Prediction:
+    """Time, energy and power of ``networks`` in ``modes``.
+
+    ``dataset``: or its models, where they were needed before. ``networks``: None means every
+    network that the dataset has scores or times of. ``modes``: one MODE_SCHEMA frame or several;
+    None means the modes that were measured or published.
+
+    ``calibrate``: scale the predictions to the measured networks of the dataset; raises
+    InputError where none was measured. ``fill_gaps``: model what is not known in a mode from the
+    other modes of its device. ``each_run``: the modes are the runs, each with its own roofs, as
+    ``Models.run_modes``; the predictions have SHARE_SCHEMA too, and networks without scores are
+    left out.
+    """
+    models = dataset if isinstance(dataset, Models) else find_models(dataset)
+    layers = _layers(models.dataset, networks)
+    names = None if _has_scores(networks) else network_names(models.dataset)
+    groups, scores = group_frame(layers), score_frame(layers, names)
+    if each_run:
+        modes, coefficients = models.run_modes, models.run_coefficients
+        found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
+        return Prediction(models, modes, coefficients, groups, scores, found.collect(), None)
+    known, coefficients = (models.of_devices(each) for each in (models.modes, models.coefficients))
+    if modes is None:
+        modes = known
+    elif not isinstance(modes, pl.DataFrame):
+        modes = pl.concat([known.clear(), *modes])
+    if fill_gaps:
+        coefficients = scale(known, coefficients, modes)
+    roofed = _predict_roofed(groups, scores, coefficients, modes)
+    calibration = _calibrate(models, layers, names) if calibrate else None
+    if calibration is not None:
+        roofed = apply_totals(roofed, calibration, coefficients)
+    # Networks that no roof predicts, by their times.
+    observed = _observations(models, networks)
+    alone = observed.join(roofed, on=list(NETWORK), how="anti", nulls_equal=True)
+    predictions = pl.concat([roofed, predict_observed(alone, known, modes)])
+    return Prediction(models, modes, coefficients, groups, scores, predictions, calibration)
+
+
+def _predict_roofed(
+    groups: pl.DataFrame, scores: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
+) -> pl.DataFrame:
+    """PREDICTION_SCHEMA in those of ``modes`` of which anything is known."""
+    roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
+    found = predict_scores(groups, scores, coefficients, roofed).collect()
+    return found.select(list(PREDICTION_SCHEMA))
+
+
+def _calibrate(
+    models: Models, layers: pl.DataFrame, names: dict[str, str] | None
+) -> TotalsCalibration:
+    """By all measured networks of the dataset; with factors for the networks of ``layers`` too."""
+    every = pl.concat([layers, models.dataset.layers]).unique(
+        ["score_id", "index"], keep="first", maintain_order=True
+    )
+    modes = models.of_devices(models.modes)
+    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
+    predictions = _predict_roofed(
+        group_frame(every), score_frame(every, names), coefficients, modes
+    )
+    return calibrate_totals(predictions, models.of_devices(models.observations))
+
+
+def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:
+    return any(each.scores is not None for each in networks or ())
+
+
+def _layers(dataset: Dataset, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
+    """LAYER_SCHEMA of the selected scores, each score once."""
+    if networks is None:
+        return dataset.layers
+    given = {score_id(score): score for each in networks for score in each.scores or ()}
+    layers = layer_frame(list(given.values()))
+    known = [each.keeps("model") for each in networks if each.scores is None]
+    if not known:
+        return layers
+    own = dataset.layers.filter(pl.any_horizontal(known), ~pl.col("score_id").is_in(list(given)))
+    return pl.concat([layers, own])
+
+
+def _observations(models: Models, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
+    rows = models.of_devices(models.observations)
+    if networks is None:
+        return rows
+    kept = [rows.filter(each.keeps("network")) for each in networks]
+    return pl.concat(kept).unique(maintain_order=True) if kept else rows.clear()

@@ -1,0 +1,154 @@
+"""Ceilings in tables: peaks, bandwidths, ridge points, kernels beside their limits, latencies."""
+
+from __future__ import annotations
+
+from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, seconds
+from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
+from mansard.analytics.results import Results
+from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
+from mansard.analytics.roofs.latency import Latency
+from mansard.analytics.roofs.ridge import Ridge
+from mansard.analytics.roofs.standings import Standing
+
+_UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
+
+
+def peak_table(results: Results) -> Table:
+    """The compute ceiling of each precision in each mode."""
+    rows = [
+        [
+            shown(roof.label),
+            peak.name,
+            ceiling_text(peak),
+            str(len(peak.trial_ids)),
+            str(peak.n_blocks),
+            _state(peak),
+        ]
+        for roof in results.roofs
+        for peak in roof.peaks
+    ]
+    columns = ("Mode", "Precision", "Peak", "Trials", "Blocks", "State")
+    return Table("Peaks with their 95 % intervals", columns, rows, frozenset({2, 3, 4}))
+
+
+def bandwidth_table(results: Results) -> Table:
+    """The bandwidth of each kernel at each level, and which of them is the roof."""
+    measured = [roof for roof in results.roofs if roof.source != "published"]
+    known = {ceiling.kernel for roof in measured for ceiling in roof.bandwidths}
+    kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or (measured and not known)]
+    others = ["Published"] * (len(measured) < len(results.roofs))
+    rows = []
+    for roof in results.roofs:
+        for level in roof.levels:
+            best = roof.bandwidth(level.name)
+            cells = {c.kernel: c for c in roof.bandwidths if c.subject == level.name}
+            rows.append(
+                [
+                    shown(roof.label),
+                    level.name,
+                    *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
+                    *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
+                    best.kernel or "none",
+                    _state(best),
+                ]
+            )
+    columns = ("Mode", "Level", *kernels, *others, "Roof", "State")
+    numeric = frozenset(range(2, 2 + len(kernels) + len(others)))
+    return Table("Bandwidths with their 95 % intervals", columns, rows, numeric)
+
+
+def ridge_table(results: Results) -> Table:
+    """Ridge points of every precision and level, FLOP/byte."""
+    levels = list(dict.fromkeys(level.name for roof in results.roofs for level in roof.levels))
+    rows = [
+        [shown(roof.label), peak.name]
+        + [_ridge_text(roof.ridge(peak.subject, level, peak.family)) for level in levels]
+        for roof in results.roofs
+        for peak in roof.peaks
+    ]
+    columns = ("Mode", "Precision", *levels)
+    caption = "Ridge points in FLOP/byte: the intensity above which arithmetic is the limit"
+    return Table(caption, columns, rows, frozenset(range(2, 2 + len(levels))))
+
+
+def _state(ceiling: Ceiling) -> str:
+    if ceiling.value is None:
+        return f"unknown: {ceiling.unknown['value']}"
+    unstable = "unstable" if ceiling.stable is False else ""
+    return ", ".join(filter(None, (ceiling.source, unstable, _left_out(ceiling))))
+
+
+def _bandwidth_text(ceiling: Ceiling | None) -> str:
+    if ceiling is None:
+        return ""  # this kernel shows nothing of the level
+    text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    return f"{text} (unstable)" if ceiling.stable is False else text
+
+
+def _ridge_text(ridge: Ridge | None) -> str:
+    return UNKNOWN if ridge is None else quantity(ridge.value, "", ridge.low, ridge.high).strip()
+
+
+def backend_table(results: Results) -> Table:
+    """Every kernel and backend side by side, with its share of the hardware's limit."""
+    rows = [
+        [
+            shown(roof.label),
+            _UNITS[found.family],
+            "" if found.family == "stream" else shown(found.subject),
+            shown(found.kernel or UNKNOWN),
+            shown(found.backend or UNKNOWN),
+            quantity(found.value, found.unit, found.low, found.high),
+            scaled(each.ratio, 1.0, 3),
+            quantity(each.limit, found.unit),
+            percent_fine(each.share),
+            clock_text(each.clock_hz),
+            _remark(each),
+        ]
+        for roof in results.roofs
+        for each in roof.standings
+        for found in [each.ceiling]
+    ]
+    columns = (
+        *("Mode", "Unit", "Precision", "Kernel", "Backend", "Rate", "Of the best"),
+        *("Limit", "Share", "SM clock", "Remark"),
+    )
+    caption = "Kernels and backends beside the limit at the measured clock and SM count"
+    return Table(caption, columns, rows, frozenset({5, 6, 7, 8, 9}))
+
+
+def latency_table(results: Results) -> Table:
+    """What one dependent load takes from each level."""
+    rows = [
+        [
+            shown(roof.label),
+            each.level,
+            seconds(each.value_s, each.low_s, each.high_s),
+            UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
+            str(len(each.trial_ids)),
+            shown_long(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
+        ]
+        for roof in results.roofs
+        for each in roof.latencies
+    ]
+    columns = ("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark")
+    return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
+
+
+def _remark(standing: Standing) -> str:
+    ceiling = standing.ceiling
+    if ceiling.value is None:
+        return shown_long(ceiling.unknown["value"])
+    remarks = [] if ceiling.stable else ["unstable"]
+    remarks += [_left_out(ceiling)] if ceiling.n_disturbed else []
+    if standing.limit is None:
+        remarks.append(shown_long(standing.unknown["limit"]))
+    if standing.share is not None and standing.share > standing.most_share:
+        most = percent(standing.most_share)
+        remarks.append(f"above {most} of its limit: something is miscounted")
+    return "; ".join(remarks)
+
+
+def _left_out(found: Ceiling | Latency) -> str:
+    return f"{found.n_disturbed} disturbed left out" if found.n_disturbed else ""

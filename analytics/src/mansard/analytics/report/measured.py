@@ -1,0 +1,164 @@
+"""How it was measured: machines, protocol, trials that did not settle or were disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from mansard.analytics.data.dataset import device_id
+from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.quantities import capacity, relative
+from mansard.analytics.figures.tables import Table, clock_text
+from mansard.analytics.results import Results
+from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
+from mansard.core.records import Gpu, MachineIdentity, Manifest, Record
+
+
+def machine_tables(results: Results) -> list[Table]:
+    """One table per machine and one per GPU: what it is, as the system and CUDA say it."""
+    machines: dict[str, Manifest] = {}
+    gpus: dict[str, Gpu] = {}
+    for roof in results.roofs:
+        if roof.source == "published":  # its machine is not known
+            continue
+        manifest = results.dataset.manifest(roof.run_id)
+        machines.setdefault(roof.machine_id, manifest)
+        if manifest.gpu is not None:
+            gpus.setdefault(device_id(manifest), manifest.gpu)
+    found = [_machine_table(manifest.machine) for manifest in machines.values()]
+    return [*(_gpu_table(gpu) for gpu in gpus.values()), *found]
+
+
+def _machine_table(machine: MachineIdentity) -> Table:
+    caches = ", ".join(
+        f"L{cache.level} {capacity(cache.size_bytes)} × {cache.n_instances}"
+        for cache in machine.caches
+    )
+    memory = "unknown" if machine.memory_bytes is None else capacity(machine.memory_bytes)
+    rows = [
+        *([["Simulated", "yes: a made-up board, no real one was touched"]] * machine.is_simulated),
+        ["Processor", shown(machine.name)],
+        ["Architecture", shown(machine.architecture)],
+        ["CPUs in use", f"{len(machine.cpus)}"],
+        ["Data caches", caches or "unknown: the system reports none"],
+        ["Main memory", memory],
+        ["System", f"{shown(machine.operating_system)}, kernel {shown(machine.kernel_release)}"],
+        ["Accelerators seen", ", ".join(map(shown, machine.accelerators)) or "none"],
+        *_board_rows(machine),
+    ]
+    caption = "Machine (simulated)" if machine.is_simulated else "Machine"
+    return Table(caption=caption, columns=("Property", "Value"), rows=rows)
+
+
+def _gpu_table(gpu: Gpu) -> Table:
+    rows = [
+        ["GPU", shown(gpu.name)],
+        ["Compute capability", f"{gpu.sm / 10:.1f}"],
+        ["SMs when first read", str(gpu.n_sms)],
+        ["L1 of an SM", _known(gpu, "l1_bytes", capacity)],
+        ["L2", _known(gpu, "l2_bytes", capacity)],
+        ["Memory", _known(gpu, "memory_bytes", capacity)],
+        ["Memory bus", _known(gpu, "memory_bus_bits", lambda bits: f"{bits:.0f} bits")],
+        ["Highest memory clock", _known(gpu, "memory_hz", clock_text)],
+        ["Highest SM clock", _known(gpu, "gpu_hz", clock_text)],
+        ["Shares memory with the CPU", "yes" if gpu.is_integrated else "no"],
+        ["Error correction", _known(gpu, "ecc", lambda on: "on" if on else "off")],
+        *([["MIG slice", shown(gpu.mig)]] if gpu.mig is not None else []),
+        ["CUDA of the driver", _known(gpu, "driver_cuda")],
+        ["CUDA of the kernels", _known(gpu, "runtime_cuda")],
+    ]
+    return Table(caption="GPU", columns=("Property", "Value"), rows=rows)
+
+
+def _board_rows(machine: MachineIdentity) -> list[list[str]]:
+    """The identity of a board, and the software that a GPU needs."""
+    board = machine.board
+    if board is None:
+        return [
+            [name, shown(value)]
+            for name, value in (("CUDA", machine.cuda), ("NVIDIA driver", machine.driver))
+            if value is not None
+        ]
+    names = {"module": "Module", "part_number": "Part number", "soc": "SoC"}
+    names |= {"l4t": "L4T", "jetpack": "JetPack"}
+    return [
+        *[[name, _known(board, field)] for field, name in names.items()],
+        ["CUDA", _known(machine, "cuda")],
+        ["NVIDIA driver", _known(machine, "driver")],
+    ]
+
+
+def _known(record: Record, field: str, show: Callable[[Any], str] = shown) -> str:
+    """The value of ``field``, or why it is unknown."""
+    value = getattr(record, field)
+    return f"unknown: {shown_long(record.unknown[field])}" if value is None else show(value)
+
+
+def protocol_facts(results: Results) -> list[str]:
+    """How it was measured, in sentences with figures from the rows."""
+    trials = results.dataset.trials
+    n_accepted, n_rejected = int(trials["n_accepted"].sum()), int(trials["n_rejected"].sum())
+    total = n_accepted + n_rejected
+    share = f" ({100 * n_rejected / total:.1f} %)" if total else ""
+    n_runs = len(results.dataset.manifests)
+    if n_runs == 0:
+        return ["Nothing was measured here: every roof of this page is published."]
+    runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
+    return [
+        f"{len(trials):,} trials in {runs}; {n_accepted:,} samples accepted, "
+        f"{n_rejected:,} rejected{share}.",
+        *_rejections(results),
+    ]
+
+
+def traffic_facts(results: Results) -> list[str]:
+    """How each kernel's traffic is counted, as its trials say."""
+    counting = results.dataset.trials.select("kernel", "traffic_counting").unique()
+    return [
+        f"{shown(row['kernel'])}: {shown_long(row['traffic_counting'])}."
+        for row in counting.sort("kernel", "traffic_counting").iter_rows(named=True)
+    ]
+
+
+def _rejections(results: Results) -> list[str]:
+    rejected = results.dataset.repetitions.filter(~pl.col("accepted"))
+    # "1 involuntary context switch" and "5 involuntary context switches" are one reason here.
+    reason = pl.col("rejected_reason").str.replace_all(r"\d+(\.\d+)?", "…")
+    reason = reason.str.replace("switches", "switch", literal=True)
+    counts = rejected.group_by(reason).len().collect()
+    counts = counts.sort("len", "rejected_reason", descending=[True, False])
+    return [
+        f"Rejected {row['len']:,} times for: {shown_long(row['rejected_reason'])}."
+        for row in counts.head(5).iter_rows(named=True)
+    ]
+
+
+def unstable_table(results: Results) -> Table:
+    """The trials that stayed unstable; they are used, and their ceilings are marked."""
+    labels = results.labels()
+    rows = [
+        [
+            shown(labels[row["run_id"]]),
+            describe(row),
+            relative(row["stability_interval"]),
+            f"{row['n_accepted']}",
+            f"{row['n_rejected']}",
+        ]
+        for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
+        if row["stability"] == "unstable"
+    ]
+    columns = ("Mode", "Trial", "Interval of block medians", "Accepted", "Rejected")
+    return Table("Trials that did not settle", columns, rows, frozenset({2, 3, 4}))
+
+
+def disturbed_table(results: Results) -> Table:
+    """The trials that something disturbed; they are kept and drawn, and in no ceiling."""
+    labels = results.labels()
+    rows = [
+        [shown(labels[row["run_id"]]), describe(row), shown_long("; ".join(row["disturbances"]))]
+        for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
+        if row["disturbances"]
+    ]
+    return Table("Trials that were disturbed", ("Mode", "Trial", "Disturbed by"), rows)

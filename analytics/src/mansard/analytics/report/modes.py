@@ -1,0 +1,89 @@
+"""Power modes in tables: their clocks, and what modelled modes rest on."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import QUANTITIES
+from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.quantities import UNKNOWN, percent
+from mansard.analytics.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
+from mansard.analytics.figures.tables import Table
+from mansard.analytics.results import Results
+
+
+def known_modes_table(results: Results) -> Table:
+    """Clocks, SMs and limits of the modes, the measured ones and others up to a limit."""
+    measured = results.coefficients.filter(pl.col("source") != "modelled")
+    sources = {
+        (row["device"], row["mode"]): row["source"] for row in measured.iter_rows(named=True)
+    }
+    ordered = sorted(
+        results.modes.iter_rows(named=True),
+        key=lambda row: (row["device"], row["mode"]) not in sources,
+    )
+    rows = [
+        [
+            shown(row["mode"]),
+            shown(row["device"]),
+            sources.get((row["device"], row["mode"]), "modelled"),
+            _megahertz(row["gpu_hz"]),
+            _megahertz(row["memory_hz"]),
+            _megahertz(row["cpu_hz"]),
+            _count(row["n_sms"]),
+            _count(row["n_cpus"]),
+            "none named" if row["power_limit_w"] is None else f"{row['power_limit_w']:g} W",
+        ]
+        for row in ordered[:MOST_ROWS]
+    ]
+    more = f", {MOST_ROWS} of {len(ordered):,}" if len(ordered) > MOST_ROWS else ""
+    columns = (
+        *("Mode", "Device", "Roofs", "GPU, MHz", "Memory, MHz", "CPU, MHz", "SMs", "CPUs"),
+        "Power limit",
+    )
+    return Table(f"Power modes and their clocks{more}", columns, rows, frozenset({3, 4, 5, 6, 7}))
+
+
+def scaling_table(results: Results) -> Table:
+    """What the values of modelled modes rest on: their error when a measured mode is left out."""
+    modelled = results.coefficients.filter(pl.col("source") == "modelled")
+    summed = modelled.group_by("device", "quantity", "subject", "unit").agg(
+        pl.len().alias("n"),
+        pl.col("error").max().alias("error"),
+        pl.col("n_fitted").max().alias("n_fitted"),
+        pl.col("is_extrapolated").sum().alias("n_outside"),
+        pl.col("value").is_null().sum().alias("n_unknown"),
+        pl.col("reason").drop_nulls().first().alias("reason"),
+    )
+    rows = [
+        [
+            _quantity_name(row),
+            shown(row["device"]),
+            str(row["n_fitted"] or UNKNOWN),
+            UNKNOWN if row["error"] is None else percent(row["error"]),
+            f"{row['n'] - row['n_unknown']:,} of {row['n']:,}",
+            f"{row['n_outside']:,}",
+            "" if row["reason"] is None else shown_long(row["reason"]),
+        ]
+        for row in summed.sort("device", "quantity", "subject", "unit").iter_rows(named=True)
+    ]
+    columns = (
+        *("Quantity", "Device", "Modes fitted", "Error with one left out (median)"),
+        *("Modes with a value", "Extrapolated", "Remark"),
+    )
+    return Table("What modelled modes rest on", columns, rows, frozenset({2, 3, 4, 5}))
+
+
+def _quantity_name(row: dict[str, str]) -> str:
+    words = row["quantity"].replace("_", " ")
+    on = f" on {row['unit']}s" if row["unit"] else ""
+    subject = f", {shown(row['subject'])}" if row["subject"] else ""
+    return f"{words}{subject}{on}, {QUANTITIES.get(row['quantity'], '')}"
+
+
+def _megahertz(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value / 1e6:,.5g}"
+
+
+def _count(value: int | None) -> str:
+    return UNKNOWN if value is None else str(value)

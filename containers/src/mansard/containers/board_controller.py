@@ -1,0 +1,191 @@
+"""The controller of a board, in a container on it.
+
+It is the one container that changes anything: the clocks and power modes of the board, which
+need root there. It gets no more than that takes: the board's files under /board, and the one
+capability to make them its root. No privileges, no devices, no network, a read-only image.
+Source: capabilities(7), CAP_SYS_CHROOT; "Runtime privilege" in Docker's documentation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from mansard.containers.engine import NO_GPU, Engine
+from mansard.containers.engine_errors import explained
+from mansard.containers.launch import is_gone, remove, shown_image, this_process
+from mansard.containers.settings import BOARD, Launch, User, create_arguments
+from mansard.containers.stream import Attached, Chunk, attach, split_lines
+from mansard.core.errors import MansardError
+from mansard.core.line_channel import HEARTBEAT
+from mansard.core.text import printable
+from mansard.device.controller.remote import RemoteController, remote_controller
+
+ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
+END_S = 120  # to put the board back: nvpmodel may take a minute
+_SEND_S = 0.05
+_TAIL_BYTES = 2048
+_SHOWN_CHARACTERS = 500
+
+
+class ContainerChannel:
+    """A controller in a container; made before the container is started."""
+
+    def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
+        self._engine, self._ident, self._attached = engine, ident, attached
+        self._tail = b""
+        self._lines = split_lines()
+        self._ready: deque[bytes] = deque()
+        self._is_closed = False
+
+    def send(self, line: bytes) -> None:
+        """Have one line sent by the ``receive`` that follows."""
+        if self._attached.has_ended or self._is_closed:
+            raise BrokenPipeError("the board controller has ended")
+        self._attached.send(line)
+
+    def receive(self) -> bytes:
+        """The next line; empty at the end. Raises TimeoutError, ContainerError."""
+        if not self._ready:
+            for chunk in self._attached.receive(ANSWER_S):
+                self._keep(chunk)
+                if self._ready:
+                    break
+        return self._ready.popleft() if self._ready else b""
+
+    def beat(self) -> None:
+        """Send an empty line now: no answer is awaited that would have it sent."""
+        self.send(HEARTBEAT)
+        with suppress(TimeoutError):
+            for chunk in self._attached.receive(_SEND_S):
+                self._keep(chunk)  # say an answer that nobody waited for
+
+    def end(self) -> None:
+        """End the questions."""
+        self._attached.close_input()
+
+    def close(self) -> str:
+        """End the questions, and wait until the board is put back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.end()
+            try:
+                for chunk in self._attached.receive(END_S):
+                    self._keep(chunk)
+            except TimeoutError:
+                self._stop()
+            finally:
+                # Not removed by force: interrupted here, it goes on to put the board back.
+                self._attached.close()
+        return printable(self._tail.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
+
+    def _keep(self, chunk: Chunk) -> None:
+        if chunk.output == "stdout":
+            self._ready.extend(self._lines.feed(chunk.data))
+        else:
+            self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
+
+    def _stop(self) -> None:
+        with suppress(MansardError), explained(self._engine.address):
+            self._engine.client.api.stop(self._ident, timeout=END_S)
+
+
+# Not the label of measuring containers, which are ended by force.
+CONTROLLER_LABEL = "mansard.controller"
+_REAL = PurePosixPath("/")
+# Longer than a measuring container waits for its heartbeat (60 s): nothing is to be measured in
+# the modes of a board that was put back.
+QUIET_S = 180.0
+
+
+@contextlib.contextmanager
+def board_controller(
+    engine: Engine,
+    launch: Launch,
+    root: PurePosixPath,
+    board: str,
+    *,
+    quiet_s: float = QUIET_S,
+) -> Iterator[RemoteController]:
+    """The controller of the board that ``engine`` runs on; it ends with this, the board put back.
+
+    ``launch``: image, its Python as the command, and further mounts. ``root``: ``/``, or the
+    folder of a simulated board over there. ``board`` is what errors call it. Having heard
+    nothing for ``quiet_s``, the controller takes us for gone. Raises ContainerError, and what is
+    wrong with the board.
+    """
+    _end_leftovers(engine)
+    arguments = controller_arguments(engine, launch, root, quiet_s)
+    with explained(shown_image(launch.image)):
+        created: Any = engine.client.containers.create(**arguments)
+    ident = str(created.id)
+    try:
+        with explained(shown_image(launch.image)):
+            channel = ContainerChannel(engine, ident, attach(engine.client, ident))
+            created.start()
+    except BaseException:
+        remove(engine, ident)
+        raise
+    # Greeted, and at the end closed: the container removes itself when the controller has ended.
+    with remote_controller(channel, board) as controller:
+        yield controller
+
+
+def controller_arguments(
+    engine: Engine, launch: Launch, root: PurePosixPath, quiet_s: float
+) -> dict[str, Any]:
+    """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
+    from docker.types import Mount
+
+    is_real = root == _REAL
+    option = "--enter" if is_real else "--board"
+    program = ("-m", "mansard.device.controller", option, str(BOARD), "--quiet-s", f"{quiet_s:g}")
+    plain = msgspec.structs.replace(
+        launch,
+        command=(*launch.command, *program),
+        user=_user(engine, root),
+        # Limits of a card are set through its driver, which the container must reach.
+        access=launch.access if launch.access.gpu == "card" and is_real else NO_GPU,
+        groups=(),
+        board=None,
+        with_debug_files=False,
+        run="controller",
+    )
+    arguments = create_arguments(plain, this_process())
+    # With what is mounted below it, /sys and /proc of the board: there the settings are.
+    files = Mount(target=str(BOARD), source=str(root), type="bind", read_only=False)
+    return {
+        **arguments,
+        "labels": {CONTROLLER_LABEL: this_process()},
+        "mounts": [*arguments["mounts"], files],
+        "cap_add": ["SYS_CHROOT"] if is_real else [],
+    }
+
+
+def _user(engine: Engine, root: PurePosixPath) -> User:
+    """Root on a real board; on a simulated one whoever its folder belongs to."""
+    if root == _REAL:
+        return User(uid=0, gid=0, why="clocks and power modes are root's")
+    if engine.facts.is_rootless:
+        return User(uid=0, gid=0, why="a rootless engine's root is the caller, outside")
+    if engine.facts.is_local and Path(root).exists():
+        found = Path(root).stat()
+        return User(uid=found.st_uid, gid=found.st_gid, why="the owner of the simulated board")
+    return User(uid=os.geteuid(), gid=os.getegid(), why="the caller")
+
+
+def _end_leftovers(engine: Engine) -> None:
+    """Wait for controllers whose callers are gone: they are putting the board back."""
+    with explained(engine.address):
+        found = engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
+    for container in found:
+        if is_gone(str((container.get("Labels") or {}).get(CONTROLLER_LABEL, ""))):
+            with contextlib.suppress(MansardError), explained(engine.address):  # it has ended
+                engine.client.api.stop(container["Id"], timeout=END_S)

@@ -1,0 +1,171 @@
+"""Which image fits a machine, and why; an image that does not fit is refused with its reason."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.containers.engine import gpu_kind
+from mansard.containers.images.table import Image, ImageTable, version_key
+from mansard.core.errors import ContainerError
+from mansard.core.records import MachineIdentity
+
+_OTHER = "leave out --image: the one that fits is chosen; or describe your own in images.toml"
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """The image that fits a machine, and why, in words."""
+
+    image: Image
+    why: str
+
+
+def choose_image(
+    machine: MachineIdentity,
+    table: ImageTable,
+    *,
+    name: str | None = None,
+    sm: int | None = None,
+) -> Fit:
+    """The image for ``machine``, or the one of that ``name`` if it fits.
+
+    ``sm`` is the card's compute capability where it is known: 75 is 7.5. Raises UsageError
+    for a name that is not in the table, ContainerError where nothing fits.
+    """
+    if name is not None:
+        image = table.image(name)
+        reason = why_not(image, machine, table, sm)
+        if reason is not None:
+            raise ContainerError(f"the image {name} is not for this machine: {reason}", fix=_OTHER)
+        return Fit(image, f"it was asked for, and serves {_told(image)}")
+    wanted = _kind(machine)
+    release = _release(machine) if wanted == "jetson" else None
+    _check_refused(release, table)
+    candidates = [image for image in table.images if image.serves == wanted]
+    fitting = [image for image in candidates if why_not(image, machine, table, sm) is None]
+    if not fitting:
+        raise _nothing_fits(machine, table, candidates, sm)
+    if wanted == "card":
+        return _for_card(fitting, machine, sm)
+    if wanted == "jetson":
+        return Fit(fitting[0], f"the board has L4T {release}, and it serves {_told(fitting[0])}")
+    reason = "the board is simulated" if machine.is_simulated else "there is no NVIDIA GPU"
+    return Fit(fitting[0], f"{reason}: the kernels run on the CPU ({machine.architecture})")
+
+
+def why_not(
+    image: Image, machine: MachineIdentity, table: ImageTable, sm: int | None = None
+) -> str | None:
+    """Why ``image`` does not fit ``machine``; None if it does."""
+    if machine.architecture not in image.architectures:
+        return (
+            f"it is for {' and '.join(image.architectures)}, the machine has {machine.architecture}"
+        )
+    if image.serves == "cpu":  # runs everywhere; it is for the CPU alone
+        return None
+    kind = _kind(machine)
+    if kind != image.serves:
+        return f"it is for {_told(image)}, and this is {_kind_told(machine, kind)}"
+    if image.serves == "jetson":
+        return _why_not_release(image, machine)
+    return _why_not_card(image, machine, table, sm)
+
+
+def _kind(machine: MachineIdentity) -> str:
+    """Which of the table's images serve it."""
+    gpu = gpu_kind(machine)
+    return "cpu" if gpu == "none" else gpu
+
+
+def _kind_told(machine: MachineIdentity, kind: str) -> str:
+    if machine.is_simulated:
+        return "a simulated board, measured on the CPU"
+    if kind == "jetson":
+        return "a Jetson"
+    return "a machine with a card" if kind == "card" else "a machine without an NVIDIA GPU"
+
+
+def _told(image: Image) -> str:
+    """What an image is for, in words."""
+    if image.serves == "jetson":
+        return f"L4T {image.l4t_from} up to, not with, {image.l4t_before}"
+    return f"cards with CUDA {image.cuda}" if image.serves == "card" else "every CPU"
+
+
+def _release(machine: MachineIdentity) -> str:
+    board = machine.board
+    if board is None or board.l4t is None:
+        raise ContainerError(
+            "the board's release of L4T is not known, so no image can be chosen",
+            where="/etc/nv_tegra_release",
+            fix="install nvidia-l4t-core, or measure without a container",
+        )
+    return board.l4t
+
+
+def _check_refused(release: str | None, table: ImageTable) -> None:
+    for refused in table.refused if release is not None else ():
+        if _is_within(str(release), refused.l4t_from, refused.l4t_before):
+            raise ContainerError(
+                f"no image serves L4T {release}: {refused.reason}",
+                fix="measure without a container, or on a newer JetPack",
+            )
+
+
+def _is_within(release: str, first: str | None, before: str | None) -> bool:
+    key = version_key(release)
+    return version_key(first or "0") <= key < version_key(before or "9999")
+
+
+def _why_not_release(image: Image, machine: MachineIdentity) -> str | None:
+    release = _release(machine)
+    if _is_within(release, image.l4t_from, image.l4t_before):
+        return None
+    return f"it serves {_told(image)}, and the board has L4T {release}"
+
+
+def _why_not_card(
+    image: Image, machine: MachineIdentity, table: ImageTable, sm: int | None
+) -> str | None:
+    needed = table.drivers.get(version_key(image.cuda or "0")[0])
+    if needed and machine.driver and version_key(machine.driver) < version_key(needed):
+        return (
+            f"its CUDA {image.cuda} needs NVIDIA's driver {needed} or newer, "
+            f"and {machine.driver} is loaded"
+        )
+    if sm is None:
+        return None
+    if image.sm_from is not None and sm < image.sm_from:
+        return f"its CUDA {image.cuda} no longer runs compute capability {sm // 10}.{sm % 10}"
+    if image.sm_to is not None and sm > image.sm_to:
+        return f"its CUDA {image.cuda} does not know compute capability {sm // 10}.{sm % 10} yet"
+    return None
+
+
+def _for_card(fitting: list[Image], machine: MachineIdentity, sm: int | None) -> Fit:
+    """The newest CUDA where the card is known to run it, else the one that serves most cards."""
+    driver = f"driver {machine.driver}" if machine.driver else "a driver of unknown version"
+    if sm is not None:
+        newest = max(fitting, key=lambda image: version_key(image.cuda or "0"))
+        return Fit(
+            newest,
+            f"CUDA {newest.cuda} is the newest that {driver} and compute capability "
+            f"{sm // 10}.{sm % 10} run",
+        )
+    widest = min(fitting, key=lambda image: (image.sm_from or 0, version_key(image.cuda or "0")))
+    return Fit(
+        widest,
+        f"{driver} runs CUDA {widest.cuda}, which serves most cards; this one's compute "
+        "capability is not known",
+    )
+
+
+def _nothing_fits(
+    machine: MachineIdentity, table: ImageTable, candidates: list[Image], sm: int | None
+) -> ContainerError:
+    reasons = "; ".join(
+        f"{image.name}: {why_not(image, machine, table, sm)}" for image in candidates
+    )
+    return ContainerError(
+        f"no image fits {machine.name}: {reasons or 'the table has none for such a machine'}",
+        fix="update the driver or JetPack, or describe an image of your own in images.toml",
+    )

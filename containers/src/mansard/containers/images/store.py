@@ -1,0 +1,246 @@
+"""The images that an engine has: found by name, listed, and known by their digests."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from mansard.containers.engine import Engine, answer, messages, pieces
+from mansard.containers.engine_errors import explained
+from mansard.containers.images.errors import explain_build
+from mansard.containers.images.wheels import sha256_of
+from mansard.core.errors import InputError
+from mansard.core.files import replacing, storage_error, write_atomic
+from mansard.measuring.manifest import Image
+
+NAME_LABEL = "mansard.image"
+VERSION_LABEL = "org.opencontainers.image.version"
+BASE_DIGEST_LABEL = "org.opencontainers.image.base.digest"
+REVISION_LABEL = "org.opencontainers.image.revision"
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """One of Mansard's images on an engine."""
+
+    name: str  # in the table of images
+    tag: str
+    digest: str
+    size_bytes: int  # with its libraries and base, which others may share
+    version: str
+    revision: str
+    created: str
+
+
+def image_identity(engine: Engine, name: str) -> Image:
+    """Name and digest of the image called ``name``; raises ContainerError if it is not there."""
+    with explained(name):
+        return identity_of(engine.client.images.get(name))
+
+
+def identity_of(image: Any) -> Image:
+    """Name and digest of an image of the Docker SDK.
+
+    The digest is the engine's own id, which is the hash of the image's configuration and so of
+    all its layers. It stays the same when the image is saved and loaded elsewhere, and a
+    container can be started by it; a registry's digest does neither.
+    """
+    tags: Sequence[str] = image.tags
+    return Image(name=tags[0] if tags else str(image.id), digest=str(image.id))
+
+
+def registry_digest(image: Any) -> str:
+    """The digest that a pulled image has in its registry; empty for one that came otherwise."""
+    known: Sequence[str] = image.attrs.get("RepoDigests") or ()
+    return known[0].partition("@")[2] if known else ""
+
+
+def find(client: Any, tag: str) -> Any:
+    """The image with this tag; None where the engine has none. Raises ContainerError."""
+    from docker.errors import ImageNotFound
+
+    with explained(tag):
+        try:
+            return client.images.get(tag)
+        except ImageNotFound:
+            return None
+
+
+def list_images(engine: Engine) -> tuple[Stored, ...]:
+    """Mansard's images on the engine, the newest first."""
+    with explained(engine.address):
+        found = engine.client.images.list(filters={"label": NAME_LABEL})
+    stored = [_stored(image, tag) for image in found for tag in image.tags]
+    return tuple(sorted(stored, key=lambda each: (each.created, each.tag), reverse=True))
+
+
+def _stored(image: Any, tag: str) -> Stored:
+    labels: dict[str, str] = image.labels
+    return Stored(
+        name=labels.get(NAME_LABEL, "?"),
+        tag=tag,
+        digest=identity_of(image).digest,
+        size_bytes=int(image.attrs["Size"]),
+        version=labels.get(VERSION_LABEL, "?"),
+        revision=labels.get(REVISION_LABEL, "?"),
+        created=str(image.attrs.get("Created") or ""),
+    )
+
+
+# Images as files, for machines without a network: saved with a digest, loaded if it is right.
+
+
+_PIECE = 1 << 20
+_COMPRESSION = 1  # higher levels take minutes and gain a tenth: libraries are mostly code
+_DIGEST_LINE = re.compile(r"([0-9a-f]{64})  \S.*\n?")
+_LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)$", re.MULTILINE)
+_SILENCE_S = 1800.0  # to unpack gigabytes onto a board's eMMC takes its time
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """A saved image, and the digest of the file that holds it."""
+
+    path: Path
+    image: Image
+    size_bytes: int
+    sha256: str
+
+
+def digest_path(path: Path) -> Path:
+    """Beside the archive, in the form that ``sha256sum --check`` reads."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def save_image(engine: Engine, tag: str, path: Path) -> Archive:
+    """Save an image as ``path`` (tar.gz) with its digest beside it, whole or not at all.
+
+    Raises ContainerError, or StorageError with nothing left behind.
+    """
+    with explained(tag):
+        image = identity_of(engine.client.images.get(tag))
+    with replacing(path) as target, contextlib.ExitStack() as stack:
+        with explained(tag):
+            saving = answer(engine, "GET", f"/images/{tag}/get", timeout_s=_SILENCE_S)
+            response = stack.enter_context(saving)
+        digest = _write(_engine_pieces(response, tag), target)
+        size_bytes = target.tell()
+    write_atomic(digest_path(path), f"{digest}  {path.name}\n".encode())
+    return Archive(path=path, image=image, size_bytes=size_bytes, sha256=digest)
+
+
+def load_image(engine: Engine, path: Path) -> tuple[Image, ...]:
+    """Load a saved image after its digest was found right.
+
+    Raises InputError where the file is damaged or holds no image of Mansard's, ContainerError,
+    StorageError.
+    """
+    _check_digest(path)
+    _check_content(path)
+    names = _load(engine, path)
+    with explained(str(path)):
+        images = [engine.client.images.get(name) for name in names]
+    ours = tuple(identity_of(image) for image in images if NAME_LABEL in image.labels)
+    if not ours:
+        raise InputError(
+            f"holds no image of Mansard's, but {', '.join(names) or 'nothing'}",
+            where=str(path),
+            fix="save one with 'mansard image save FILE'",
+        )
+    return ours
+
+
+def _load(engine: Engine, path: Path) -> list[str]:
+    """Hand the file to the engine; the names of the images that it found."""
+    said = ""
+    try:
+        with path.open("rb") as stream, explained(str(path)):
+            loading = answer(engine, "POST", "/images/load", content=stream, timeout_s=_SILENCE_S)
+            with loading as response:
+                for message in messages(response):
+                    if message.get("error"):
+                        raise explain_build(str(message["error"]), str(path), done="loaded")
+                    said += str(message.get("stream") or "")
+    except OSError as error:
+        raise storage_error(error, path) from error
+    return _LOADED.findall(said)
+
+
+def _write(image: Iterator[bytes], target: IO[bytes]) -> str:
+    """Compress ``image`` into ``target``; the digest of what was written."""
+    writer = _Hashing(target)
+    # No name and no time in it: the same image is the same file.
+    with gzip.GzipFile("", "wb", _COMPRESSION, writer, mtime=0) as compressed:
+        for piece in image:
+            compressed.write(piece)
+    return writer.digest
+
+
+class _Hashing:
+    """A stream that hashes what goes through it."""
+
+    def __init__(self, target: IO[bytes]) -> None:
+        self._target = target
+        self._hash = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._hash.update(data)
+        return self._target.write(data)
+
+    def flush(self) -> None:
+        self._target.flush()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _engine_pieces(response: Any, tag: str) -> Iterator[bytes]:
+    """The image piece by piece; a line to the engine that breaks is not a full disk."""
+    with explained(tag):
+        yield from pieces(response)
+
+
+def _check_digest(path: Path) -> None:
+    beside = digest_path(path)
+    try:
+        expected = _DIGEST_LINE.fullmatch(beside.read_text()[:4096])
+        found = sha256_of(path)
+    except FileNotFoundError as error:
+        missing = Path(error.filename or path)
+        raise InputError(
+            "is not there", where=str(missing), fix="copy the archive and its .sha256 together"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError("is no digest", where=str(beside), fix="copy it again") from error
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if expected is None or expected[1] != found:
+        raise InputError(
+            "is damaged or not complete: its digest is not the one beside it",
+            where=str(path),
+            fix="copy it again, with its .sha256",
+        )
+
+
+def _check_content(path: Path) -> None:
+    """Refuse what is no archive before the engine unpacks it; its first entry is enough.
+
+    To look for the manifest, which comes last, would take a minute for an image with CUDA.
+    """
+    try:
+        with tarfile.open(path, mode="r:gz") as archive:
+            first = archive.next()
+    except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"is no tar.gz: {error}", where=str(path)) from error
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if first is None:
+        raise InputError("is an empty archive", where=str(path), fix="save the image again")

@@ -1,0 +1,160 @@
+"""Questions to a controller and its answers: one JSON line each, matched by number.
+
+Both ends must be of one version of Mansard: records carry none of their own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from mansard.core.errors import DeviceError
+from mansard.core.line_channel import DECODE_ERRORS, WireError
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.version import VERSION
+
+PROTOCOL = 1  # raised with every change of this file
+
+
+class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=True):
+    """Base of all questions."""
+
+
+class Hello(Ask, tag="hello", frozen=True):
+    """The first line: who asks."""
+
+    protocol: int = PROTOCOL
+    tool_version: str = VERSION
+
+
+class Identify(Ask, tag="identify", frozen=True):
+    """Which machine is it?"""
+
+
+class ChooseModes(Ask, tag="choose", frozen=True):
+    """Which modes are meant? ``grid`` is what the file holds that ``text`` names."""
+
+    text: str | None
+    pick: int | None
+    grid: str | None
+
+
+class PlanSteps(Ask, tag="plan", frozen=True):
+    """What would setting these modes do?"""
+
+    modes: tuple[PowerMode, ...]
+
+
+class PutBack(Ask, tag="put-back", frozen=True):
+    """Put back what an interrupted run left."""
+
+
+class HoldBoard(Ask, tag="hold", frozen=True):
+    """Begin a sweep."""
+
+
+class FindReboots(Ask, tag="reboots", frozen=True):
+    """Within a sweep: which of these modes need a reboot?"""
+
+    modes: tuple[PowerMode, ...]
+
+
+class SetMode(Ask, tag="set", frozen=True):
+    """Within a sweep: bring the board to this mode."""
+
+    mode: PowerMode
+
+
+class Release(Ask, tag="release", frozen=True):
+    """End the sweep and put the board back."""
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="answer", forbid_unknown_fields=True):
+    """Base of all answers."""
+
+
+class Welcome(Answer, tag="welcome", frozen=True):
+    """To Hello: who answers."""
+
+    protocol: int = PROTOCOL
+    tool_version: str = VERSION
+
+
+class Machine(Answer, tag="machine", frozen=True):
+    """To Identify."""
+
+    machine: MachineIdentity
+
+
+class Modes(Answer, tag="modes", frozen=True):
+    """To ChooseModes; to SetMode the one that was read back."""
+
+    modes: tuple[PowerMode, ...]
+
+
+class Steps(Answer, tag="steps", frozen=True):
+    """To PlanSteps: the lines of each mode."""
+
+    steps: tuple[tuple[str, ...], ...]
+
+
+class Lines(Answer, tag="lines", frozen=True):
+    """To PutBack and HoldBoard: what an interrupted run had left. To Release: none."""
+
+    lines: tuple[str, ...]
+
+
+class Reboots(Answer, tag="reboots", frozen=True):
+    """To FindReboots: name -> the words of the board's tool."""
+
+    reboots: Mapping[str, str]
+
+
+class Failed(Answer, tag="failed", frozen=True):
+    """To anything: an error, to be raised on the other side as what it is."""
+
+    error: WireError
+
+
+AnyAsk = (
+    Hello
+    | Identify
+    | ChooseModes
+    | PlanSteps
+    | PutBack
+    | HoldBoard
+    | FindReboots
+    | SetMode
+    | Release
+)
+AnyAnswer = Welcome | Machine | Modes | Steps | Lines | Reboots | Failed
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question and its number."""
+
+    number: int
+    ask: AnyAsk
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer, and the number of the question that it is to."""
+
+    number: int
+    answer: AnyAnswer
+
+
+Message = TypeVar("Message", Question, Reply)
+
+
+def decode(line: bytes, kind: type[Message]) -> Message:
+    """The message in a line; raises DeviceError."""
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except DECODE_ERRORS as error:
+        raise DeviceError(
+            f"the line {line[:80]!r} is not of Mansard {VERSION}: {error}",
+            fix="use the same version of Mansard on both sides: build the board's image again",
+        ) from error

@@ -1,0 +1,151 @@
+"""The other end of a remote controller: answers questions about one board, one after the other.
+
+Whatever ends it but SIGKILL, the board is put back: the end of the questions, a signal, an
+answer that nobody reads. After SIGKILL the journal on the board is there for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import IO
+
+from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.line_channel import LineReader, encode_line, to_wire
+from mansard.core.version import VERSION
+from mansard.device.controller.controller import Holding, LocalController
+from mansard.device.controller.messages import (
+    PROTOCOL,
+    AnyAnswer,
+    AnyAsk,
+    ChooseModes,
+    Failed,
+    FindReboots,
+    Hello,
+    HoldBoard,
+    Identify,
+    Lines,
+    Machine,
+    Modes,
+    PlanSteps,
+    PutBack,
+    Question,
+    Reboots,
+    Release,
+    Reply,
+    SetMode,
+    Steps,
+    Welcome,
+    decode,
+)
+
+MakeController = Callable[[], LocalController]
+
+
+def serve(make: MakeController, questions: LineReader, answers: IO[bytes]) -> None:
+    """Answer until the questions end; raises MansardError where the board is not put back then.
+
+    An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
+    BrokenPipeError: nobody reads the answers any more.
+    """
+    _Server(questions, answers).serve(make)
+
+
+class _Server:
+    def __init__(self, questions: LineReader, answers: IO[bytes]) -> None:
+        self._questions, self._answers = questions, answers
+
+    def serve(self, make: MakeController) -> None:
+        controller: LocalController | None = None
+        for question in self._read():
+            number, ask = question.number, question.ask
+            if controller is None:
+                controller = self._greet(number, ask, make)
+            elif isinstance(ask, HoldBoard):
+                self._hold(controller, number)
+            else:
+                self._reply(number, partial(_answer, controller, ask))
+
+    def _greet(self, number: int, ask: AnyAsk, make: MakeController) -> LocalController | None:
+        try:
+            check_version(ask)
+            controller = make()
+        except MansardError as error:
+            self._send(number, Failed(to_wire(error)))
+            return None
+        self._send(number, Welcome())
+        return controller
+
+    def _hold(self, controller: LocalController, number: int) -> None:
+        """Answer within a sweep, until its release or the end of the questions."""
+        is_wanted = True
+        try:
+            with controller.hold() as held:
+                self._send(number, Lines(held.left_behind))
+                is_wanted = False
+                for question in self._read():
+                    if isinstance(question.ask, Release):
+                        number, is_wanted = question.number, True
+                        break
+                    answer = partial(_answer_held, controller, held, question.ask)
+                    self._reply(question.number, answer)
+        except MansardError as error:
+            if not is_wanted:  # nobody is there to be told
+                raise
+            self._send(number, Failed(to_wire(error)))
+        else:
+            if is_wanted:
+                self._send(number, Lines(()))
+
+    def _reply(self, number: int, answer: Callable[[], AnyAnswer]) -> None:
+        try:
+            found = answer()
+        except MansardError as error:
+            found = Failed(to_wire(error))
+        self._send(number, found)
+
+    def _read(self) -> Iterator[Question]:
+        while (line := self._questions.next()) is not None:
+            try:
+                question = decode(line, Question)
+            except DeviceError as error:
+                self._send(0, Failed(to_wire(error)))
+                return
+            yield question
+
+    def _send(self, number: int, answer: AnyAnswer) -> None:
+        self._answers.write(encode_line(Reply(number, answer)))
+        self._answers.flush()
+
+
+def check_version(ask: AnyAsk) -> None:
+    """Raises DeviceError unless it is the greeting of our own version."""
+    if not isinstance(ask, Hello):
+        raise UsageError("a board controller expects a greeting first")
+    if (ask.protocol, ask.tool_version) != (PROTOCOL, VERSION):
+        raise DeviceError(
+            f"the board controller is of Mansard {VERSION}, its caller of {ask.tool_version}",
+            fix="use the same version on both sides: build the board's image again",
+        )
+
+
+def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
+    match ask:
+        case Identify():
+            return Machine(controller.identify())
+        case ChooseModes(text, pick, grid):
+            return Modes(controller.choose_modes(text, pick, grid=grid))
+        case PlanSteps(modes):
+            return Steps(controller.planned_steps(modes))
+        case PutBack():
+            return Lines(controller.put_back())
+    raise UsageError(f"a board controller cannot answer {type(ask).__name__} now")
+
+
+def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> AnyAnswer:
+    match ask:
+        case SetMode(mode):
+            return Modes((held.set(mode),))
+        case FindReboots(modes):
+            return Reboots(held.needing_reboot(modes))
+    return _answer(controller, ask)

@@ -1,8 +1,0 @@
-"""Reading ONNX files. Nothing else in the estimator, but the zoo, imports onnx."""
-
-from __future__ import annotations
-
-from mansard.estimator.graph.reading import read_model
-from mansard.estimator.graph.source import read_source
-
-__all__ = ["read_model", "read_source"]

@@ -1,0 +1,236 @@
+"""Graphs: from the message GraphProto to nodes, inputs, outputs and stored tensors.
+
+onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
+8 · field + kind. ``value_info``, the shapes that the exporter noted down, is skipped:
+they hold for the dimensions of one export only. Nodes are sorted so that each can be
+computed after those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, cast
+
+from mansard.core.errors import ModelError
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
+from mansard.estimator.reading.limits import (
+    MAX_GRAPH_DEPTH,
+    MAX_NODES,
+    ReadingBudget,
+    too_deep,
+    too_many,
+)
+from mansard.estimator.reading.nodes import GraphBytes, NodeReader
+from mansard.estimator.reading.protobuf import fields, messages, signed
+from mansard.estimator.reading.tensors import read_declared, read_stored, read_stored_sparse
+
+_NODE, _STORED, _INPUT, _OUTPUT, _SPARSE = 10, 42, 90, 98, 122
+GRAPH_KEYS = frozenset({_NODE, _STORED, _INPUT, _OUTPUT, _SPARSE})
+
+Fields = Iterable[tuple[int, bytes]]  # by their keys
+
+
+class Parts(NamedTuple):
+    """A graph as it stands in the file; its nodes in the file's order."""
+
+    nodes: list[ModelNode]
+    inputs: list[ModelInput]
+    outputs: list[ModelInput]
+    stored: dict[str, StoredTensor]
+
+
+class GraphReader:
+    """Reads the graphs of one model, and gives each node an index of its own.
+
+    The nodes of a graph have consecutive indexes; those of graphs inside it follow.
+    """
+
+    def __init__(self, budget: ReadingBudget) -> None:
+        self._budget = budget
+        self._reader = NodeReader(budget)
+        self._n_nodes = 0
+
+    def graph(self, fields: Fields, opsets: Mapping[str, int], depth: int = 0) -> Parts:
+        """The graph with these fields; raises ModelError where it is damaged."""
+        nodes, others = self.nodes(fields, _NODE, opsets, depth)
+        parts = Parts(nodes, [], [], {})
+        n_stored = 0
+        for key, content in others:
+            if key in (_STORED, _SPARSE):
+                n_stored += 1
+                read = read_stored if key == _STORED else read_stored_sparse
+                tensor = read(content, self._budget)
+                parts.stored[tensor.name] = tensor
+            else:
+                self._budget.read(len(content))
+                is_input = key == _INPUT
+                declared = read_declared(content, is_input and depth == 0)
+                (parts.inputs if is_input else parts.outputs).append(declared)
+        if len(parts.stored) < n_stored:
+            raise ModelError(
+                "two stored tensors of the graph have the same name",
+                fix="the file is broken; export the model again",
+            )
+        return parts
+
+    def enter_functions(self) -> None:
+        """From here on the nodes are those of functions."""
+        self._reader.in_functions = True
+
+    def nodes(
+        self, fields: Fields, node_key: int, opsets: Mapping[str, int], depth: int = 0
+    ) -> tuple[list[ModelNode], list[tuple[int, bytes]]]:
+        """The nodes among the fields, which have ``node_key``; and the other fields."""
+        nodes: list[ModelNode] = []
+        others: list[tuple[int, bytes]] = []
+        reader, first = self._reader, self._n_nodes
+        for key, content in fields:
+            if key == node_key:
+                index = first + len(nodes)
+                if index >= MAX_NODES:
+                    raise too_many("nodes", MAX_NODES)
+                nodes.append(reader.read(index, content, opsets))
+            else:
+                self._budget.stored(1)
+                others.append((key, content))
+        self._n_nodes += len(nodes)
+        for node in reader.take_holders():
+            attributes = cast("dict[str, object]", node.attributes)
+            for name, value in attributes.items():
+                attributes[name] = self.resolved(value, opsets, depth + 1)
+        return nodes, others
+
+    def resolved(self, value: object, opsets: Mapping[str, int], depth: int) -> object:
+        """``value`` with its graphs read."""
+        if isinstance(value, tuple) and value and isinstance(value[0], GraphBytes):
+            return tuple(self.resolved(item, opsets, depth) for item in value)
+        if not isinstance(value, GraphBytes):
+            return value
+        if depth > MAX_GRAPH_DEPTH:
+            raise too_deep()
+        return subgraph(self.graph(messages(value.data, GRAPH_KEYS), opsets, depth))
+
+
+def subgraph(parts: Parts) -> Subgraph:
+    """A graph inside a node; raises ModelError where its nodes cannot be put in order."""
+    nodes, inputs, outputs, stored = parts
+    inner = {*stored, *(given.name for given in inputs)}
+    inner.update(name for node in nodes for name in node.outputs)
+    needed = dict.fromkeys(name for node in nodes for name in node.reads)
+    needed |= dict.fromkeys(output.name for output in outputs)
+    captured = tuple(name for name in needed if name not in inner)
+    known = dict.fromkeys((*stored, *(given.name for given in inputs), *captured))
+    return Subgraph(sort_nodes(nodes, known), tuple(inputs), tuple(outputs), stored, captured)
+
+
+_OPSET_DOMAIN, _OPSET_VERSION = 10, 16  # OperatorSetIdProto of onnx.proto: 8 · field + kind
+_NEWEST = 10_000  # ONNX adds about two a year and is at 26: beyond this it is no version
+
+
+def read_opsets(messages: Iterable[bytes]) -> dict[str, int]:
+    """Versions by domain, from messages OperatorSetIdProto.
+
+    Raises ModelError where the version of the default domain is none. One that is
+    newer than any known is fine: an operator is known by its name.
+    """
+    opsets: dict[str, int] = {}
+    for message in messages:
+        domain, version = b"", 0
+        for key, content in fields(message):
+            if key == _OPSET_DOMAIN:
+                domain = content
+            elif key == _OPSET_VERSION:
+                version = signed(content)
+        opsets[normal_domain(domain.decode())] = version
+    version = opsets.get("", 1)
+    if not 1 <= version <= _NEWEST:
+        raise ModelError(
+            f"its operator set is of version {version}, which there is not",
+            fix="the file is damaged; export it again",
+        )
+    return opsets
+
+
+def sort_nodes(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[ModelNode, ...]:
+    """``nodes`` so that each stands after those it reads from, else as in the file.
+
+    ONNX asks for sorted files; runtimes also take unsorted ones, so does this.
+    Raises ModelError for a tensor written twice, one that nobody writes, or a cycle.
+    """
+    is_sorted, is_unique = _check_order(nodes, known)
+    if is_sorted and is_unique:
+        return tuple(nodes)
+    writers = _writers(nodes, known)
+    if is_sorted:
+        return tuple(nodes)
+    _check_defined(nodes, known, writers)
+    return _sorted(nodes, writers)
+
+
+def _check_order(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[bool, bool]:
+    """Whether the nodes stand in order, and whether surely no tensor is written twice."""
+    seen = {"", *known}
+    n_seen = len(seen)
+    for node in nodes:
+        if not seen.issuperset(node.inputs):
+            return False, False
+        if node.attributes and not all(map(seen.issuperset, (g.captured for g in node.subgraphs))):
+            return False, False
+        n_seen += len(node.outputs)
+        seen.update(node.outputs)
+    return True, len(seen) == n_seen
+
+
+def _writers(nodes: list[ModelNode], known: Mapping[str, object]) -> dict[str, ModelNode]:
+    writers: dict[str, ModelNode] = {}
+    for node in nodes:
+        for name in filter(None, node.outputs):
+            if name in writers or name in known:
+                raise ModelError(
+                    f"tensor {name!r} is written twice",
+                    where=node.label,
+                    fix="every tensor of an ONNX graph has one source; export the model again",
+                )
+            writers[name] = node
+    return writers
+
+
+def _check_defined(
+    nodes: list[ModelNode], known: Mapping[str, object], writers: Mapping[str, ModelNode]
+) -> None:
+    for node in nodes:
+        for name in node.reads:
+            if name not in known and name not in writers:
+                raise ModelError(
+                    f"reads tensor {name!r}, which is no input and no node writes",
+                    where=node.label,
+                    fix="the graph is broken; export the model again",
+                )
+
+
+def _sorted(nodes: list[ModelNode], writers: Mapping[str, ModelNode]) -> tuple[ModelNode, ...]:
+    """Kahn's algorithm; nodes that are ready keep the file's order."""
+    waiting = [0] * len(nodes)
+    readers: dict[int, list[int]] = {}
+    positions = {node.index: position for position, node in enumerate(nodes)}
+    for position, node in enumerate(nodes):
+        sources = {positions[writers[name].index] for name in node.reads if name in writers}
+        waiting[position] = len(sources)
+        for source in sources:
+            readers.setdefault(source, []).append(position)
+    ready = [position for position, count in enumerate(waiting) if count == 0]
+    order: list[ModelNode] = []
+    for position in ready:
+        order.append(nodes[position])
+        for reader in readers.get(position, ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                ready.append(reader)
+    if len(order) < len(nodes):
+        stuck = next(node for node, count in zip(nodes, waiting, strict=True) if count)
+        raise ModelError(
+            "the graph is cyclic: this node waits for its own output",
+            where=stuck.label,
+            fix="ONNX graphs have no cycles; export the model again",
+        )
+    return tuple(order)

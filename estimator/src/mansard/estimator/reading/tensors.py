@@ -1,0 +1,248 @@
+"""Tensors in the file: what is declared of inputs and outputs, and what is stored.
+
+Messages ValueInfoProto, TypeProto, TensorProto and SparseTensorProto of onnx.proto
+(https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are 8 · field + kind.
+Of a stored tensor only a value that is small enough to decide shapes is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mansard.core.errors import ModelError
+from mansard.estimator.element_types import BY_CODE, ElementType
+from mansard.estimator.model import Dimension, Kind, ModelInput, StoredTensor
+from mansard.estimator.numbers import Numbers, may_keep
+from mansard.estimator.reading.limits import ReadingBudget
+from mansard.estimator.reading.protobuf import fields, packed, signed, signed32
+from mansard.estimator.tensors import MAX_RANK, Shape, is_sane
+
+_VALUE_NAME, _VALUE_TYPE = 10, 18  # of ValueInfoProto
+# Of TypeProto: one of them.
+_TENSOR, _SEQUENCE, _MAP, _OPAQUE, _SPARSE, _OPTIONAL = 10, 34, 42, 58, 66, 74
+_MEMBERS = frozenset({_TENSOR, _SEQUENCE, _MAP, _OPAQUE, _SPARSE, _OPTIONAL})
+_ELEMENT_TYPE, _SHAPE = 8, 18  # of TypeProto.Tensor
+_ELEMENT, _MAP_VALUE = 10, 18  # of TypeProto.Sequence and Optional, and of Map
+_SHAPE_DIM = 10  # of TensorShapeProto
+_SIZE, _SYMBOL = 8, 18  # of Dimension: one of them
+
+_Held = tuple[ElementType | None, tuple[Dimension, ...] | None]
+
+
+def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
+    """The ValueInfoProto in ``data``. ``is_given``: a negative dimension of it is an error."""
+    name = b""
+    types: list[bytes] = []
+    for key, content in fields(data):
+        if key == _VALUE_NAME:
+            name = content
+        elif key == _VALUE_TYPE:
+            types.append(content)
+    text = name.decode()
+    declared = read_type(b"".join(types), text)
+    sizes = declared.dimensions or ()
+    if len(sizes) > MAX_RANK:
+        raise _damaged_tensor(
+            f"{len(sizes)} dimensions are declared; a tensor may have {MAX_RANK}", text
+        )
+    negative = [size for size in sizes if isinstance(size, int) and size < 0]
+    if not negative:
+        return declared
+    # Some old exporters write -1 for a dimension that is not known.
+    wrong = next((size for size in negative if size != -1), None)
+    if is_given and wrong is not None:
+        raise _damaged_tensor(
+            f"dimension {wrong} is negative",
+            text,
+            "export the model again with a named dimension there",
+        )
+    kept = tuple(None if size in negative else size for size in sizes)
+    return ModelInput(text, declared.dtype, kept, declared.kind)
+
+
+def read_type(data: bytes, name: str = "") -> ModelInput:
+    """The TypeProto in ``data``, of a tensor called ``name``."""
+    kind: Kind = "tensor"
+    member, held = _member(data)
+    if member == _OPTIONAL:
+        kind = "optional"
+        member, held = _member(_inner(held, _ELEMENT))
+    if member == _SEQUENCE:
+        kind = "sequence" if kind == "tensor" else "optional sequence"
+        member, held = _member(_inner(held, _ELEMENT))
+    elif member == _MAP:
+        kind = "map"
+        member, held = _member(_inner(held, _MAP_VALUE))
+    dtype, dimensions = _tensor_type(held) if member in (_TENSOR, _SPARSE) else (None, None)
+    return ModelInput(name, dtype, dimensions, kind)
+
+
+def _member(data: bytes) -> tuple[int, bytes]:
+    """Which kind of type it is, and its content; of several the last one counts."""
+    member = 0
+    held: list[bytes] = []
+    for key, content in fields(data):
+        if key in _MEMBERS:
+            if key != member:
+                member, held = key, []
+            held.append(content)
+    return member, b"".join(held)
+
+
+def _inner(data: bytes, wanted: int) -> bytes:
+    return b"".join(content for key, content in fields(data) if key == wanted)
+
+
+def _tensor_type(data: bytes) -> _Held:
+    code = 0
+    dims: list[Dimension] = []
+    has_shape = False
+    for key, content in fields(data):
+        if key == _ELEMENT_TYPE:
+            code = signed32(content)
+        elif key == _SHAPE:
+            has_shape = True
+            dims += [_dimension(held) for number, held in fields(content) if number == _SHAPE_DIM]
+    return BY_CODE.get(code), tuple(dims) if has_shape else None
+
+
+def _dimension(data: bytes) -> Dimension:
+    size: int | bytes = b""
+    for key, content in fields(data):
+        if key == _SIZE:
+            size = signed(content)
+        elif key == _SYMBOL:
+            size = content
+    return size if isinstance(size, int) else size.decode() or None
+
+
+def _damaged_tensor(
+    what: str, label: str, fix: str = "the file is damaged; export it again"
+) -> ModelError:
+    return ModelError(what, where=f"tensor {label!r}", fix=fix)
+
+
+_TENSOR_DIM, _TENSOR_DIMS, _DATA_TYPE, _TENSOR_NAME, _RAW, _LOCATION = 8, 10, 16, 66, 74, 112
+_INT32, _INT32S, _INT64, _INT64S, _UINT64, _UINT64S = 40, 42, 56, 58, 88, 90
+_FLOAT, _FLOATS, _DOUBLE, _DOUBLES = 37, 34, 81, 82
+_VALUES, _SPARSE_DIM, _SPARSE_DIMS = 10, 24, 26
+_EXTERNAL = 1  # enum DataLocation
+
+# Which typed field holds which element type, by onnx.proto's comments: the key of one
+# number, and that of a packed list.
+_FIELDS = {
+    "float32": (_FLOAT, _FLOATS),
+    "float64": (_DOUBLE, _DOUBLES),
+    "int64": (_INT64, _INT64S),
+    "int32": (_INT32, _INT32S),
+    "int16": (_INT32, _INT32S),
+    "int8": (_INT32, _INT32S),
+    "uint16": (_INT32, _INT32S),
+    "uint8": (_INT32, _INT32S),
+    "bool": (_INT32, _INT32S),
+    "uint32": (_UINT64, _UINT64S),
+    "uint64": (_UINT64, _UINT64S),
+}
+
+_Numbers = list[tuple[int, Any]]  # the fields with typed numbers, in the file's order
+
+
+def read_stored(data: bytes, budget: ReadingBudget, label: str | None = None) -> StoredTensor:
+    """The TensorProto in ``data``; errors call it ``label``, by default its own name."""
+    code = location = 0
+    name, raw = b"", None
+    dims: list[int] = []
+    numbers: _Numbers = []
+    for key, content in fields(data):
+        if key == _TENSOR_DIM:
+            dims.append(signed(content))
+        elif key == _DATA_TYPE:
+            code = signed32(content)
+        elif key == _TENSOR_NAME:
+            name = content
+        elif key == _RAW:
+            raw = content
+        elif key == _TENSOR_DIMS:
+            dims.extend(map(signed, packed(content)))
+        elif key == _LOCATION:
+            location = content if content in (0, _EXTERNAL) else location  # a closed enum
+        else:
+            numbers.append((key, content))
+    budget.read(
+        len(data)
+        - len(raw or b"")
+        - sum(len(held) for _, held in numbers if held.__class__ is bytes)
+    )
+    text = name.decode()
+    label = label or text
+    dtype = BY_CODE.get(code)
+    if dtype is None:
+        raise ModelError(f"element type {code} does not exist", where=f"tensor {label!r}")
+    shape = _checked(tuple(dims), label)
+    if location == _EXTERNAL or dtype.name not in _FIELDS or not may_keep(dtype, math.prod(shape)):
+        return StoredTensor(text, dtype, shape, None)
+    return StoredTensor(text, dtype, shape, _value(raw, numbers, dtype, shape, label))
+
+
+def read_stored_sparse(data: bytes, budget: ReadingBudget) -> StoredTensor:
+    """The SparseTensorProto in ``data``, counted as the dense tensor it stands for."""
+    held: list[bytes] = []
+    dims: list[int] = []
+    for key, content in fields(data):
+        if key == _VALUES:
+            held.append(content)
+        elif key == _SPARSE_DIM:
+            dims.append(signed(content))
+        elif key == _SPARSE_DIMS:
+            dims.extend(map(signed, packed(content)))
+    values = read_stored(b"".join(held), budget)
+    return StoredTensor(values.name, values.dtype, _checked(tuple(dims), values.name), None)
+
+
+def _checked(shape: Shape, label: str) -> Shape:
+    if not is_sane(shape):
+        shown = f"{list(shape[:8])}{' and more' if len(shape) > 8 else ''}"
+        raise _damaged_tensor(f"stored shape {shown} is absurd", label)
+    return shape
+
+
+def _value(
+    raw: bytes | None, numbers: _Numbers, dtype: ElementType, shape: Shape, label: str
+) -> Numbers | None:
+    n_elements, width = math.prod(shape), dtype.n_bits // 8
+    held = _raw(raw, dtype, label) if raw is not None else _typed(numbers, dtype)
+    if not held and n_elements:
+        return None  # a file whose weights were taken out
+    if len(held) != n_elements * width:
+        raise _damaged_tensor(
+            f"{len(held) // width} values are stored for a shape of {list(shape)}", label
+        )
+    return Numbers(dtype, shape, held)
+
+
+def _raw(raw: bytes, dtype: ElementType, label: str) -> bytes:
+    if len(raw) % (dtype.n_bits // 8):
+        raise _damaged_tensor(
+            f"{len(raw)} bytes are stored, which is no whole number of {dtype.name}", label
+        )
+    return bytes(map(bool, raw)) if dtype.name == "bool" else raw
+
+
+def _typed(numbers: _Numbers, dtype: ElementType) -> bytes:
+    one, many = _FIELDS[dtype.name]
+    width = dtype.n_bits // 8
+    if dtype.is_float:
+        held = b"".join(content for key, content in numbers if key in (one, many))
+        return held[: len(held) // width * width]
+    found: list[int] = []
+    for key, content in numbers:
+        if key == one:
+            found.append(content)
+        elif key == many:
+            found.extend(packed(content))
+    if dtype.name == "bool":
+        return bytes(map(bool, found))
+    # A stored number outside the type wraps instead of raising.
+    kept = 2**dtype.n_bits - 1
+    return b"".join([(number & kept).to_bytes(width, "little") for number in found])

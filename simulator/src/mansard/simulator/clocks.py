@@ -1,0 +1,157 @@
+"""The load of a simulated board, and the clocks that follow from load and heat."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from mansard.device.system import read_text
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.kernel import Kernel, Reading
+from mansard.simulator.physics import Shares, dynamic, mean
+
+_TICK_S = 0.01  # of /proc/stat
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Utilisations from 0 to 1."""
+
+    cpus: dict[int, float]
+    gpu: float
+    memory: float
+
+
+class LoadSource:
+    """Reads the tree's load file, or this machine's /proc/stat where there is none."""
+
+    def __init__(self, file: Path, host_stat: Path = Path("/proc/stat")) -> None:
+        self._file, self._host_stat = file, host_stat
+        self._fixed = self._read_file()
+        self._before = self._ticks()
+        self._shares: dict[int, float] = {}
+
+    def reread(self) -> None:
+        """The load file was replaced."""
+        self._fixed = self._read_file()
+
+    def _read_file(self) -> dict[str, float] | None:
+        try:
+            found = json.loads(self._file.read_text())
+            return {key: min(1.0, max(0.0, float(value))) for key, value in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+
+    def sample(self) -> None:
+        """Look at this machine's counters again; they tick every 10 ms."""
+        if self._fixed is not None:
+            return
+        now = self._ticks()
+        for cpu, (busy, total) in now.items():
+            old_busy, old_total = self._before.get(cpu, (0, 0))
+            if total > old_total:
+                self._shares[cpu] = min(1.0, max(0.0, (busy - old_busy) / (total - old_total)))
+        self._before = now
+
+    def load(self, on: set[int]) -> Load:
+        """How busy the board's cores that are on are, and the rest of it."""
+        if self._fixed is None:
+            cpus = {cpu: self._shares.get(cpu, 0.0) for cpu in on}
+            busiest = max(cpus.values(), default=0.0)
+            return Load(cpus, 0.0, 0.3 * busiest)
+        every = self._fixed.get("cpu", 0.0)
+        gpu = self._fixed.get("gpu", 0.0)
+        memory = self._fixed.get("memory", max(0.3 * every, 0.5 * gpu))
+        return Load(dict.fromkeys(on, every), gpu, memory)
+
+    def _ticks(self) -> dict[int, tuple[int, int]]:
+        ticks: dict[int, tuple[int, int]] = {}
+        try:
+            lines = self._host_stat.read_text().splitlines()
+        except OSError:
+            return {}
+        for line in lines:
+            words = line.split()
+            if words and words[0].startswith("cpu") and words[0] != "cpu":
+                counts = [int(word) for word in words[1:9]]
+                idle = counts[3] + counts[4]
+                ticks[int(words[0][3:])] = (sum(counts) - idle, sum(counts))
+        return ticks
+
+
+THROTTLED = 0.6  # of the highest clock; made up
+_CPU = "sys/devices/system/cpu"
+
+
+class RunningClocks:
+    """What cur_freq and its like show."""
+
+    def __init__(self, board: BoardSpec, root: Path) -> None:
+        self._board = board
+        self._cpu = {
+            c.param: Reading(root / _CPU / f"cpufreq/policy{c.cpus[0]}/scaling_cur_freq")
+            for c in board.clusters
+        }
+        self._gpu = []
+        for gpu in board.gpus:
+            folder = root / gpu.devfreq.lstrip("/")
+            names = ("cur_freq", "target_freq", "load")
+            self._gpu.append(tuple(Reading(folder / name) for name in names))
+        # Its own folder shows the load as well.
+        self._gpu_load = Reading(root / (board.gpu_folder or "none").lstrip("/") / "load")
+        rate = root / "sys/kernel/debug/bpmp/debug/clk/emc/rate"
+        self._memory = [Reading(rate)]
+        if board.bwmgr:
+            self._memory.append(Reading(root / board.bwmgr.lstrip("/") / "cur_freq"))
+        self._activity = Reading(root / (board.cactmon or "none").lstrip("/"))
+
+    def run(self, kernel: Kernel, load: Load, *, throttled: bool) -> Shares:
+        """Set every clock for this load; returns what it costs."""
+        scale = THROTTLED if throttled else 1.0
+        return Shares(
+            cpu=self._run_cpus(kernel, load, scale),
+            gpu=self._run_gpus(kernel, load, scale),
+            memory=self._run_memory(kernel, load),
+        )
+
+    def _run_cpus(self, kernel: Kernel, load: Load, scale: float) -> float:
+        total = 0.0
+        for cluster in self._board.clusters:
+            on = [cpu for cpu in cluster.cpus if cpu in kernel.on]
+            if not on:
+                continue
+            limits = kernel.cpu[cluster.param]
+            ceiling = round(cluster.khz[-1] * scale)
+            busiest = max(load.cpus.get(cpu, 0.0) for cpu in on)
+            share = 1.0 if kernel.is_at_full_speed(cluster) else busiest
+            khz = limits.step_for(share, ceiling)
+            self._cpu[cluster.param].show(khz)
+            clock = khz / cluster.khz[-1]
+            total += sum(dynamic(clock, load.cpus.get(cpu, 0.0)) for cpu in on)
+        return total / len(self._board.cpus)
+
+    def _run_gpus(self, kernel: Kernel, load: Load, scale: float) -> float:
+        shares = []
+        for gpu, limits, files in zip(self._board.gpus, kernel.gpu, self._gpu, strict=True):
+            hz = limits.step_for(load.gpu, round(gpu.hz[-1] * scale))
+            for file, value in zip(files, (hz, hz, round(load.gpu * 1000)), strict=True):
+                file.show(value)
+            shares.append(dynamic(hz / gpu.hz[-1], load.gpu))
+        self._gpu_load.show(round(load.gpu * 1000))
+        return mean(shares) * kernel.active_tpcs()
+
+    def _run_memory(self, kernel: Kernel, load: Load) -> float:
+        table, cap = self._board.emc_hz, kernel.memory_cap_hz()
+        low = kernel.memory[0].low if kernel.memory else table[0]
+        wanted = max(low, load.memory * cap)
+        hz = kernel.locked_hz or min(next(f for f in table if f >= wanted), cap)
+        for file in self._memory:
+            file.show(hz)
+        # cactmon counts kHz of activity: utilisation is activity over rate.
+        self._activity.show(round(load.memory * hz / 1000))
+        return dynamic(hz / table[-1], load.memory)
+
+    def rate_written(self, path: Path) -> bool:
+        """Whether it was somebody else who wrote the memory's rate file."""
+        return self._memory[0].was_touched(read_text(path))

@@ -1,0 +1,165 @@
+"""Makes a simulated board: a folder that holds all that Mansard reads and writes on a real one."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.simulator.boards import BY_NAME
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.sensors import add_sensors, readings_folder
+from mansard.simulator.tools.board import INFO
+from mansard.simulator.tree import CLK, Tree, add_clocks, add_cpus, add_system, write_tree
+
+LIBRARY = "usr/lib/mansard-simulator"
+STATE = "run/mansard-simulator"
+_PACKAGE = "mansard/simulator/tools"
+_TOOLS = {
+    "nvpmodel": "usr/sbin/nvpmodel",
+    "jetson_clocks": "usr/bin/jetson_clocks",
+    "tegrastats": "usr/bin/tegrastats",
+}
+_STUB = """\
+# Simulated by Mansard: reads and writes the tree it stands in, and no hardware.
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "{library}"))
+
+from mansard.simulator.tools.{module} import main
+
+sys.exit(main(__file__, sys.argv[1:]))
+"""
+
+
+def create_board(name: str, folder: Path) -> Path:
+    """A new simulated board in ``folder``/``name``; returns its root, in its default mode.
+
+    Raises UsageError for a board there is no table of, StorageError where the folder exists
+    or cannot be written.
+    """
+    board = BY_NAME.get(name)
+    if board is None:
+        raise UsageError(
+            f"there is no simulated board {name!r}", fix=f"choose one of: {', '.join(BY_NAME)}"
+        )
+    root = Path(folder) / name
+    try:
+        root.mkdir(parents=True)
+        write_tree(board_tree(board), root)
+        _install_tools(board, root)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make a simulated board: {(error.strerror or str(error)).lower()}",
+            where=str(root),
+            fix="give a folder that is empty and can be written",
+        ) from error
+    _boot(board, root)
+    return root
+
+
+def board_tree(board: BoardSpec) -> Tree:
+    """Everything but the tools, with all cores on and no clock capped."""
+    tree = Tree({}, {})
+    add_system(tree, board)
+    add_cpus(tree, board)
+    add_clocks(tree, board)
+    add_sensors(tree, board)
+    tree.put(f"/{STATE}", {"faults.json": "{}"})
+    return tree
+
+
+def is_simulated(root: Path) -> bool:
+    """Whether the board under ``root`` is one of ours."""
+    return (root / "etc/mansard-simulated").exists()
+
+
+def _install_tools(board: BoardSpec, root: Path) -> None:
+    package = root / LIBRARY / _PACKAGE
+    package.mkdir(parents=True)
+    for source in (resources.files("mansard.simulator") / "tools").iterdir():
+        if source.name.endswith(".py"):
+            (package / source.name).write_bytes(source.read_bytes())
+    (root / INFO).write_text(json.dumps(_info(board), indent=1) + "\n")
+    library = LIBRARY.removeprefix("usr/")
+    for tool, place in _TOOLS.items():
+        path = root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stub = _STUB.format(library=library, module=tool)
+        path.write_text(_first_lines(sys.executable) + stub)
+        path.chmod(0o755)
+
+
+def _first_lines(python: str) -> str:
+    """A shell's, for Python: this machine's, or in a container on it the image's."""
+    # Isolated, without site packages (it starts twice as fast) and without writing bytecode,
+    # which would change the tree. Python takes these lines for a text, the shell for commands.
+    ours = shlex.quote(python)
+    return f"""#!/bin/sh
+''':'
+[ -x {ours} ] && exec {ours} -ISB "$0" "$@"
+exec python3 -ISB "$0" "$@"
+'''
+"""
+
+
+def _info(board: BoardSpec) -> dict[str, Any]:
+    """What the tools need to know of their board."""
+    return {
+        "name": board.name,
+        "family": board.family,
+        "soc": board.compatible[-1].partition(",")[2],
+        "cap_max": _highest_caps(board),
+        "emc_cap": board.emc_cap,
+        "emc_rate": f"{board.bwmgr}/cur_freq" if board.bwmgr else f"{CLK}/emc/rate",
+        "bwmgr": board.bwmgr,
+        "cactmon": board.cactmon,
+        "gpus": [gpu.devfreq for gpu in board.gpus],
+        "gpu_folder": board.gpu_folder,
+        "n_tpcs": board.n_tpcs,
+        "n_gpcs": board.n_gpcs,
+        "clocks": {clock.name: clock.cap for clock in board.clocks},
+        "zones": [
+            (zone, f"/sys/devices/virtual/thermal/thermal_zone{number}/temp")
+            for number, zone in enumerate(board.zones)
+        ],
+        "rails": [
+            {
+                "label": rail.label,
+                "folder": readings_folder(board, monitor),
+                "number": number,
+                "chip": monitor.chip,
+            }
+            for monitor in board.monitors
+            for number, rail in enumerate(monitor.rails, 1)
+            if rail is not None
+        ],
+    }
+
+
+def _highest_caps(board: BoardSpec) -> dict[str, int]:
+    caps = {clock.cap: clock.max_hz for clock in board.clocks}
+    if board.emc_cap:
+        caps[board.emc_cap] = board.emc_hz[-1]
+    return caps
+
+
+def _boot(board: BoardSpec, root: Path) -> None:
+    """Apply the default mode with the board's own tool, as a real one does when it starts."""
+    command = [str(root / _TOOLS["nvpmodel"]), "-m", str(board.default)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DeviceError(
+            f"its tools cannot run: {error}",
+            where=str(root),
+            fix="give a folder on a file system that lets programs run",
+        ) from error
+    if done.returncode or done.stderr:
+        raise DeviceError(f"nvpmodel: {done.stderr or done.stdout}", where=str(root))

@@ -1,0 +1,265 @@
+"""Acts as kernel and sensors of a simulated tree until it is stopped or its parent ends."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import IO
+
+from mansard.core.errors import DeviceError, InputError
+from mansard.device.system import read_text
+from mansard.simulator.boards import BY_NAME
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.clocks import LoadSource, RunningClocks
+from mansard.simulator.faults import read_faults
+from mansard.simulator.kernel import Kernel, set_text
+from mansard.simulator.physics import AMBIENT_C, most_power_w, rail_powers, warmer_c, with_noise
+from mansard.simulator.sensors import MonitorBank, Surroundings
+from mansard.simulator.tools.board import INFO
+
+# Numbers from Linux, include/uapi/linux/inotify.h
+_MODIFY, _CLOSE_WRITE, _MOVED_TO = 0x2, 0x8, 0x80
+_NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
+_EVENT = struct.Struct("iIII")
+
+
+class Watcher:
+    """inotify over single files, and folders whose files are replaced."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+        if self._handle < 0:
+            raise DeviceError(
+                f"cannot watch files: {os.strerror(ctypes.get_errno())}",
+                fix="raise fs.inotify.max_user_instances with sysctl",
+            )
+        self._paths: dict[int, Path] = {}
+        for file in files:
+            self.add(file)
+
+    def add(self, path: Path) -> None:
+        """Watch ``path`` from now on; a file that is not there is left out."""
+        mask = _CLOSE_WRITE | _MOVED_TO if path.is_dir() else _MODIFY | _CLOSE_WRITE
+        number = self._libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
+        if number >= 0:
+            self._paths[number] = path
+
+    def wait(self, timeout_s: float) -> list[Path]:
+        """What was written, in order, each once in a row; empty after ``timeout_s``."""
+        ready, _, _ = select.select([self._handle], [], [], max(0.0, timeout_s))
+        return self._events() if ready else []
+
+    def _events(self) -> list[Path]:
+        try:
+            data = os.read(self._handle, 65536)
+        except BlockingIOError:
+            return []
+        found: list[Path] = []
+        at = 0
+        while at < len(data):
+            number, _, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            path = self._paths.get(number)
+            if path is not None and (not found or found[-1] != path):
+                found.append(path)
+        return found
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
+_SLOW = 5  # heat, counters of CPU time: every fifth time
+_SLIP_S = 0.05
+_TORN_S = 0.02  # a writer that has not written by then is dead
+STATE = "run/mansard-simulator"
+
+
+class Daemon:
+    """One simulated board that is switched on."""
+
+    def __init__(self, root: Path, seed: int = 0) -> None:
+        self.root, self.board = root, board_of(root)
+        self._lock = _take_lock(root)
+        self.kernel = Kernel(self.board, root)
+        self._load = LoadSource(root / STATE / "load.json")
+        self._clocks = RunningClocks(self.board, root)
+        self._monitors = MonitorBank(self.board, root)
+        self._around = Surroundings(self.board, root)
+        self._watcher = Watcher((*self.kernel.watched, root / STATE))
+        self._noise = Random(seed)  # noqa: S311
+        self._most_w = most_power_w(self.board)
+        self._temperature_c = AMBIENT_C
+        self._slips: dict[str, float] = {}
+        self._empty: dict[Path, float] = {}
+        self._stopped = False
+        self._reread()
+
+    def stop(self, *_: object) -> None:
+        """End after this step; every setting stays as it is."""
+        self._stopped = True
+
+    def run(self, parent: int) -> None:
+        """Until SIGTERM, or until ``parent`` is no more."""
+        n = 0
+        due_s = before_s = time.monotonic()
+        while not self._stopped:
+            for path in self._watcher.wait(due_s - time.monotonic()):
+                self._react(path)
+            now_s = time.monotonic()
+            if now_s < due_s:
+                continue
+            due_s = max(due_s + PERIOD_S, now_s)
+            self._step(now_s)
+            n += 1
+            if n % _SLOW == 0:
+                self._slow_step(now_s - before_s)
+                before_s = now_s
+                if os.getppid() != parent:
+                    return
+
+    def step_once(self) -> None:
+        """Everything once, so that the tree holds readings from the start."""
+        self._step(time.monotonic())
+        self._slow_step(0.0)
+
+    def _react(self, path: Path) -> None:
+        if path.name == STATE.rpartition("/")[2]:
+            self._reread()
+            return
+        if path == self.kernel.rate and not self._clocks.rate_written(path):
+            return
+        self._changed = True
+        if not read_text(path):
+            self._empty[path] = time.monotonic() + _TORN_S
+        domain = self.kernel.written(path)
+        if domain is not None and domain == self.kernel.faults.get("clock_slips"):
+            self._slips[domain] = time.monotonic() + _SLIP_S
+
+    def _reread(self) -> None:
+        self._changed = True
+        self.kernel.faults = read_faults(self.root)
+        self._load.reread()
+        self.kernel.note_online()
+
+    def _step(self, now_s: float) -> None:
+        self._undo(now_s)
+        if self._changed:
+            self._changed = False
+            self._settle()
+        faults = self.kernel.faults
+        alarm = bool(faults.get("over_current"))
+        seen = with_noise(self.board.rails, self._powers, self._noise)
+        self._monitors.show(seen, faults, alarm=alarm)
+
+    def _undo(self, now_s: float) -> None:
+        """Clocks that a fault does not let stick, and files that a dead writer left empty.
+
+        Opening a file of /sys to truncate it changes nothing there; in a folder it does.
+        """
+        for path, when_s in list(self._empty.items()):
+            if now_s >= when_s:
+                del self._empty[path]
+                kept = self.kernel.kept(path)
+                if kept is not None and not read_text(path):
+                    set_text(path, kept)
+        for domain, when_s in list(self._slips.items()):
+            if now_s >= when_s:
+                del self._slips[domain]
+                self.kernel.put_back(domain)
+                self._changed = True
+
+    def _settle(self) -> None:
+        """Clocks and power for the settings, the load and the heat of this moment."""
+        throttled = self._around.is_throttled(self._temperature_c, self.kernel.faults)
+        self._now = self._load.load(self.kernel.on)
+        shares = self._clocks.run(self.kernel, self._now, throttled=throttled)
+        self._powers = rail_powers(self.board.rails, shares, self._temperature_c)
+
+    def _slow_step(self, elapsed_s: float) -> None:
+        self._changed = True  # load and heat have moved on
+        self._load.sample()
+        parts = {part for rail in self.board.rails for part in rail.parts}
+        power_w = sum(power for label, power in self._powers.items() if label not in parts)
+        self._temperature_c = warmer_c(self._temperature_c, power_w, self._most_w, elapsed_s)
+        self._around.show(self._temperature_c, self._now, self.kernel.faults, elapsed_s)
+
+
+def board_of(root: Path) -> BoardSpec:
+    """Which board a tree is; raises InputError where it is none of ours."""
+    try:
+        return BY_NAME[json.loads((root / INFO).read_text())["name"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "is not the root of a simulated board", where=str(root), fix="make one first"
+        ) from error
+
+
+def _take_lock(root: Path) -> IO[str]:
+    handle = (root / STATE / "daemon.lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise DeviceError(
+            "this simulated board is running already", where=str(root), fix="stop it first"
+        ) from error
+    return handle
+
+
+def serve(root: Path, ready: IO[str], parent: int) -> None:
+    """Run a daemon for ``parent``; writes a line to ``ready`` once readings are there."""
+    daemon = Daemon(root)
+    signal.signal(signal.SIGTERM, daemon.stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for who measures
+    daemon.step_once()
+    ready.write("ready\n")
+    ready.flush()
+    daemon.run(parent)
+
+
+_STOP_S = 10
+
+
+@contextmanager
+def running(root: Path) -> Iterator[Path]:
+    """The board under ``root`` with its daemon: kernel and sensors act until the end.
+
+    Its readings are there when this starts. Raises DeviceError where the daemon cannot start,
+    or has stopped before the end.
+    """
+    program = [sys.executable, "-m", "mansard.simulator"]
+    command = [*program, str(root), str(os.getpid())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as daemon:
+        try:
+            if daemon.stdout is None or daemon.stdout.readline() != "ready\n":
+                raise _stopped(daemon, root, "does not start")
+            yield root
+            if daemon.poll() is not None:
+                raise _stopped(daemon, root, "stopped by itself")
+        finally:
+            daemon.terminate()
+            try:
+                daemon.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+
+
+def _stopped(daemon: subprocess.Popen[str], root: Path, how: str) -> DeviceError:
+    said = daemon.stderr.read().strip() if daemon.stderr else ""
+    return DeviceError(f"the simulated board {how}: {said[-500:]}", where=str(root))

@@ -1,0 +1,62 @@
+"""Simulated boards as fixtures, and how tests wait for them, read them and run their tools."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard.simulator import create_board, running
+
+_PATIENCE_S = 60
+
+
+@pytest.fixture
+def agx_orin(tmp_path: Path) -> Path:
+    """A simulated AGX Orin in its default mode, 30W; nothing moves by itself."""
+    return create_board("agx-orin", tmp_path)
+
+
+@pytest.fixture
+def running_agx_orin(agx_orin: Path) -> Iterator[Path]:
+    """The same, switched on: its kernel answers and its sensors move."""
+    with running(agx_orin) as root:
+        yield root
+
+
+def awaited(condition: Callable[[], bool]) -> bool:
+    """Whether ``condition`` comes true; how soon is the machine's matter."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def run(
+    root: Path, tool: str, *arguments: str, answer: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """One of the board's tools, to its end."""
+    folder = "usr/sbin" if tool == "nvpmodel" else "usr/bin"
+    command = [str(root / folder / tool), *arguments]
+    return subprocess.run(
+        command, input=answer, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def text(root: Path, path: str) -> str:
+    return (root / path).read_bytes().decode().strip("\0\n ")
+
+
+def number(root: Path, path: str) -> int:
+    return int(text(root, path))
+
+
+CPU = "sys/devices/system/cpu"
+GPU = "sys/class/devfreq/17000000.gpu"
+EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
+INA = "sys/class/hwmon/hwmon3"

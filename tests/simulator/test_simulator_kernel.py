@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.simulator import create_board
+from mansard.simulator.boards import BOARDS
+from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.kernel import Kernel, set_text
+from mansard.simulator.tools.board import format_list, parse_list
+from mansard.simulator.tools.nvpmodel import parse
+
+WRITTEN = st.one_of(
+    st.binary(max_size=30),
+    st.integers(-(10**20), 10**20).map(lambda value: str(value).encode()),
+    st.sampled_from([b"", b"0", b"1", b"0\n", b"1\n", b"\xc2\xb2", b"9" * 5000, b"408000000\n"]),
+)
+
+
+@pytest.fixture(scope="module", params=BOARDS, ids=lambda board: board.name)
+def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+    board: BoardSpec = request.param
+    return Kernel(board, create_board(board.name, tmp_path_factory.mktemp("kernel")))
+
+
+@given(data=st.data())
+def test_whatever_is_written_the_board_stays_a_board(data: st.DataObject, kernel: Kernel) -> None:
+    paths = [path for path in kernel.watched if path.exists()]
+    for _ in range(5):
+        path = data.draw(st.sampled_from(paths))
+        path.write_bytes(data.draw(WRITTEN))
+        kernel.written(path)
+        for limits in (*kernel.cpu.values(), *kernel.gpu, *kernel.memory):
+            assert limits.table[0] <= limits.low <= limits.high <= limits.table[-1]
+        assert kernel.on <= set(kernel.board.cpus)
+        assert 0 < kernel.memory_cap_hz() <= kernel.board.emc_hz[-1]
+        assert 0 <= kernel.active_tpcs() <= 1
+        kept = kernel.kept(path)
+        if kept is not None:
+            set_text(path, kept)  # what was accepted last is accepted again
+            assert kernel.written(path) is None
+            assert kernel.kept(path) == kept
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_lists_of_cores_are_read_back(cpus: set[int]) -> None:
+    assert parse_list(format_list(list(cpus))) == sorted(cpus)
+
+
+def test_lists_of_cores_have_the_kernel_s_form() -> None:
+    assert format_list([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+    assert format_list([]) == ""
+
+
+@given(st.text())
+def test_any_text_is_a_configuration_or_has_errors(text: str) -> None:
+    conf = parse(text)
+    assert all(line.startswith("NVPM ERROR: Error parsing line ") for line in conf.errors)

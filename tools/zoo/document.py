@@ -1,0 +1,76 @@
+"""The table of all networks, made from the catalogue.
+
+python -m tools.zoo.document > docs/zoo.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+
+from mansard.estimator import zoo
+from mansard.estimator.zoo import Entry
+
+_HEAD = """# The zoo
+
+Made from the catalogue by `python -m tools.zoo.document`; do not edit.
+
+`mansard zoo write FOLDER` writes these networks as ONNX files of operator set 17, which
+TensorRT 8.5 reads (8.6 where there are LayerNormalization nodes). They have no trained weights: a
+weight is a `ConstantOfShape` node, so that a file holds the shape alone and stays small, and every
+tool can check, score and run it. The batch is free everywhere.
+
+Random weights (`mansard.estimator.zoo.weights`) make them run for real. Compared once, with the
+same random weights, with torchvision 0.28, timm 1.0.31, transformers 5.23 and torch's GRU, their
+outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no counterpart
+there.
+
+- Figures are for batch 1 and the dimensions shown. GMAC are published multiply-adds; parameters
+  are what training changes, without the running means and variances of batch normalisation.
+- Batch normalisation is left as nodes of its own, as in training.
+- Classifiers that serve training only (GoogLeNet, Inception-v3) and dropout are left out.
+- Detectors end with decoded boxes and scores, before the choice of boxes (non-maximum
+  suppression), whose work depends on the data. The SSD-MobileNet is torchvision's SSDlite320 on
+  MobileNetV3 large.
+- The decoders (`gpt2`, `tinyllama_1_1b`) have a cache: inputs `past_key_values.N.key` and
+  `.value`, outputs `present.N.key` and `.value`. The first pass over a text is
+  `past_sequence` = 0; a step that makes one token is `sequence` = 1 after any past:
+
+```
+mansard score gpt2.onnx --batch 1 --dim sequence=128 --dim past_sequence=0
+mansard score gpt2.onnx --batch 1 --dim sequence=1 --dim past_sequence=127
+```
+
+## Networks
+
+| network | what it is | inputs | dimensions | GMAC | parameters (M) | file (kB) |
+|---|---|---|---|---|---|---|
+"""
+
+
+def zoo_document() -> str:
+    """The Markdown document docs/zoo.md: a row for each network, then the sources."""
+    sources: dict[str, list[str]] = defaultdict(list)
+    for entry in zoo.CATALOG:
+        sources[entry.source].append(entry.name)
+    rows = "".join(_row(entry) for entry in zoo.CATALOG)
+    notes = "".join(f"- {', '.join(names)}: {source}.\n" for source, names in sources.items())
+    return f"{_HEAD}{rows}\n## Where the figures come from\n\n{notes}"
+
+
+def _row(entry: Entry) -> str:
+    macs, parameters = entry.published_macs, entry.published_parameters
+    cells = (
+        entry.name,
+        entry.title,
+        f"`{entry.input}`",
+        ", ".join(f"{name} {size}" for name, size in entry.dims),
+        "–" if macs is None else f"{macs / 1e9:g}",
+        "–" if parameters is None else f"{parameters / 1e6:.4g}",
+        f"{len(zoo.read(entry.name)) / 1e3:.0f}",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(zoo_document())
