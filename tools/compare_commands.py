@@ -2,11 +2,12 @@
 
     python tools/compare_commands.py record OLD.json --python ../old/.venv/bin/python
     python tools/compare_commands.py record NEW.json
-    python tools/compare_commands.py compare OLD.json NEW.json --reasons reasons.toml
+    python tools/compare_commands.py compare OLD.json NEW.json
 
 ``tools/command_inputs/commands.txt`` lists the commands and says how they are written; its folder
 holds their inputs. What differs between two runs of the same code (dates, folders, process ids,
-times of this machine) is replaced before it is recorded.
+times of this machine) is replaced before it is recorded. ``reasons.toml`` there names what differs
+on purpose: lines ``"part of a command" = "reason"``.
 """
 
 from __future__ import annotations
@@ -319,10 +320,19 @@ def _page(text: str) -> str:
     return "\n".join(page.lines)
 
 
-def compare(first: Path, second: Path, reasons: Path | None, most_lines: int) -> int:
-    """Print what differs; 1 if something does for which ``reasons`` has no word."""
-    old, new = (json.loads(path.read_text(encoding="utf-8")) for path in (first, second))
-    named = {} if reasons is None else dict(_pairs(reasons.read_text(encoding="utf-8")))
+def compare(given: argparse.Namespace) -> int:
+    """Print what differs; 1 if something does that the file of reasons does not name."""
+    old, new = (
+        {
+            name: one
+            for name, one in json.loads(path.read_text()).items()
+            if given.only in name.partition(":")[0]
+        }
+        for path in (given.first, given.second)
+    )
+    # Lines "part of a command" = "reason". Python 3.10 has no tomllib.
+    pairs = re.findall(r'(?m)^"(.+)" = "(.+)"$', given.reasons.read_text(encoding="utf-8"))
+    named: dict[str, str] = dict(pairs)
     used, n_differ, n_named = set(), 0, 0
     for command in dict.fromkeys((*old, *new)):
         one, other = (_lines(side.get(command)) for side in (old, new))
@@ -335,19 +345,15 @@ def compare(first: Path, second: Path, reasons: Path | None, most_lines: int) ->
         for part in found:
             print(f"    expected: {named[part]}")
         lines = _difference(one, other)
-        for line in lines[: most_lines if not found else 6]:
+        for line in lines[: 6 if found else given.lines]:
             print(f"    {line[:400]}")
-        if len(lines) > most_lines:
+        if len(lines) > given.lines:
             print(f"    … {len(lines):,} lines in all; --lines shows more")
-    for part in named.keys() - used:
-        print(f"\nno command with {part!r} differs: its reason can go")
+    if not given.only:
+        for part in sorted(named.keys() - used):
+            print(f"\nno command with {part!r} differs: its reason can go")
     print(f"\n{len(old)} and {len(new)} commands: {n_differ} differ, {n_named} for a named reason")
     return int(n_differ > 0)
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """Lines ``"part of a command" = "reason"`` of a TOML file; Python 3.10 has no tomllib."""
-    return re.findall(r"""(?m)^["']([^"']+)["']\s*=\s*"([^"]*)"\s*$""", text)
 
 
 def _lines(one: Record | None) -> list[str]:
@@ -381,12 +387,13 @@ def main() -> int:
     comparing = commands.add_parser("compare", help="print what differs; exit code 1 if any does")
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)
-    comparing.add_argument("--reasons", type=Path, help='TOML: "part of a command" = "reason"')
+    comparing.add_argument("--only", default="", help="sections whose name holds this")
+    comparing.add_argument("--reasons", type=Path, default=INPUTS / "reasons.toml")
     comparing.add_argument("--lines", type=int, default=40, help="of each difference")
     given = parser.parse_args()
     if given.command == "record":
         return record(given.out, given.python.absolute(), given.only, given.jobs)
-    return compare(given.first, given.second, given.reasons, given.lines)
+    return compare(given)
 
 
 if __name__ == "__main__":
