@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.api.boards import board_root
+from mansard.api.data import Report, report
 from mansard.api.measurements import (
     Measured,
     ModePlan,
@@ -21,7 +22,6 @@ from mansard.api.measurements import (
     time_cap_s,
 )
 from mansard.api.reporter import SILENT, LineProgress, Progress, Reporter
-from mansard.api.reports import Report, report
 from mansard.api.scores import score_networks
 from mansard.api.targets import (
     BenchTarget,

@@ -33,7 +33,7 @@ class Origin(IntEnum):
     ITERATIONS = 2  # like SHAPES, but computed anew in each iteration of a loop
     DATA = 3  # depends on the data given to the network
 
-    # They stand in keys that are looked up for every node; an enumeration hashes its names.
+    # They are parts of keys that are looked up for every node; an enumeration hashes its names.
     __hash__ = int.__hash__
 
 

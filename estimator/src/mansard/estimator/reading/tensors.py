@@ -186,7 +186,7 @@ def read_stored(data: bytes, budget: ReadingBudget, label: str | None = None) ->
 
 
 def read_stored_sparse(data: bytes, budget: ReadingBudget) -> StoredTensor:
-    """The SparseTensorProto in ``data``, counted as the dense tensor it stands for."""
+    """The SparseTensorProto in ``data``, counted as a dense tensor."""
     held: list[bytes] = []
     dims: list[int] = []
     for key, content in fields(data):

@@ -325,8 +325,8 @@ def _weights(
 ) -> tuple[Weight, ...]:
     """The stored tensors that a constant is made of.
 
-    A filled tensor whose shape stands in the file is a stored one in disguise; one
-    whose shape is computed from the input's is filled at run time.
+    A filled tensor whose shape is in the file counts as a stored one; one whose shape is
+    computed from the input's is filled at run time.
     """
     op_type = written.op_type
     if op_type == "ConstantOfShape":

@@ -1,4 +1,4 @@
-"""If: the branch that is executed, or the dearer one where that depends on data."""
+"""If: the branch that is executed, or the more expensive one where that depends on data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THEN, ELSE = "then_branch", "else_branch"
 def infer_if(node: Node, outer: Mapping[str, Tensor], context: InferenceContext) -> Outputs:
     """Outputs and branches. Where the condition is known, the other branch need not fit.
 
-    Where it depends on data, the branch that costs more is taken, and a note says so.
+    Where it depends on data, the branch that costs more is taken, with a note.
     """
     condition = node.input(0)
     graphs = {name: open_graph(node, name, outer, context) for name in (THEN, ELSE)}

@@ -41,7 +41,7 @@ class Cycle(msgspec.Struct, frozen=True, eq=False):
     the iteration before handed on (the state first if ``is_state_first``); ``anything``
     stands for the fresh tensors of any iteration. It writes the next state, then
     tensors to be collected. ``limit``: iterations at most. With ``has_condition`` the
-    state's first tensor tells whether there is another iteration; where it depends on
+    state's first tensor decides whether there is another iteration; where it depends on
     data, ``trips`` must be given, and ``trips_error`` is the error if it is not.
     """
 
@@ -114,7 +114,7 @@ class History:
         return self.limit is None or self.done < self.limit
 
     def add(self, ran: GraphRun, times: int = 1) -> None:
-        """Append ``times`` iterations that look like ``ran``."""
+        """Append ``times`` iterations that are like ``ran``."""
         if self.passes and same_nodes(self.passes[-1].nodes, ran.nodes):
             self.passes[-1] = Pass(self.passes[-1].nodes, self.passes[-1].times + times)
         else:
@@ -152,7 +152,7 @@ def iterate(cycle: Cycle) -> History:
 
 
 def prove(cycle: Cycle, before: Tensors, ran: GraphRun) -> GraphRun | None:
-    """Any later iteration, values that change left out; None where they do not look alike."""
+    """Any later iteration, values that change left out; None where their shapes differ."""
     after = ran.outputs[: len(before)]
     if not all(map(same_spec, before, after)):
         return None
@@ -194,9 +194,9 @@ def from_iterations(tensors: Iterable[Tensor]) -> Tensors:
 
 
 def run_rest(history: History, ran: GraphRun, proof: GraphRun) -> None:
-    """Add all further iterations, each of which looks like ``ran`` by ``proof``.
+    """Add all further iterations, each of which is like ``ran`` by ``proof``.
 
-    Only what tells how many they are, and values that change from one to the next, is
+    Only the condition that ends them, and values that change from one to the next, are
     computed for each. Raises ModelError where they never end or are too many.
     """
     cycle = history.cycle

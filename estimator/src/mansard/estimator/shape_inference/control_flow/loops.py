@@ -50,7 +50,7 @@ _SHOWN = 3  # tensors that a condition depends on, in a message
 
 
 def infer_loop(node: Node, outer: Mapping[str, Tensor], context: InferenceContext) -> Outputs:
-    """Outputs, and the body with its iterations; ``--trip`` tells what depends on data."""
+    """Outputs, and the body with its iterations; ``--trip`` gives a number that depends on data."""
     inner = open_graph(node, "body", outer, context)
     most = node.optional(0)
     condition = node.optional(1)

@@ -1,7 +1,7 @@
 """Small known values: the integers that exported networks compute shapes from.
 
 This is constant folding of shape arithmetic, not execution: only tensors of a few
-elements that do not depend on data ever get here.
+elements that do not depend on data are computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mansard.estimator.numbers import (
 from mansard.estimator.shape_inference.values.plain import PLAIN_EVALUATORS, Known
 from mansard.estimator.tensors import Node
 
-# These look at the shape of their input alone.
+# These need only the shape of their input.
 _OF_SHAPES = frozenset({"EyeLike", "Shape", "Size"})
 
 

@@ -76,7 +76,7 @@ def _gathered(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
 
 
 def _gathered_elements(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
-    """Each element from its own place, moved along the axis to where its index says."""
+    """Each element from its own coordinates, with its index along the axis."""
     whole, strides = node.value(0), strides_of(node.value(0).shape)
     axis = node.input(0).axis(node.integer("axis", 0))
     size, along = whole.shape[axis], strides[axis]

@@ -29,9 +29,9 @@ _UPDATES: dict[str, Any] = {
 
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
-    """Where each index points: its own place, moved along ``axis``."""
-    places = np.indices(indices.shape)
-    return tuple(indices if i == axis else np.asarray(p) for i, p in enumerate(places))
+    """Where each index points: its own coordinates, with the index along ``axis``."""
+    coordinates = np.indices(indices.shape)
+    return tuple(indices if i == axis else np.asarray(c) for i, c in enumerate(coordinates))
 
 
 def _gather_nd(node: Node, shape: Shape) -> Array:
@@ -39,8 +39,7 @@ def _gather_nd(node: Node, shape: Shape) -> Array:
     if not batch:
         return np.asarray(value[tuple(np.moveaxis(indices, -1, 0))])
     found = [
-        value[place][tuple(np.moveaxis(indices[place], -1, 0))]
-        for place in np.ndindex(*indices.shape[:batch])
+        value[i][tuple(np.moveaxis(indices[i], -1, 0))] for i in np.ndindex(*indices.shape[:batch])
     ]
     return np.asarray(found).reshape(shape)
 
@@ -54,12 +53,12 @@ def _scatter_nd(node: Node, _shape: Shape) -> Array:
     return _update(node, node.array(0).copy(), tuple(np.moveaxis(node.array(1), -1, 0)))
 
 
-def _update(node: Node, result: Array, places: tuple[Array, ...]) -> Array:
+def _update(node: Node, result: Array, coordinates: tuple[Array, ...]) -> Array:
     operation = _UPDATES.get(node.text("reduction", "none"))
     if operation is None:
-        result[places] = node.array(2)
+        result[coordinates] = node.array(2)
     else:
-        operation.at(result, places, node.array(2))
+        operation.at(result, coordinates, node.array(2))
     return result
 
 
@@ -90,9 +89,9 @@ def _unique(node: Node, _specs: Sequence[Known]) -> tuple[Array, ...]:
     if node.integer("sorted", 1):
         return values, first, inverse, counts
     order = np.argsort(first)
-    place = np.argsort(order)
+    rank = np.argsort(order)
     values = np.take(values, order, axis=0 if axis is None else axis)
-    return values, first[order], place[inverse], counts[order]
+    return values, first[order], rank[inverse], counts[order]
 
 
 def _split(node: Node, specs: Sequence[Known]) -> list[Array]:
@@ -105,7 +104,7 @@ def _tile(node: Node, shape: Shape) -> Array:
     value = node.array(0)
     if node.opset >= 6:
         return np.tile(value, node.value_ints(1))
-    # One axis _single is repeated: the one whose size tells so.
+    # One axis only is repeated: the one whose size differs.
     times = [new // old if old else 1 for new, old in zip(shape, value.shape, strict=True)]
     return np.tile(value, times)
 

@@ -16,7 +16,6 @@ from mansard.device.tegrastats.sample import (
     Temperature,
     Usage,
 )
-from mansard.device.tegrastats.tokens import watts
 
 _BYTES = {"B": 1, "kB": 1 << 10, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _MHZ = 1_000_000
@@ -109,4 +108,9 @@ def _celsius(celsius: float | None) -> str:
 
 def _rail(rail: Rail, unit: str) -> str:
     numbers = (rail.power_w, rail.average_w, rail.maximum_w)
-    return f"{rail.name} " + "/".join(watts(unit, each) for each in numbers if each is not None)
+    return f"{rail.name} " + "/".join(_watts(unit, each) for each in numbers if each is not None)
+
+
+def _watts(unit: str, power_w: float) -> str:
+    per_watt = 1.0 if unit == "W" else 1000.0
+    return f"{power_w * per_watt:.15g}{unit}"

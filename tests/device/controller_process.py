@@ -1,4 +1,4 @@
-"""The pair of streams between a controller and who asks it."""
+"""A controller that is a child of this process: the tests' stand-in for a container."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from mansard.core.errors import DeviceError
 from mansard.core.line_channel import HEARTBEAT, MAX_LINE_BYTES
@@ -16,37 +16,6 @@ from mansard.core.text import printable
 
 _END_S = 120  # a restore calls nvpmodel, which may take a minute
 _LAST_WORDS = 500
-
-
-class Channel(Protocol):
-    """Lines to and from a controller's process."""
-
-    def send(self, line: bytes) -> None:
-        """Send one line, its end included; raises OSError where nobody reads any more."""
-        ...
-
-    def receive(self) -> bytes:
-        """The next line; empty where there is none any more. Raises OSError."""
-        ...
-
-    def beat(self) -> None:
-        """Say that somebody is still there; not while an answer is awaited. Raises OSError."""
-        ...
-
-    def end(self) -> None:
-        """End the questions: the controller puts the board back and ends by itself.
-
-        May be called by another thread than the one that waits in ``receive``, which then
-        comes to its end.
-        """
-        ...
-
-    def close(self) -> str:
-        """End the questions and wait until the controller has ended; may be called twice.
-
-        Returns what it said at last beside its answers.
-        """
-        ...
 
 
 class ProcessChannel:
