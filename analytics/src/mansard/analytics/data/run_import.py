@@ -14,8 +14,8 @@ from mansard.analytics.data.sample_frames import sample_frame
 from mansard.analytics.data.sources import shown_folder, stamps_json
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.trial_frames import repetition_frame, trial_frame
+from mansard.core.jsonl import BATCH_BYTES
 from mansard.core.records import Manifest
-from mansard.core.row_batches import BATCH_BYTES
 
 
 def import_run(

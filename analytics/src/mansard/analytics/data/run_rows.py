@@ -11,9 +11,8 @@ from mansard.analytics.data.names import shown
 from mansard.analytics.data.sources import MANIFEST, SAMPLES, TRIALS, shown_folder
 from mansard.core.errors import InputError
 from mansard.core.files import storage_error
-from mansard.core.jsonl import Row
+from mansard.core.jsonl import Row, RowReader
 from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
-from mansard.core.row_batches import RowReader
 
 _MIXED = "files of two runs were mixed; measure again into another folder"
 

@@ -9,8 +9,8 @@ from mansard.analytics.published.columns import Column
 from mansard.analytics.published.csv_text import TextRow, TextTable
 from mansard.analytics.published.numbers import EMPTY, parse_count, parse_positive
 from mansard.core.errors import InputError
-from mansard.core.frequency import format_frequency
 from mansard.core.records import PublishedMode
+from mansard.core.units import format_frequency
 
 LEAST, MOST = 1e-15, 1e24  # of any quantity in SI units: a slip of the keyboard is beyond
 LONGEST_NAME = 200  # of a mode or a network, in characters
