@@ -27,8 +27,7 @@ from mansard.analytics.figures.charting import inline, shape_scale, tooltips
 from mansard.analytics.figures.figure import Figure, make_figure
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame
-from mansard.analytics.predict.scores import score_frame
+from mansard.analytics.predict.groups import group_frame, score_frame
 from mansard.analytics.published.frames import published_coefficients, published_modes
 from mansard.analytics.published.pagoda import (
     MODE,

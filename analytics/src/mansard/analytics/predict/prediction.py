@@ -15,12 +15,14 @@ from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
-from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
 from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.groups import group_frame, score_frame
 from mansard.analytics.predict.models import Models, find_models
-from mansard.analytics.predict.scores import score_frame
-from mansard.analytics.predict.totals_apply import apply_totals
+from mansard.analytics.predict.totals_calibration import (
+    TotalsCalibration,
+    apply_totals,
+    calibrate_totals,
+)
 from mansard.analytics.scaling.board import scale
 from mansard.analytics.scaling.observed_networks import predict_observed
 from mansard.core.errors import InputError
@@ -61,7 +63,7 @@ class Prediction:
     """Networks in modes, with what the prediction rests on.
 
     ``modes``, ``coefficients``, ``groups`` and ``predictions``: frames of ``data.model_frames``;
-    ``scores``: SCORE_SCHEMA of ``predict.scores``. ``calibration``: by what the predictions were
+    ``scores``: SCORE_SCHEMA of ``predict.groups``. ``calibration``: by what the predictions were
     scaled; None where they were not.
     """
 
