@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.decide.outlook import block_of, prior_outlook
 from mansard.analytics.decide.plan import Plan, plan_next
-from mansard.analytics.decide.plan_expecting import prior_outlook
-from mansard.analytics.decide.plan_outlook import block_of
+from mansard.analytics.scaling.network_fit import information_inverse
 from mansard.analytics.scaling.network_terms import setting_values
-from mansard.analytics.scaling.term_fit import information_inverse
 from mansard.core.errors import UsageError
 from tests.analytics.network_truth import modes, name, observe, some
 

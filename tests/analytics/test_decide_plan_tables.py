@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
-from mansard.analytics.decide.plan_observed import observed
+from mansard.analytics.decide.modes import mode_frame, read_mode_table
+from mansard.analytics.decide.plan import observed
 from mansard.analytics.scaling.network_fit import fit_network
 from mansard.analytics.scaling.network_predict import predict_modes
 from mansard.core.errors import InputError, UsageError

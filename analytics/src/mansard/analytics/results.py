@@ -14,7 +14,7 @@ from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.analytics.energy.fit import EnergyFit
-from mansard.analytics.energy.rails import fit_rails
+from mansard.analytics.energy.points import fit_rails
 from mansard.analytics.predict.engine import SHARE_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
 from mansard.analytics.predict.models import find_models

@@ -31,7 +31,7 @@ def print_batches(curves: Sequence[Sequence[Mapping[str, Any]]], *, as_json: boo
 
 def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:
     from mansard.analytics.data.quantities import digits, seconds
-    from mansard.analytics.decide.amounts import amount
+    from mansard.analytics.decide.wording import amount
 
     def known(name: str) -> str:
         return "unknown" if row[name] is None else digits(row[name], 3)

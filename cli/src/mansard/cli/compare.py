@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.compare_entries import Side
+    from mansard.analytics.decide.compare import Side
 
 
 def compare(
@@ -37,7 +37,7 @@ def compare(
     or not anything changed.
     """
     from mansard.analytics.decide.compare import compare as compare_sides
-    from mansard.analytics.decide.pairing import pair_runs
+    from mansard.analytics.decide.compare import pair_runs
     from mansard.cli.compare_tables import comparison_lines, comparison_tables
     from mansard.cli.console import note, print_json, print_table
     from mansard.core.text import printable
@@ -63,7 +63,7 @@ def compare(
 
 def _sides(place: Path, name: str, mode: str | None, *, may_mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.pairing import sides_of
+    from mansard.analytics.decide.compare import sides_of
     from mansard.core.documents import read_document
     from mansard.core.records import Manifest
 

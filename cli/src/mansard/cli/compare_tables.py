@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.compare_records import Change, Comparison
+    from mansard.analytics.decide.compare import Change, Comparison
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.decide.modes import ModeFrame
     from mansard.core.records import PowerMode
 
 
@@ -16,7 +16,7 @@ def wanted_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame,
     ``text``: a table (CSV), or a grid (TOML) or anything else that ``bench --mode`` takes on
     ``board``, this machine by default. Raises UsageError, InputError, StorageError, DeviceError.
     """
-    from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
+    from mansard.analytics.decide.modes import mode_frame, read_mode_table
 
     if text.strip().lower().endswith(".csv"):
         return read_mode_table(Path(text.strip()), device), False

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mode_table import ModeFrame
-    from mansard.analytics.decide.plan_observed import Observed
+    from mansard.analytics.decide.modes import ModeFrame
+    from mansard.analytics.decide.plan import Observed
 
 _ANY_DEVICE = "this board"
 
@@ -69,7 +69,7 @@ def _check(request: PlanRequest) -> None:
 def _known(request: PlanRequest, runs: Path) -> Known:
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.plan_observed import observed
+    from mansard.analytics.decide.plan import observed
     from mansard.analytics.predict.prediction import predict
 
     dataset = open_runs([runs], mix=request.mix)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mansard.cli.console import note
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.predict.prediction import Prediction
     from mansard.core.records import Phase
 

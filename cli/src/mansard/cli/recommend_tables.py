@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mix_records import MixAnswer, MixPlan
     from mansard.analytics.decide.records import Candidate, Recommendation
+    from mansard.analytics.decide.time_sharing import MixAnswer, MixPlan
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 _COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
@@ -39,7 +39,7 @@ def overview_table(found: Sequence[Recommendation]) -> Table:
 
 
 def _overview_row(found: Recommendation) -> tuple[str, ...]:
-    from mansard.analytics.decide.amounts import change
+    from mansard.analytics.decide.wording import change
 
     if found.choice is None:
         why = found.unknown["choice"]
@@ -68,7 +68,7 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _row(candidate: Candidate, remark: str) -> tuple[str, ...]:
     from mansard.analytics.data.quantities import digits, seconds
-    from mansard.analytics.decide.amounts import amount
+    from mansard.analytics.decide.wording import amount
 
     power_w, energy_j = candidate.power_w, candidate.energy_j
     words = [remark] if remark else []
@@ -127,7 +127,7 @@ _MIX_COLUMNS = (
 
 def _mix_rows(plan: MixPlan) -> list[tuple[str, ...]]:
     from mansard.analytics.data.quantities import digits, percent, seconds
-    from mansard.analytics.decide.amounts import amount
+    from mansard.analytics.decide.wording import amount
 
     rows: list[tuple[str, ...]] = [
         (

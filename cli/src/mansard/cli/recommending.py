@@ -75,8 +75,8 @@ def recommend_models(asked: Asked, wanted: Wanted, default: str | None, *, as_js
 
 def recommend_mix(asked: Asked, wanted: Wanted, workload: Path, *, as_json: bool) -> None:
     """One mode, or modes in turn, for all networks of a workload, on each device."""
-    from mansard.analytics.decide.mix import plan_mixes
-    from mansard.analytics.decide.mix_records import Mix, Task
+    from mansard.analytics.decide.time_sharing import Mix, Task
+    from mansard.analytics.decide.workload import plan_mixes
     from mansard.cli.predicting import Network, predict_asked
     from mansard.cli.predicting_networks import network_name
     from mansard.cli.workload_file import read_workload

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.decide.baselines import highest_mode
+from mansard.analytics.decide.alternatives import highest_mode
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.names import shown
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
-from mansard.analytics.energy.balance import Balance, Span, balance
 from mansard.analytics.energy.fit import EnergyFit
-from mansard.analytics.energy.roof import EnergyRoof
+from mansard.analytics.energy.roof import Balance, EnergyRoof, Span, balance
 from mansard.analytics.figures.charting import inline, log_scale, tooltips
 from mansard.analytics.figures.figure import (
     GIGA,

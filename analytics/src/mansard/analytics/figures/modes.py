@@ -11,7 +11,7 @@ import polars as pl
 
 from mansard.analytics.data.names import shown
 from mansard.analytics.data.quantities import UNKNOWN
-from mansard.analytics.decide.pareto import pareto_front
+from mansard.analytics.decide.alternatives import pareto_front
 from mansard.analytics.decide.records import Candidate
 from mansard.analytics.figures.charting import inline, layered, tooltips
 from mansard.analytics.figures.figure import (

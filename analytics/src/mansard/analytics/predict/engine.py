@@ -20,7 +20,7 @@ from polars.io.plugins import register_io_source
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
-from mansard.analytics.energy.cap import capped_time_s
+from mansard.analytics.energy.roof import capped_time_s
 from mansard.analytics.predict.coefficient_table import (
     BYTE_ENERGY,
     CONSTANT_POWER,

@@ -25,9 +25,9 @@ from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import (
     measured_coefficients,
     measured_modes,
+    measured_observations,
     roof_coefficients,
 )
-from mansard.analytics.scaling.observations import measured_observations
 from mansard.core.errors import UsageError
 
 

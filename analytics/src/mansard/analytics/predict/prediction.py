@@ -24,7 +24,7 @@ from mansard.analytics.predict.totals_calibration import (
     calibrate_totals,
 )
 from mansard.analytics.scaling.board import scale
-from mansard.analytics.scaling.observed_networks import predict_observed
+from mansard.analytics.scaling.network_predict import predict_observed
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore, Phase
 
