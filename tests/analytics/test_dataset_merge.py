@@ -14,8 +14,7 @@ from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.dataset import Dataset, device_id
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.merging import Merged, merge
-from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.opening import Merged, merge, open_runs
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, StorageError, UsageError
 from mansard.core.jsonl import RowWriter

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from mansard.analytics.published.importing import Imported
-    from mansard.analytics.published.rate_rows import Origin
+    from mansard.analytics.published.importing import Imported, Origin
 
 _Pairs = list[str] | None
 
@@ -45,7 +44,7 @@ def import_(
     them. A table that was imported before is not imported again.
     """
     from mansard.analytics.published.importing import import_table
-    from mansard.analytics.published.limits import find_module, limit_notes
+    from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.cli.console import note
 
     known = find_module(module) if module is not None else None
@@ -62,7 +61,7 @@ def import_(
 
 
 def _origin(device: str | None, processor: Literal["cpu", "gpu"], citation: str) -> Origin:
-    from mansard.analytics.published.rate_rows import Origin
+    from mansard.analytics.published.importing import Origin
     from mansard.core.errors import UsageError
 
     if not device or not device.strip():

@@ -20,7 +20,7 @@ def merge(
 
     A run that is there already is not written again; credentials come from the environment.
     """
-    from mansard.analytics.data.merging import merge as merge_runs
+    from mansard.analytics.data.opening import merge as merge_runs
     from mansard.cli.console import print_json
 
     done = merge_runs(places, into)

@@ -14,7 +14,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Table:
 
     The cached traffic, keys and values, and dimensions have a column where they tell something.
     """
-    from mansard.analytics.data.differences import differing_dimensions
+    from mansard.analytics.data.names import differing_dimensions
 
     columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "params (M)")
     moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")

@@ -174,7 +174,7 @@ class _Rows:
 
 
 def _write_parquet(rows: _Rows, target: IO[bytes]) -> None:
-    from mansard.analytics.data.telemetry_parquet import csv_to_parquet
+    from mansard.analytics.data.frames import csv_to_parquet
     from mansard.device.tegrastats.rows import TEXT_COLUMNS
 
     with tempfile.TemporaryDirectory() as folder:

@@ -10,9 +10,8 @@ from typing import TypeAlias
 import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.published.cells import Cells, check_modes
+from mansard.analytics.published.cells import Cells, check_modes, read_table
 from mansard.analytics.published.columns import find_columns
-from mansard.analytics.published.csv_text import read_table
 from mansard.analytics.scaling.network_terms import SETTINGS, usable
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import PowerMode, PublishedMode

@@ -28,17 +28,17 @@ from mansard.analytics.figures.figure import Figure, make_figure
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame, score_frame
-from mansard.analytics.published.frames import published_coefficients, published_modes
-from mansard.analytics.published.pagoda import (
+from mansard.analytics.published.reference import (
     MODE,
     NETWORKS,
     OPERATOR_LAUNCH_S,
+    PAGODA_RUNS,
+    RATES,
     USUAL_FORMATS,
     read_counts,
 )
-from mansard.analytics.published.reference import PAGODA_RUNS, RATES
 from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import Published
+from mansard.analytics.published.store import Published, published_coefficients, published_modes
 from mansard.analytics.roofs.levels import DRAM
 from mansard.core.records import LAYER_COUNTS, ModelScore
 

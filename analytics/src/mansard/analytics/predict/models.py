@@ -13,13 +13,14 @@ from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import device_labels, network_names
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.published.frames import (
+from mansard.analytics.published.rooflines import published_rooflines
+from mansard.analytics.published.store import (
+    Published,
     published_coefficients,
+    published_in,
     published_modes,
     published_observations,
 )
-from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import Published, published_in
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import (

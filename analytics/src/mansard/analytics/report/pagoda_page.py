@@ -21,7 +21,7 @@ from mansard.analytics.figures.pagoda import (
     roofs_figure,
 )
 from mansard.analytics.figures.tables import Table
-from mansard.analytics.published.pagoda import MODE, OPERATOR_LAUNCH_S
+from mansard.analytics.published.reference import MODE, OPERATOR_LAUNCH_S
 from mansard.analytics.report.page import render
 from mansard.analytics.report.provenance import published_table, source_table
 from mansard.core.files import make_folder, write_atomic

@@ -9,10 +9,8 @@ import polars as pl
 from mansard.analytics.data.names import in_order, shown, shown_long
 from mansard.analytics.data.quantities import UNKNOWN, quantity, seconds
 from mansard.analytics.figures.tables import Table
-from mansard.analytics.published.limits import hardware_limit, module_called
-from mansard.analytics.published.names import device_names
-from mansard.analytics.published.rooflines import MOST_ROOFS
-from mansard.analytics.published.store import Published
+from mansard.analytics.published.rooflines import MOST_ROOFS, hardware_limit, module_called
+from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
 from mansard.core.records import Manifest, PublishedRate
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics.data.differences import differing_dimensions
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.names import in_order, shown
+from mansard.analytics.data.names import differing_dimensions, in_order, shown
 from mansard.analytics.data.quantities import UNKNOWN, digits
 from mansard.analytics.figures.figure import Figure, make_figure, pool
 from mansard.analytics.figures.network_points import roof_points
