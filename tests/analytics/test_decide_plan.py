@@ -156,7 +156,7 @@ def test_where_all_are_too_slow_the_first_within_the_limit_is_sought() -> None:
 
 def test_a_limit_before_anything_is_measured_has_no_say() -> None:
     plan = plan_next(LINE, n=2, max_latency_s=0.012)
-    assert plan.notes == ("the limit on time has no say yet: no time can be predicted",)
+    assert plan.notes == ("the limit on time is not used yet: no time can be predicted",)
     assert picked(plan) == picked(plan_next(LINE, n=2))
 
 

@@ -85,8 +85,8 @@ def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
     return predictions[kept]
 
 
-HIGHEST = "the highest mode"
-DEFAULT = "the board's default"
+HIGHEST = "the board's highest mode"
+DEFAULT = "the board's default mode"
 _UNLIMITED = ("MAXN_SUPER", "MAXN")  # what NVIDIA calls its unlimited modes
 _CLOCKS = ("n_sms", "gpu_hz", "memory_hz", "n_cpus", "cpu_hz", "power_limit_w")
 

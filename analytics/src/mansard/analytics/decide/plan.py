@@ -175,7 +175,7 @@ def observed(
 
     ``device``: its name or a part of it; None where there is but one. ``modes``: those that were
     measured or published. ``predictions``: PREDICTION_SCHEMA rows from the roofs of these modes.
-    A network that nobody ran on the device has them for observations, with a note: what its
+    A network that was not run on the device has them for observations, with a note: what its
     modes allow says where another mode may be better. Raises UsageError that names what there is.
     """
     chosen = _choose_device(modes, observations, device)
@@ -190,7 +190,7 @@ def observed(
     notes = []
     if allowed.height:
         names = allowed.get_column("network").unique(maintain_order=True).to_list()
-        notes.append(f"nobody ran {_few(names)}: what the roofs allow stands for it")
+        notes.append(f"not measured: {_few(names)}; what its roofs allow is used instead")
     return Observed(
         chosen,
         modes.filter(ours).select(*MODE_SCHEMA),
@@ -304,7 +304,7 @@ def plan_next(
     steps = choose(outlooks, free, min(n, free.size))
     if all(outlook.mean is None for outlook in outlooks):
         if max_latency_s is not None:
-            notes = (*notes, "the limit on time has no say yet: no time can be predicted")
+            notes = (*notes, "the limit on time is not used yet: no time can be predicted")
         design = exchange(outlooks, free, [step.at for step in steps])
         steps = choose(outlooks, design, design.size)
     return Plan(

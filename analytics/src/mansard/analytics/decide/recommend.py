@@ -204,7 +204,7 @@ def recommend_each(
         if default is not None and default != highest:
             baselines.append(Baseline(DEFAULT, default))
         elif default is not None:
-            baselines = [Baseline(f"{HIGHEST} and {DEFAULT}", default)]
+            baselines = [Baseline(f"{HIGHEST} and its default", default)]
         found.append(recommend(rows, wanted, baselines))
     return tuple(found)
 
