@@ -26,12 +26,12 @@ from pathlib import Path
 from statistics import mean, median
 
 from mansard.device.identity import identify
+from mansard.measuring.raw_samples import rejection
+from mansard.measuring.sampling import calibrate
+from mansard.measuring.stability import median_interval
 from mansard.microbench.cpu_source import CpuSource
 from mansard.microbench.kernels.case import Case, choose_stores
 from mansard.microbench.kernels.catalog import find_kernel
-from mansard.microbench.raw_samples import rejection
-from mansard.microbench.sampling import calibrate
-from mansard.microbench.stability import median_interval
 
 SOURCES = Path(__file__).parent / "cpu_peer"
 FLAGS = ["-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-shared", "-fPIC"]

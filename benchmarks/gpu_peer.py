@@ -38,15 +38,15 @@ from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
 from mansard.device.system import SYSTEM_ROOT
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.run_writer import SweepState
+from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.limits import limits_of
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
 from mansard.microbench.cuda.sampling import open_gpu
 from mansard.microbench.cuda.trials import choose_trials
-from mansard.microbench.keeper import SweepState
-from mansard.microbench.measurer import LocalMeasurer
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import probe
-from mansard.microbench.runner import run_plan
 
 NO_GPU = 3
 

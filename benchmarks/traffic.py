@@ -36,14 +36,13 @@ from mansard.core.errors import MansardError
 from mansard.core.precision import Precision
 from mansard.estimator import zoo
 from mansard.estimator.context import find_formulas
-from mansard.estimator.dimensions import bind
 from mansard.estimator.fusion import Fusion, fuse
-from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
-from mansard.estimator.propagation import propagate
-from mansard.estimator.tensors import Node
+from mansard.estimator.model import Given
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
+from mansard.estimator.tensors import Node, walk
 from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
-from mansard.estimator.walk import walk
 
 SMALLEST_BYTES = 2_000_000  # below, the counters' own noise shows
 ORIN_CACHE_BYTES = 2 * 1024 * 1024  # half of a Jetson AGX Orin's L2
@@ -67,7 +66,7 @@ def place(
     loaded: Loaded, given: Given, precision: Precision | None = None
 ) -> tuple[tuple[Node, ...], Fusion]:
     """The nodes of a network with their shapes, and their groups."""
-    network = propagate(loaded.model, bind(loaded.model, given), loaded.prepared)
+    network = infer_shapes(loaded.model, bind(loaded.model, given), loaded.prepared)
     formulas = find_formulas(each.node for each in walk(network.nodes))
     outputs = [output.name for output in loaded.model.outputs]
     return network.nodes, fuse(network.nodes, outputs, formulas, precision)

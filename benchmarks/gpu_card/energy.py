@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from mansard.core.errors import MansardError
 from mansard.device.meters.meter import Meters
+from mansard.measuring.metering import Metering
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.sampling import calibrate
 from mansard.microbench.cuda import sizes
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.metering import Metering
-from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.sampling import calibrate
 
 N_WINDOWS = 8
 

@@ -11,13 +11,13 @@ from typing import Any
 from gpu_card.figures import Figure, at_least
 
 from mansard.core.hardware import sm_flop_per_cycle
+from mansard.measuring.sampling import calibrate
+from mansard.measuring.stability import median_interval
 from mansard.microbench.cuda import sizes
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.kernel import CudaBackend, CudaCase
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.sampling import calibrate
-from mansard.microbench.stability import median_interval
 
 N_ROUNDS, N_SAMPLES = 15, 5
 SAMPLE_S = 0.005

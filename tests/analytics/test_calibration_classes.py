@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mansard.analytics.predict.op_classes import CLASS_OF, OP_CLASSES, layer_class, op_class
-from mansard.estimator.formulas import FORMULAS
+from mansard.estimator.operators import REGISTRY
 
 
 def test_every_operator_with_a_formula_has_a_class() -> None:
-    names = {op_type for _, op_type in FORMULAS.operators()}
+    names = {op_type for _, op_type in REGISTRY.operators()}
     assert names - CLASS_OF.keys() == set()
 
 

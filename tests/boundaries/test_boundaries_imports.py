@@ -46,6 +46,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         ("core", "msgspec"),
         ("device", "msgspec"),
         ("simulator", "msgspec"),
+        ("measuring", "msgspec"),
         ("microbench", "msgspec,numpy,numba,llvmlite"),
         ("estimator", "msgspec,numpy,onnx,google,ml_dtypes,typing_extensions"),
     ],

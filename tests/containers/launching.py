@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from mansard.containers.settings import Launch, Mount
-from mansard.containers.users import User
+from mansard.containers.settings import Launch, Mount, User
 from tests.containers.throwaway import host_folders
 
 SOMEBODY = User(uid=1234, gid=1235, why="the test")  # in no group of this machine

@@ -17,10 +17,11 @@ from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
-from mansard.microbench.events import Event, Job
-from mansard.microbench.measurer import LocalMeasurer
+from mansard.measuring.events import Event
+from mansard.measuring.kind import Job
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.runner import run_plan
 
 Lines = list[dict[str, Any]]
 
@@ -48,7 +49,7 @@ def keep(plan: Plan, runs: Path, lines: Lines) -> list[str]:
 
     def say(_: Job) -> Iterator[Event]:
         for line in lines:
-            yield decode_event(json.dumps(line).encode())
+            yield decode_event(json.dumps(line).encode(), Trial)
 
     run_plan(plan, runs, measurer=say)
     return kept(runs)
@@ -65,7 +66,7 @@ def rows_of(lines: Lines) -> list[int]:
 
 def with_second(lines: Lines, **fields: Any) -> Lines:
     """``lines`` with other values in the second trial."""
-    lines[rows_of(lines)[1]]["trial"].update(fields)
+    lines[rows_of(lines)[1]]["row"].update(fields)
     return lines
 
 
@@ -99,7 +100,7 @@ def test_what_was_not_asked_for_is_refused(
     ids = [spec.trial_id for spec in plan.trials]
     assert kept(tmp_path) == ids[:n_kept]
     # An honest measurement goes on from there, unless nothing is missing any more.
-    rest = [line for line in good if line.get("trial", {}).get("trial_id") not in ids[:n_kept]]
+    rest = [line for line in good if line.get("row", {}).get("trial_id") not in ids[:n_kept]]
     assert keep(plan, tmp_path, rest) == ids
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.access import Access, AccessKind, GpuKind
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import Access, AccessKind, Engine, GpuKind, connect
 from mansard.containers.engine_errors import explain
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError, MansardError, StorageError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.containers.controller_channel import ContainerChannel
+from mansard.containers.board_controller import ContainerChannel
 from mansard.containers.engine import Engine
 from mansard.containers.stream import Attached
 from tests.containers.test_fleet_image import ORIN

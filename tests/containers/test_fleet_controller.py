@@ -13,12 +13,10 @@ import pytest
 
 from mansard.containers.board_controller import CONTROLLER_LABEL, board_controller
 from mansard.containers.engine import Engine, connect
-from mansard.containers.fleet import run_fleet
-from mansard.containers.fleet_worker import Worker
+from mansard.containers.fleet import Worker, run_fleet
 from mansard.containers.hosts import Host
-from mansard.containers.settings import Launch, Mount
+from mansard.containers.settings import Launch, Mount, User
 from mansard.containers.tunnel import open_tunnel
-from mansard.containers.users import User
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
 from mansard.device.controller.local import LocalController
@@ -214,7 +212,7 @@ def test_a_fleet_of_two_boards_and_one_that_is_none(
             worker.on_stop(controller.end)
             worker.claim(controller.identify())
             with controller.hold() as held:
-                worker.say("held")
+                worker.send("held")
                 return held.set(controller.choose_modes("gpu=612MHz")[0]).gpu_hz
 
     said: list[str] = []

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 import msgspec
 import pytest
 
-from mansard.containers.board_image import controller_image
 from mansard.containers.engine import EngineFacts
 from mansard.containers.hosts import Host
+from mansard.containers.images.needed import controller_image
 from mansard.containers.images.table import Image, read_table
 from mansard.core.errors import ContainerError, UsageError
 

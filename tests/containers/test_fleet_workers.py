@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.fleet import Fleet, run_fleet
-from mansard.containers.fleet_worker import Said, Worker
+from mansard.containers.fleet import Fleet, Message, Worker, run_fleet
 from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, UsageError
 from mansard.device.identity import identify
@@ -29,8 +28,8 @@ def hosts(*names: str) -> list[Host]:
     return [Host(name=name, ssh=name) for name in names]
 
 
-def run(bench: Any, *names: str) -> tuple[Fleet[Any], list[Said]]:
-    said: list[Said] = []
+def run(bench: Any, *names: str) -> tuple[Fleet[Any], list[Message]]:
+    said: list[Message] = []
     return run_fleet(hosts(*names), bench, said.append), said
 
 
@@ -40,12 +39,12 @@ def test_all_boards_work_at_once_and_their_words_come_one_by_one() -> None:
 
     def bench(worker: Worker) -> str:
         together.wait(PATIENCE_S)
-        worker.say(f"I am {worker.host.ssh}")
+        worker.send(f"I am {worker.host.ssh}")
         return worker.name.upper()
 
-    def listen(said: Said) -> None:
+    def listen(said: Message) -> None:
         threads.add(threading.current_thread())
-        words.append((said.board, said.word))
+        words.append((said.board, said.payload))
 
     words: list[tuple[str, str]] = []
     fleet = run_fleet(hosts("a", "b", "c"), bench, listen)
@@ -65,7 +64,7 @@ def test_one_that_fails_does_not_stop_the_others_and_is_reported_at_the_end() ->
             finally:
                 failed.set()
         assert failed.wait(PATIENCE_S)
-        worker.say("still here")
+        worker.send("still here")
         return "measured"
 
     fleet, said = run(bench, "a", "b", "c")
@@ -127,15 +126,15 @@ def test_an_interrupt_stops_every_board_and_waits_for_it() -> None:
         worker.on_stop(partial(stopped.append, (worker.name, "board controller")))
         worker.on_stop(lambda: 1 / 0)  # a board that is gone cannot be stopped
         worker.on_stop(stop_container)
-        worker.say("ready")
+        worker.send("ready")
         ready.wait(PATIENCE_S)
         assert waiting.wait(PATIENCE_S)
         with pytest.raises(KeyboardInterrupt):
-            worker.say("a later mode")
+            worker.send("a later mode")
         ended.append(worker.name)
         worker.check()
 
-    def listen(said: Said) -> None:
+    def listen(said: Message) -> None:
         heard.append(said.board)
         if len(heard) == 2:
             ready.wait(PATIENCE_S)
@@ -153,11 +152,11 @@ def test_a_board_that_does_not_stop_is_not_waited_for_for_ever() -> None:
     forever, started = threading.Event(), threading.Event()
 
     def bench(worker: Worker) -> None:
-        worker.say("started")
+        worker.send("started")
         started.set()
         forever.wait()
 
-    def listen(said: Said) -> None:
+    def listen(said: Message) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -181,14 +180,14 @@ def bench(worker):
             worker.on_stop(controller.end)
             with controller.hold() as held:
                 held.set(controller.choose_modes("gpu=612MHz,cores=4")[0])
-                worker.say("set")
+                worker.send("set")
                 while True:  # for ever, each in its turn
                     controller.identify()
 
 turn_signals_into_interrupts()
 hosts = [Host(name=root, root=root) for root in sys.argv[1:]]
 try:
-    run_fleet(hosts, bench, lambda said: print(said.word, flush=True))
+    run_fleet(hosts, bench, lambda said: print(said.payload, flush=True))
 except KeyboardInterrupt:
     print("stopped", flush=True)
 """

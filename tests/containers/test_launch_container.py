@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine
+from mansard.containers.engine import Access, Engine
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError
 from tests.containers.launching import SOMEBODY, all_containers, launch, wait_for

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from mansard.containers.engine import Engine, connect
-from mansard.containers.launch import launched
-from mansard.containers.owners import remove_leftovers
+from mansard.containers.launch import launched, remove_leftovers
 from mansard.containers.settings import OWNER_LABEL, create_arguments
 from mansard.core.errors import ContainerError, UsageError
 from tests.containers.launching import all_containers, launch, wait_for
@@ -117,7 +116,7 @@ def test_leftovers_of_dead_owners_are_removed_and_no_others(
     engine: Engine, bare_image: str
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    from mansard.containers.owners import name_process
+    from mansard.containers.launch import name_process
 
     dead, alive = name_process(ended.pid), name_process(os.getpid())
     ended.communicate()

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine
+from mansard.containers.engine import Access, Engine
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.probing import probe_in_container
 from mansard.core.documents import read_document, write_document
@@ -22,9 +21,10 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
 from mansard.core.version import VERSION
 from mansard.device.identity import identify
-from mansard.microbench.events import Done, Job
+from mansard.measuring.events import Done
+from mansard.measuring.kind import Job
+from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.runner import run_plan
 from mansard.simulator import create_board, running
 from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon
@@ -86,7 +86,7 @@ from mansard.containers.engine import connect
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.core.documents import read_document
 from mansard.microbench.plan import Plan
-from mansard.microbench.runner import run_plan
+from mansard.measuring.runner import run_plan
 from tests.containers.launching import launch
 address, image, plan, runs = sys.argv[1:]
 with connect(address) as engine:

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mansard.containers.access import choose_access
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import Engine, choose_access, connect
 from mansard.containers.launch import launched
 from mansard.containers.probing import probe_in_container
 from mansard.core.errors import ContainerError

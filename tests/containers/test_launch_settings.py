@@ -11,18 +11,27 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from mansard.containers.access import (
+from mansard.containers.engine import (
     NO_GPU,
     Access,
+    EngineFacts,
     access_arguments,
     access_environment,
     choose_access,
+    read_facts,
 )
-from mansard.containers.engine import EngineFacts, read_facts
-from mansard.containers.owners import is_gone, name_process, this_process
+from mansard.containers.launch import is_gone, name_process, this_process
 from mansard.containers.probing import gpu_remedy
-from mansard.containers.settings import Launch, Mount, create_arguments
-from mansard.containers.users import NOBODY, User, can_read, choose_user, device_groups
+from mansard.containers.settings import (
+    NOBODY,
+    Launch,
+    Mount,
+    User,
+    can_read,
+    choose_user,
+    create_arguments,
+    device_groups,
+)
 from mansard.core.errors import ContainerError, UsageError
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN
 

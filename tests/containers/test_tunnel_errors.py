@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mansard.containers.hosts import Host
-from mansard.containers.tunnel_errors import explain_forwarding, explain_ssh
+from mansard.containers.tunnel import explain_forwarding, explain_ssh
 
 BOARD = Host(name="orin", ssh="orin")
 

@@ -14,11 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mansard.core.records import LayerScore
 from mansard.estimator import score
-from mansard.estimator.dimensions import bind
-from mansard.estimator.propagation import propagate
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Spec
 from mansard.estimator.reading import read_model
-from mansard.estimator.shapes import find_rule
-from mansard.estimator.shapes.registry import Spec
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
 from tests.estimator.models import Input
 
 Check = Literal["run", "infer", "hand"]
@@ -93,8 +93,8 @@ def row(case: Operator) -> LayerScore:
 def specs(case: Operator) -> list[Spec]:
     """What our rule says of the outputs that have a name; None depends on data."""
     model = read_model(build(case))
-    (node,) = propagate(model, bind(model)).nodes
-    rule = find_rule(node.domain, node.op_type)
+    (node,) = infer_shapes(model, bind(model)).nodes
+    rule = REGISTRY.shape_rule(node.domain, node.op_type)
     assert rule is not None
     found = rule(node)
     assert not isinstance(found, str), found

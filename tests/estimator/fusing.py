@@ -6,13 +6,12 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.context import find_formulas
-from mansard.estimator.dimensions import bind
 from mansard.estimator.fusion import Fusion, fuse
-from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
-from mansard.estimator.propagation import propagate
-from mansard.estimator.tensors import Node, Tensor
-from mansard.estimator.walk import walk
+from mansard.estimator.model import Given
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
+from mansard.estimator.tensors import Node, Tensor, walk
 from tests.estimator.models import model
 
 
@@ -58,7 +57,7 @@ def fuse_loaded(
 ) -> Fused:
     """The groups of a model that was read before."""
     binding = bind(loaded.model, given)
-    network = propagate(loaded.model, binding, loaded.prepared)
+    network = infer_shapes(loaded.model, binding, loaded.prepared)
     formulas = find_formulas(each.node for each in walk(network.nodes))
     outputs = tuple(output.name for output in loaded.model.outputs)
     fusion = fuse(network.nodes, outputs, formulas, precision, attention_buffer_bytes)

@@ -10,11 +10,11 @@ import onnx
 import onnxruntime
 from onnx import parser
 
-from mansard.estimator.control_flow.course import MAX_PLACEMENTS
-from mansard.estimator.dimensions import bind
-from mansard.estimator.given import Given
-from mansard.estimator.propagation import Network, propagate
+from mansard.estimator.model import Given
 from mansard.estimator.reading import read_model
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.context import MAX_INNER_NODES
+from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes
 from mansard.estimator.tensors import Node, Tensor
 
 Array = npt.NDArray[np.generic]
@@ -35,12 +35,12 @@ def stored(text: str, **shapes: tuple[int, ...]) -> str:
 
 
 def placed(
-    proto: onnx.ModelProto, given: Given | None = None, max_placements: int = MAX_PLACEMENTS
-) -> Network:
+    proto: onnx.ModelProto, given: Given | None = None, max_inner_nodes: int = MAX_INNER_NODES
+) -> InferredNetwork:
     """The network with all its shapes."""
     model = read_model(proto.SerializeToString())
     binding = bind(model, given or Given())
-    return propagate(model, binding, max_placements=max_placements)
+    return infer_shapes(model, binding, max_inner_nodes=max_inner_nodes)
 
 
 def run(proto: onnx.ModelProto, **feeds: object) -> dict[str, object]:
@@ -70,7 +70,7 @@ def our_look(tensor: Tensor) -> object:
 
 def check(
     proto: onnx.ModelProto, feeds: Mapping[str, Array], given: Given | None = None
-) -> Network:
+) -> InferredNetwork:
     """Place the network and compare every output with the real one; known values too."""
     network = placed(proto, given)
     for name, value in run(proto, **feeds).items():
@@ -90,7 +90,7 @@ def ran(nodes: Sequence[Node], runs: int = 1) -> Iterator[tuple[str, tuple[int, 
                 yield from ran(each.nodes, runs * each.times)
 
 
-def times(network: Network, name: str) -> list[tuple[tuple[int, ...], int]]:
+def times(network: InferredNetwork, name: str) -> list[tuple[tuple[int, ...], int]]:
     """Shapes of the output of node ``name``, and how often it runs with each, in order."""
     return [(shape, runs) for found, shape, runs in ran(network.nodes) if found == name]
 

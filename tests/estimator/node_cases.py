@@ -21,12 +21,12 @@ from onnx import TensorProto, numpy_helper
 
 from mansard.core.records import LayerScore
 from mansard.estimator import score
-from mansard.estimator.dimensions import bind
 from mansard.estimator.element_types import BY_CODE, ELEMENT_TYPES
-from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
-from mansard.estimator.propagation import Network, propagate
-from mansard.estimator.sequences import absent, sequence
+from mansard.estimator.model import Given
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes
+from mansard.estimator.shape_inference.sequences import absent, sequence
 from mansard.estimator.tensors import Tensor
 
 # operator -> inputs whose values shapes or the number of turns depend on
@@ -187,13 +187,13 @@ def given(case: NodeCase, loaded: Loaded, dims: Mapping[str, int]) -> Given:
     return Given(dims=sizes, shapes=shapes)
 
 
-def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded, Network]:
+def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded, InferredNetwork]:
     """The case's network with shapes; ``dims`` are those of outputs that depend on data."""
     loaded = load(case.model, case.name)
     binding = bind(loaded.model, given(case, loaded, dims or {}))
     exact = {name: _tensor(name, case.inputs[name], held) for name, held in binding.tensors.items()}
     binding = msgspec.structs.replace(binding, tensors=exact)
-    return loaded, propagate(loaded.model, binding, loaded.prepared)
+    return loaded, infer_shapes(loaded.model, binding, loaded.prepared)
 
 
 def rows_of(case: NodeCase) -> list[LayerScore]:
@@ -220,7 +220,7 @@ def _tensor(name: str, held: Any, bound: Tensor) -> Tensor:
     return Tensor(name, ELEMENT_TYPES[found.dtype], found.shape)
 
 
-def open_dimensions(case: NodeCase, network: Network) -> dict[str, int]:
+def open_dimensions(case: NodeCase, network: InferredNetwork) -> dict[str, int]:
     """Sizes of outputs that depend on data, by their place; from the real tensors."""
     sizes: dict[str, int] = {}
     for node in network.nodes:

@@ -14,7 +14,6 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.model import (
     Dimension,
@@ -23,11 +22,12 @@ from mansard.estimator.model import (
     ModelInput,
     ModelNode,
     StoredTensor,
+    normal_domain,
 )
 from mansard.estimator.numbers import Array, Numbers, hold_array
 from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
+from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Shape, is_sane
-from mansard.estimator.values import may_keep
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
 

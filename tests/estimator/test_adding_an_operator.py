@@ -1,24 +1,23 @@
-"""The five steps of docs/operators.md, taken for an operator that does not exist.
+"""The steps of docs/operators.md, taken for an operator that does not exist.
 
 1. The family: elementwise work on half of the rows.
-2. Its shape rule, ``_halved``.
-3. Its formula, ``halve``, the arithmetic in the docstring.
-4. Its test, with the literal: ``test_the_operator_is_scored``.
-5. Its row in the table: ``test_the_operator_has_a_row_in_the_table``.
+2. Its shape rule, ``_halved``, its cost, ``_halve``, and one decorator for both.
+3. Its test, with the literal: ``test_the_operator_is_scored``.
+4. Its row in the table: ``test_the_operator_has_a_row_in_the_table``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.formulas import FORMULAS, register
-from mansard.estimator.operators import operators_table
-from mansard.estimator.shapes.registry import _RULES, Spec, rule
+from mansard.estimator.operators import REGISTRY, operator
+from mansard.estimator.operators.registry import Specs
+from mansard.estimator.operators.table import operators_table
 from mansard.estimator.tensors import Node
 from tests.estimator.elementwise_cases import floats
 from tests.estimator.models import single
@@ -31,25 +30,25 @@ def _first_half(node: Node, precision: Precision | None) -> int:
     return node.output.n_bytes(precision) + node.input(1).n_bytes(precision)
 
 
+def _halved(node: Node) -> Specs:
+    """The first half of the rows."""
+    rows, *rest = node.input(0).shape
+    return [(node.input(0).dtype, (rows // 2, *rest))]
+
+
 @pytest.fixture
 def halving() -> Iterator[str]:
     """``Halve``: the root of the first half of the rows, scaled and shifted by two numbers."""
 
-    @rule("Halve", domain=DOMAIN)
-    def _halved(node: Node) -> Sequence[Spec]:
-        rows, *rest = node.input(0).shape
-        return [(node.input(0).dtype, (rows // 2, *rest))]
-
-    @register("Halve", domain=DOMAIN, not_weights=(1,), reads=_first_half)
-    def halve(node: Node) -> Cost:
+    @operator("Halve", shape=_halved, domain=DOMAIN, not_weights=(1,), reads=_first_half)
+    def _halve(node: Node) -> Cost:
         """A root and 2 operations for each element of the output; reads half of the rows."""
         n = node.output.n_elements
         return Cost(simple=2 * n, functions=n)
 
     yield "Halve"
-    # The registry is the real one, which has no way to forget; the next test must not see it.
-    FORMULAS._formulas.pop((DOMAIN, "Halve"))
-    _RULES.pop((DOMAIN, "Halve"))
+    # The registry is the real one and cannot forget; the next test must not see the operator.
+    REGISTRY._operators.pop((DOMAIN, "Halve"))
 
 
 def test_the_operator_is_scored(halving: str) -> None:

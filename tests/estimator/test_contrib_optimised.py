@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mansard.core.records import ModelScore
 from mansard.estimator import score
-from mansard.estimator.dimensions import bind
-from mansard.estimator.propagation import propagate
 from mansard.estimator.reading import read_model
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.zoo.weights import with_random_weights
 from tools.zoo import bert, gpt2
 from tools.zoo.builder import Graph
@@ -133,7 +133,7 @@ def test_blocks_of_channels_have_the_shapes_of_the_runtime(tmp_path: Path) -> No
     assert counts(score(after.SerializeToString())) == counts(score(model.SerializeToString()))
     names = [name for node in after.graph.node for name in node.output if name]
     real = _run(after, names)
-    network = propagate(read_model(after.SerializeToString()), _bound(after))
+    network = infer_shapes(read_model(after.SerializeToString()), _bound(after))
     ours = {tensor.name: tensor.shape for node in network.nodes for tensor in node.outputs}
     assert {name: real[name].shape for name in names} == {name: ours[name] for name in names}
 

@@ -17,8 +17,8 @@ from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 from mansard.estimator.element_types import BY_CODE, ElementType
-from mansard.estimator.formulas import FORMULAS
-from mansard.estimator.shapes.registry import Spec
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Spec
 from tests.estimator.contrib_cases import OPERATORS, name_of
 from tests.estimator.contrib_models import Operator, build, declared, real_outputs, session, specs
 
@@ -130,8 +130,8 @@ def test_every_kernel_of_the_processor_is_run() -> None:
     run = {case.key for case in OPERATORS if case.check == "run"}
     refused = {
         key
-        for key, formula in FORMULAS.operators().items()
-        if (formula.function.__doc__ or "").startswith("Refused")
+        for key, formula in REGISTRY.operators().items()
+        if (formula.cost.__doc__ or "").startswith("Refused")
     }
     maps = {("ai.onnx.ml", name) for name in ("CastMap", "DictVectorizer", "ZipMap")}
     left_out = {("com.microsoft", name) for name in NOT_RUN}
@@ -143,4 +143,4 @@ def test_every_operator_of_the_runtime_is_known() -> None:
         pytest.skip("a newer ONNX Runtime may have operators that are not known here")
     schemas = {(schema.domain, schema.name) for schema in binding.get_all_operator_schema()}
     assert {("com.microsoft", "Attention"), ("ai.onnx.ml", "ZipMap")} <= schemas
-    assert {key for key in schemas if key[0]} - FORMULAS.operators().keys() == set()
+    assert {key for key in schemas if key[0]} - REGISTRY.operators().keys() == set()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from mansard.estimator.tensors import Origin
 from tests.estimator.networks import check, floats, parsed, placed, stored, times
 

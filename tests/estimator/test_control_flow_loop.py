@@ -7,7 +7,7 @@ import pytest
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.element_types import INT64
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from mansard.estimator.numbers import hold
 from mansard.estimator.tensors import Origin
 from tests.estimator.loop_texts import WHILE, counted
@@ -24,7 +24,7 @@ def test_a_count_in_the_file(n: int) -> None:
 
 def test_a_great_many_iterations_are_one_pass() -> None:
     n = 10**12
-    network = placed(parsed(counted(n)), max_placements=200)
+    network = placed(parsed(counted(n)), max_inner_nodes=200)
     assert times(network, "e") == [((2, 3), n)]
     assert network.tensors["z"].shape == (n, 2, 3)
     # counting so far would take too long
@@ -104,7 +104,7 @@ def test_shapes_that_settle_become_one_pass() -> None:
             g = Concat<axis=0>(h, x)
             e = Slice(g, start, end)
         }> }"""
-    network = placed(parsed(text), max_placements=200)
+    network = placed(parsed(text), max_inner_nodes=200)
     assert times(network, "e") == [*(((rows, 4), 1) for rows in (2, 3, 4, 5)), ((5, 4), 396)]
     assert times(network, "g") == [*(((rows, 4), 1) for rows in (2, 3, 4, 5)), ((6, 4), 396)]
     assert check(parsed(text), {"x": floats(1, 4)}).tensors["y"].shape == (5, 4)
@@ -153,7 +153,7 @@ def test_a_branch_that_stays_the_same_does_not_hinder() -> None:
                 else_branch = f () => (float[k] q2) { q2 = Relu(h) }
             >
         }> }"""
-    assert times(placed(parsed(text), max_placements=100), "p2") == [((2,), 5000)]
+    assert times(placed(parsed(text), max_inner_nodes=100), "p2") == [((2,), 5000)]
 
 
 def test_an_inner_loop_that_an_outer_counter_ends_is_counted_out() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from tests.estimator.networks import check, floats, parsed, placed, stored, times
 
 # A recurrent cell: h = tanh(x·W + h·R), which hands on h and collects it.

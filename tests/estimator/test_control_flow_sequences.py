@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator import score
 from mansard.estimator.element_types import BOOL, INT64
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from mansard.estimator.numbers import hold
 from mansard.estimator.tensors import Origin
 from tests.estimator.networks import check, floats, parsed, placed, times
@@ -177,7 +177,7 @@ def test_a_sequence_that_grows_in_a_loop(n: int, step: str, rows: int) -> None:
 
 def test_a_sequence_cannot_grow_without_end() -> None:
     with pytest.raises(ModelError, match="runs too often to follow"):
-        placed(parsed(GROWING % (10**9, "Relu(g)"), 18), max_placements=3000)
+        placed(parsed(GROWING % (10**9, "Relu(g)"), 18), max_inner_nodes=3000)
 
 
 def test_a_sequence_out_of_a_branch() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from mansard.estimator.tensors import Origin
 from tests.estimator.loop_texts import WHILE, counted
 from tests.estimator.networks import check, floats, parsed, placed, times
@@ -82,4 +82,4 @@ def test_a_loop_that_is_too_long_to_follow() -> None:
     grows = (WHILE % 10**9).replace("e = Mul(h, x)", "e = Concat<axis=0>(h, x)")
     for text in (WHILE % 10**9, grows):
         with pytest.raises(ModelError, match=r"node 'y' \(Loop\): runs too often to follow"):
-            placed(parsed(text), max_placements=3000)
+            placed(parsed(text), max_inner_nodes=3000)

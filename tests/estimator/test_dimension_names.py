@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator import score, totals
-from mansard.estimator.expressions import parse_expression
+from mansard.estimator.shape_inference.expressions import parse_expression
 from tests.estimator.models import model
 
 SIZES = {"a": 7, "b": 3, "past_length": 9, "s0": 32}

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator import Settings, load, score, score_loaded, totals
-from mansard.estimator.given import Given, Value
+from mansard.estimator.model import Given, Value
 from mansard.estimator.tensors import Origin
 from tests.estimator.models import model
 from tests.estimator.networks import check, floats, parsed, placed

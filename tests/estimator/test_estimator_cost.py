@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.estimator.cost import NOTHING, Cost, Registry
+from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.element_types import FLOAT32
-from mansard.estimator.formulas import FORMULAS
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Registry
 from mansard.estimator.tensors import Node, Tensor
 
 counts = st.integers(min_value=0, max_value=2**60)
@@ -43,15 +44,15 @@ def test_work_and_traffic_of_a_cost() -> None:
 
 def test_an_operator_is_registered_once() -> None:
     registry = Registry()
-    registry.register("Twist", domain="test.acme")(lambda node: NOTHING)
+    registry.operator("Twist", domain="test.acme")(lambda node: NOTHING)
     with pytest.raises(ValueError, match=r"'Twist'.*registered twice"):
-        registry.register("Turn", "Twist", domain="test.acme")(lambda node: NOTHING)
+        registry.operator("Turn", "Twist", domain="test.acme")(lambda node: NOTHING)
 
 
 def test_a_made_up_operator_is_found_by_its_domain() -> None:
     registry = Registry()
 
-    @registry.register("Twist", domain="test.acme", is_view=True, not_weights=(1,))
+    @registry.operator("Twist", domain="test.acme", is_view=True, not_weights=(1,))
     def twist(node: Node) -> Cost:
         return Cost(simple=7 * node.output.n_elements)
 
@@ -60,16 +61,16 @@ def test_a_made_up_operator_is_found_by_its_domain() -> None:
     assert formula.is_view
     assert formula.not_weights == {1}
     node = Node(0, "t", "Twist", "test.acme", outputs=(Tensor("y", FLOAT32, (2, 3)),))
-    assert formula.function(node) == Cost(simple=42)
+    assert formula.cost(node) == Cost(simple=42)
     assert registry.find("", "Twist") is None
 
 
 def test_both_spellings_of_the_standard_domain_are_one() -> None:
     registry = Registry()
-    registry.register("Twist", domain="ai.onnx")(lambda node: NOTHING)
+    registry.operator("Twist", domain="ai.onnx")(lambda node: NOTHING)
     assert registry.find("", "Twist") is not None
 
 
 def test_every_formula_says_how_it_counts() -> None:
-    for (domain, op_type), formula in FORMULAS.operators().items():
-        assert formula.function.__doc__, f"{domain}::{op_type}"
+    for (domain, op_type), formula in REGISTRY.operators().items():
+        assert formula.cost.__doc__, f"{domain}::{op_type}"

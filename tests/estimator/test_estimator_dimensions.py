@@ -8,7 +8,7 @@ from onnx import parser
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Settings, load, score, score_loaded, totals
-from mansard.estimator.given import Given
+from mansard.estimator.model import Given
 from tests.estimator.models import model
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import onnx
 
-from mansard.estimator.control_flow import OPERATORS as CONTROL_FLOW
-from mansard.estimator.formulas import FORMULAS
-from mansard.estimator.operators import ONNX_DOMAINS, onnx_operators, operators_table
-from mansard.estimator.sequences import RULES as SEQUENCES
-from mansard.estimator.shapes import find_rule
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.table import ONNX_DOMAINS, onnx_operators, operators_table
+from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
+from mansard.estimator.shape_inference.sequences import RULES as SEQUENCES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/operators.md"
 
@@ -39,7 +38,7 @@ def test_every_operator_has_a_row() -> None:
     rows = [line.replace("\\|", "").split("|") for line in table.splitlines() if line[:2] == "| "]
     assert all(len(row) == 6 for row in rows)
     names = {row[1].strip() for row in rows[1:]}
-    keys = FORMULAS.operators().keys() | known.keys()
+    keys = REGISTRY.operators().keys() | known.keys()
     assert names == {f"{domain}.{name}" if domain else name for domain, name in keys}
     assert all(row[3].strip() for row in rows)
 
@@ -47,7 +46,7 @@ def test_every_operator_has_a_row() -> None:
 def test_every_operator_that_onnx_lists_has_a_formula_and_a_rule() -> None:
     listed = {key for key in onnx_operators() if key[0] in ONNX_DOMAINS}
     assert len(listed) >= 200
-    assert listed - FORMULAS.operators().keys() == set()
+    assert listed - REGISTRY.operators().keys() == set()
     made_elsewhere = {("", name) for name in (*CONTROL_FLOW, *SEQUENCES)}
-    without = {key for key in listed if find_rule(*key) is None} - made_elsewhere
+    without = {key for key in listed if REGISTRY.shape_rule(*key) is None} - made_elsewhere
     assert without == set()

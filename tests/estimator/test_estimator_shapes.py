@@ -12,10 +12,10 @@ import pytest
 from onnx import helper, parser
 
 from mansard.estimator import score
-from mansard.estimator.dimensions import bind
-from mansard.estimator.given import Given
-from mansard.estimator.propagation import propagate
+from mansard.estimator.model import Given
 from mansard.estimator.reading import read_model
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Tensor
 from tests.estimator.models import store
 
@@ -183,7 +183,7 @@ def run_all(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Arrays:
 
 def our_tensors(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Mapping[str, Tensor]:
     model = read_model(proto.SerializeToString())
-    return propagate(model, bind(model, Given(dims=dims))).tensors
+    return infer_shapes(model, bind(model, Given(dims=dims))).tensors
 
 
 @pytest.mark.parametrize(("text", "dims"), CASES)

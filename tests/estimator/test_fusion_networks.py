@@ -6,8 +6,8 @@ import pytest
 
 from mansard.estimator import zoo
 from mansard.estimator.context import find_formulas
-from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
+from mansard.estimator.model import Given
 from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
 from tests.estimator.fusing import Fused, fuse_loaded
 

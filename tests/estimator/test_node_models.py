@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from mansard.core.errors import ModelError
-from mansard.estimator.propagation import Network
+from mansard.estimator.shape_inference.inference import InferredNetwork
 from tests.estimator.node_cases import (
     NodeCase,
     Real,
@@ -39,7 +39,7 @@ REFUSED: Mapping[str, str] = {
 class Outcome(msgspec.Struct, frozen=True):
     """How a case ended: with these tensors, or for this reason without some of them."""
 
-    network: Network | None
+    network: InferredNetwork | None
     dims: Mapping[str, int]
     reason: str | None
 
@@ -57,7 +57,7 @@ def run(case: NodeCase) -> Outcome:
     return Outcome(network, dims, next((reason for reason in lost if reason), None))
 
 
-def wrong_outputs(case: NodeCase, network: Network) -> list[str]:
+def wrong_outputs(case: NodeCase, network: InferredNetwork) -> list[str]:
     return [
         f"{case.name}: {name} is {described(network.tensors[name])}, really {real(held)}"
         for name, held in case.outputs.items()

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from mansard.estimator.operators import onnx_operators
+from mansard.estimator.operators.table import onnx_operators
 from tests.estimator.node_cases import NodeCase, is_plain, node_cases, place, rows_of, say
 
 

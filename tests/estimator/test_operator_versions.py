@@ -15,10 +15,10 @@ from onnx import checker, defs, shape_inference
 
 from mansard.core.errors import ModelError
 from mansard.estimator import score
-from mansard.estimator.dimensions import bind
-from mansard.estimator.given import Given
 from mansard.estimator.loading import load
-from mansard.estimator.propagation import propagate
+from mansard.estimator.model import Given
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Tensor
 from tests.estimator.elementwise_cases import S3, X, axes
 from tests.estimator.models import Input, single_model
@@ -64,7 +64,9 @@ def shapes_by_onnx(proto: onnx.ModelProto) -> dict[str, list[int | None]] | None
 
 def made(proto: onnx.ModelProto, dims: Mapping[str, int] | None = None) -> list[Tensor]:
     loaded = load(proto.SerializeToString())
-    network = propagate(loaded.model, bind(loaded.model, Given(dims=dims or {})), loaded.prepared)
+    network = infer_shapes(
+        loaded.model, bind(loaded.model, Given(dims=dims or {})), loaded.prepared
+    )
     return [network.tensors[name] for name in proto.graph.node[0].output]
 
 

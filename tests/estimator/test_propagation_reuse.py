@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
 from mansard.estimator import Settings, load, score_loaded
-from mansard.estimator.dimensions import bind
-from mansard.estimator.given import Given
-from mansard.estimator.propagation import Network, prepare, propagate
+from mansard.estimator.model import Given
 from mansard.estimator.reading import read_model
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes, prepare
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.zoo import read
 from tests.estimator.networks import parsed, placed, stored
@@ -82,7 +82,7 @@ def test_what_is_given_for_one_node_is_not_taken_for_another() -> None:
     assert "'z[1]'" in str(network.tensors["z"].unknown)
 
 
-def check_numbers(network: Network) -> None:
+def check_numbers(network: InferredNetwork) -> None:
     """Nodes of one number have equal operators, shapes and origins."""
     first: dict[int, Node] = {}
     for node in network.nodes:
@@ -96,7 +96,7 @@ def seen(tensor: Tensor) -> tuple[object, ...]:
     return tensor.name, tensor.dtype, tensor.shape, tensor.origin, value, tensor.weights
 
 
-def everything(network: Network) -> list[tuple[object, ...]]:
+def everything(network: InferredNetwork) -> list[tuple[object, ...]]:
     def of(node: Node) -> tuple[object, ...]:
         return node.name, [*map(seen, node.present)], [*map(seen, node.outputs)]
 
@@ -117,7 +117,7 @@ def test_what_was_prepared_changes_nothing(name: str) -> None:
             if isinstance(size, str) and size not in ("batch", "N")
         }
         binding = bind(model, Given(batch, dims))
-        fresh, again = propagate(model, binding), propagate(model, binding, prepared)
+        fresh, again = infer_shapes(model, binding), infer_shapes(model, binding, prepared)
         assert everything(fresh) == everything(again)
         check_numbers(again)
 
@@ -130,7 +130,7 @@ def test_a_broken_constant_is_told_of_when_the_network_is_placed() -> None:
     model = read_model(parsed(text).SerializeToString())
     assert prepare(model).nodes == {}
     with pytest.raises(ModelError, match="cannot reshape"):
-        propagate(model, bind(model), prepare(model))
+        infer_shapes(model, bind(model), prepare(model))
 
 
 @pytest.mark.parametrize(("kind", "ends"), [("int64", True), ("float", False)])

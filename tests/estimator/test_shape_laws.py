@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import FLOAT32, INT64
-from mansard.estimator.formulas import FORMULAS
 from mansard.estimator.numbers import hold_array
-from mansard.estimator.shapes import find_rule
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import Node, Shape, Tensor
-from mansard.estimator.values import evaluate_all
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 small = st.integers(-9, 9)
@@ -38,7 +37,7 @@ def node(
 
 
 def shapes_of(made: Node) -> list[tuple[int | None, ...]]:
-    rule = find_rule("", made.op_type)
+    rule = REGISTRY.shape_rule("", made.op_type)
     assert rule is not None
     specs = rule(made)
     assert not isinstance(specs, str)
@@ -46,7 +45,7 @@ def shapes_of(made: Node) -> list[tuple[int | None, ...]]:
 
 
 def value_of(made: Node) -> list[list[int]]:
-    rule = find_rule("", made.op_type)
+    rule = REGISTRY.shape_rule("", made.op_type)
     assert rule is not None
     values = evaluate_all(made, rule(made))  # type: ignore[arg-type]
     return [value.array.tolist() for value in values if value is not None]
@@ -87,12 +86,12 @@ def test_reductions_have_the_shape_of_numpys_and_fold_every_element(
     made = node("ReduceSum", data(*shape), known(sorted(axes)), keepdims=int(keeps))
     expected = np.sum(np.zeros(shape), axis=tuple(axes), keepdims=keeps).shape
     assert shapes_of(made) == [expected]
-    formula = FORMULAS.find("", "ReduceSum")
+    formula = REGISTRY.find("", "ReduceSum")
     assert formula is not None
     summed = Node(
         0, "n", "ReduceSum", inputs=made.inputs, output_names=("y0",), outputs=(data(*expected),)
     )
-    assert formula.function(summed).simple == np.prod(shape) - np.prod(expected, initial=1)
+    assert formula.cost(summed).simple == np.prod(shape) - np.prod(expected, initial=1)
 
 
 @given(

@@ -17,11 +17,11 @@ from recorded.operators import (
 )
 
 from mansard.estimator.context import find_formulas
-from mansard.estimator.dimensions import bind
 from mansard.estimator.fusion import fuse
-from mansard.estimator.given import Given
 from mansard.estimator.loading import Loaded, load
-from mansard.estimator.propagation import propagate
+from mansard.estimator.model import Given
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.traffic import cached_traffic, fused_traffic
 from tests.estimator.fusing import fuse_model
 
@@ -49,7 +49,7 @@ def test_fused_bytes_are_those_of_tensorrts_engine(case: Case, shared_data: Path
 def cached_and_naive(loaded: Loaded, dims: Mapping[str, int]) -> tuple[int, int]:
     """Cache-aware bytes, and what is read and written in all."""
     binding = bind(loaded.model, Given(dims=dims))
-    network = propagate(loaded.model, binding, loaded.prepared)
+    network = infer_shapes(loaded.model, binding, loaded.prepared)
     fusion = fuse(network.nodes, ("y",), find_formulas(network.nodes), None)
     (moved,) = fused_traffic(fusion).values()
     (cached,) = cached_traffic(fusion, A100_CACHE_BYTES).values()

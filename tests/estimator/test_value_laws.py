@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from mansard.estimator.element_types import ELEMENT_TYPES
 from mansard.estimator.numbers import Numbers, hold_array
-from mansard.estimator.shapes import find_rule
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import Node, Origin, Tensor
-from mansard.estimator.values import evaluate_all
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ def value_of(op_type: str, *values: Array, **attributes: object) -> Array:
         for i, held in enumerate(map(held_in, values))
     )
     node = Node(0, "node", op_type, attributes=attributes, inputs=inputs, output_names=("y",))
-    rule = find_rule("", op_type)
+    rule = REGISTRY.shape_rule("", op_type)
     assert rule is not None
     (found,) = evaluate_all(node, rule(node))  # type: ignore[arg-type]
     assert found is not None

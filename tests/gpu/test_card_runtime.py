@@ -16,17 +16,17 @@ from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
 from mansard.device.system import SYSTEM_ROOT
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.raw_samples import SYSTEM_CLOCK
+from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.allocation import allocate
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import take_anchor
-from mansard.microbench.measurer import LocalMeasurer
 from mansard.microbench.plan import make_plan
 from mansard.microbench.probing import probe
-from mansard.microbench.runner import run_plan
-from mansard.microbench.timers import SYSTEM_CLOCK
 
 pytestmark = pytest.mark.gpu
 

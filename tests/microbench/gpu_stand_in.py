@@ -16,10 +16,10 @@ import numpy as np
 
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu, MemoryKind
+from mansard.measuring.raw_samples import Clock
 from mansard.microbench.cuda.allocation import repeat_pattern
 from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
 from mansard.microbench.cuda.runtime import MemoryInfo, Start
-from mansard.microbench.timers import Clock
 
 MIB = 1 << 20
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from mansard.core.errors import MeasurementError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Board
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.raw_samples import RawSample
+from mansard.measuring.sampling import Samples
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
 from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.limits import Limits, limits_of, share_of_limit
 from mansard.microbench.cuda.sampling import OpenGpu, sample_cuda_case
-from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.raw_samples import RawSample
-from mansard.microbench.sampling import Samples
 from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu, launch_of
 from tests.microbench.test_plan import machine
 

@@ -7,9 +7,9 @@ import pytest
 
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerSample
+from mansard.measuring.metering import Metering
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.facts import facts_of
-from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import Probe
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters

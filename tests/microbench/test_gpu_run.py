@@ -11,9 +11,10 @@ from gpu_card.figures import Figure, card_figures, energy_figure
 from mansard.core.records import Trial
 from mansard.device.conditions import find_sources
 from mansard.device.meters.meter import NO_METERS
+from mansard.measuring.instruments import Instruments
 from mansard.microbench.cuda.catalog import CUDA_CATALOG
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
-from mansard.microbench.trial import Instruments, make_trial
+from mansard.microbench.trial import make_trial
 from tests.microbench.gpu_stand_in import GPU, RATES, Physics, SoftwareGpu
 from tests.microbench.test_gpu_metering import gpu_plan
 

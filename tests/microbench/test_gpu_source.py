@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.sampling import collect
 from mansard.microbench.cuda.catalog import find_cuda_kernel
 from mansard.microbench.cuda.clock_drift import judge_clocks
 from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
 from mansard.microbench.cuda.runtime import MemoryInfo
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of
-from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.sampling import collect
 from tests.microbench.gpu_stand_in import GPU, MIB, Mark, Physics, SoftwareGpu
 
 QUICK = PROTOCOLS["quick"]

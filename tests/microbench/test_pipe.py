@@ -16,15 +16,17 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
-from mansard.microbench.events import Done, Event, Failed, Hello, Job, Progress, Row, hello
-from mansard.microbench.manifest import Image
-from mansard.microbench.measurer import LocalMeasurer
+from mansard.measuring.events import Done, Event, Failed, Hello, Progress, Row, event_decoder, hello
+from mansard.measuring.kind import Job, encode_job
+from mansard.measuring.manifest import Image
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import Probe
-from mansard.microbench.runner import run_plan
 from tests.microbench.test_runner import short_plan
 
-COMMAND = [sys.executable, "-m", "mansard.microbench"]
+COMMAND = [sys.executable, "-m", "mansard.measuring"]
+PROBE = [sys.executable, "-m", "mansard.microbench", "--probe", "cpu"]
 
 
 def job_of(plan: Plan, n_missing: int | None = None) -> Job:
@@ -34,7 +36,7 @@ def job_of(plan: Plan, n_missing: int | None = None) -> Job:
 
 def start(*options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*COMMAND, "--job", *options],
+        [*COMMAND, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -45,10 +47,10 @@ def through_a_pipe(job: Job) -> Iterator[Event]:
     with start() as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(job) + b"\n")
+        process.stdin.write(encode_job(job))
         process.stdin.flush()
         for line in process.stdout:
-            yield msgspec.json.decode(line, type=Event)
+            yield event_decoder(Trial).decode(line)
         process.stdin.close()
 
 
@@ -76,9 +78,9 @@ def test_the_process_ends_when_its_input_ends() -> None:
     with start() as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(job_of(plan)) + b"\n")
+        process.stdin.write(encode_job(job_of(plan)))
         process.stdin.flush()
-        assert isinstance(msgspec.json.decode(process.stdout.readline(), type=Event), Hello)
+        assert isinstance(event_decoder(Trial).decode(process.stdout.readline()), Hello)
         process.stdin.close()
         rest = process.stdout.read()
         assert process.wait(timeout=60) == 130
@@ -87,11 +89,11 @@ def test_the_process_ends_when_its_input_ends() -> None:
 
 def test_it_ends_with_its_input_even_where_a_shell_has_interrupts_ignored() -> None:
     plan = make_plan(identify(), short_plan().mode, "full")  # minutes of trials
-    ignored = ["env", "--ignore-signal=INT", *COMMAND, "--job"]
+    ignored = ["env", "--ignore-signal=INT", *COMMAND]
     with subprocess.Popen(ignored, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(job_of(plan)) + b"\n")
+        process.stdin.write(encode_job(job_of(plan)))
         process.stdin.flush()
         process.stdout.readline()
         process.stdin.close()
@@ -104,7 +106,7 @@ def test_the_process_ends_when_its_input_falls_silent() -> None:
     with start("--heartbeat", "0.5") as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(job_of(plan)) + b"\n")
+        process.stdin.write(encode_job(job_of(plan)))
         process.stdin.flush()
         process.stdout.read()  # to its end, while the input stays open
         assert process.wait(timeout=60) == 130
@@ -129,7 +131,7 @@ def test_cpus_that_it_may_not_use_are_said_through_the_pipe(tmp_path: Path) -> N
 
 
 def test_a_probe_is_one_line() -> None:
-    done = subprocess.run([*COMMAND, "--probe", "cpu"], capture_output=True, check=True)
+    done = subprocess.run(PROBE, capture_output=True, check=True)
     found = msgspec.json.decode(done.stdout, type=Probe)
     assert found.gpu is None
     assert found.versions == short_plan().versions
@@ -185,4 +187,4 @@ def test_a_run_that_went_on_in_another_image_says_so(tmp_path: Path) -> None:
 
 def test_a_hello_survives_the_pipe() -> None:
     said = hello({"mansard": "1"}, NO_METERS, None, "none is here")
-    assert msgspec.json.decode(msgspec.json.encode(said), type=Event) == said
+    assert event_decoder(Trial).decode(msgspec.json.encode(said)) == said

@@ -18,13 +18,14 @@ from mansard.core.records import Manifest, PowerSample, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.totals import Total
-from mansard.microbench.keeper import SweepState
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.metering import Metering
+from mansard.measuring.run_writer import SweepState
+from mansard.measuring.runner import run_plan
+from mansard.measuring.sampling import Samples
 from mansard.microbench.kernels.catalog import find_kernel
-from mansard.microbench.measurer import LocalMeasurer
-from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec, make_plan
-from mansard.microbench.runner import run_plan
-from mansard.microbench.sampling import Samples
+from mansard.microbench.trial import kernel_kind
 
 
 def short_plan(n_trials: int = 4) -> Plan:
@@ -74,13 +75,13 @@ def test_real_kernels_give_trials_that_add_up(tmp_path: Path) -> None:
 
 def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     plan = short_plan()
-    run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def refuse(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
         raise AssertionError("measured again")
 
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=refuse))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(refuse)))
     assert (outcome.n_measured, outcome.n_resumed) == (0, 4)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -94,12 +95,15 @@ def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path) -> None:
         return stub_sampling(spec, plan_, metering)
 
     with pytest.raises(KeyboardInterrupt):
-        run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=interrupted))
+        run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(interrupted)))
     path = tmp_path / plan.run_id
     assert read_document(path / "manifest.json", Manifest).finished_utc is None
     states: list[SweepState] = []
     outcome = run_plan(
-        plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling), on_progress=states.append
+        plan,
+        tmp_path,
+        measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)),
+        on_progress=states.append,
     )
     assert (outcome.n_measured, outcome.n_resumed) == (2, 2)
     assert [state.n_done for state in states] == [2, 3, 4]
@@ -113,10 +117,10 @@ def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path) -> None:
 
 def test_a_torn_row_is_kept_aside_and_measured_again(tmp_path: Path) -> None:
     plan = short_plan()
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     path = outcome.folder / "trials.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     assert (outcome.n_measured, outcome.n_resumed) == (1, 3)
     assert outcome.torn_path == outcome.folder / "trials.jsonl.torn-1"
 
@@ -124,7 +128,9 @@ def test_a_torn_row_is_kept_aside_and_measured_again(tmp_path: Path) -> None:
 def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     plan = short_plan(1)
     gone = Meters(found=(), missing={"RAPL": "gone"}, total=None, why_no_total="no meter")
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling, meters=gone))
+    outcome = run_plan(
+        plan, tmp_path, measurer=LocalMeasurer(gone, kind=kernel_kind(stub_sampling))
+    )
     (trial,) = read_rows(outcome.folder / "trials.jsonl", Trial).rows
     assert trial.energy is None
     assert trial.unknown["energy"] == "no meter; the manifest says what is missing"
@@ -222,20 +228,20 @@ def test_a_meter_that_dies_leaves_energy_unknown_and_the_times_whole(tmp_path: P
 
 def test_rows_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     plan = short_plan()
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     path = outcome.folder / "trials.jsonl"
     path.write_bytes(path.read_bytes().replace(plan.run_id.encode(), b"0" * 16))
     with pytest.raises(SchemaError, match="does not belong into this run"):
-        run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+        run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
 
 
 def test_a_run_folder_of_another_version(tmp_path: Path) -> None:
     plan = short_plan()
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     path = outcome.folder / "trials.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"version":3', b'"version":1', 1))
     with pytest.raises(SchemaError, match=r"trials\.jsonl: .*version 1"):
-        run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+        run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
 
 
 def test_cpus_that_are_not_ours(tmp_path: Path) -> None:
@@ -260,7 +266,7 @@ def test_a_full_disk_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     try:
         plan = short_plan(60)
         with pytest.raises(StorageError, match=r"trials\.jsonl: No space left"):
-            run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+            run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
         path = tmp_path / plan.run_id / "trials.jsonl"
         rows = read_rows(path, Trial)
         assert 5 < len(rows.rows) < 60
@@ -268,7 +274,7 @@ def test_a_full_disk_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
         # With more room the same command goes on.
         remount = ["mount", "-o", "remount,size=1m", str(tmp_path)]
         subprocess.run(remount, check=True)
-        outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+        outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
         assert outcome.n_resumed == len(rows.rows)
         assert len(read_rows(path, Trial).rows) == 60
     finally:

@@ -21,12 +21,13 @@ from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
-from mansard.microbench.keeper import SweepState
-from mansard.microbench.measurer import LocalMeasurer
-from mansard.microbench.metering import Metering
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.metering import Metering
+from mansard.measuring.run_writer import SweepState
+from mansard.measuring.runner import run_plan
+from mansard.measuring.sampling import Samples
 from mansard.microbench.plan import Plan, TrialSpec, make_plan
-from mansard.microbench.runner import run_plan
-from mansard.microbench.sampling import Samples
+from mansard.microbench.trial import kernel_kind
 
 N_KILLS = 1000
 
@@ -70,7 +71,10 @@ def start_child(plan: Plan, runs: Path) -> tuple[int, int]:
         code = 1
         try:
             run_plan(
-                plan, runs, measurer=LocalMeasurer(sampling=stub_sampling), on_progress=on_progress
+                plan,
+                runs,
+                measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)),
+                on_progress=on_progress,
             )
             code = 0
         finally:
@@ -125,7 +129,7 @@ def test_a_thousand_kills_lose_no_finished_row(tmp_path: Path) -> None:
         assert len(ids) >= max(acknowledged, n_finished)
         assert ids == [spec.trial_id for spec in plan.trials[: len(ids)]]
         n_finished = len(ids)
-    run_plan(plan, tmp_path, measurer=LocalMeasurer(sampling=stub_sampling))
+    run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     rows = read_rows(path, Trial)
     assert [row.trial_id for row in rows.rows] == [spec.trial_id for spec in plan.trials]
     # Otherwise most children died before their first row, and the test showed nothing.

@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import MeasurementError
-from mansard.microbench.cpu_source import CpuSource
+from mansard.measuring.metering import UNMETERED
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.microbench.cpu_source import CpuSource, sample_case
 from mansard.microbench.cpu_threads import PinnedThreads
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.kernels.host import host_unit
-from mansard.microbench.metering import UNMETERED
-from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.sampling import sample_case
 
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 # Two threads always: on a machine with one CPU they must share it without a deadlock.

@@ -11,8 +11,7 @@ from mansard.core.errors import ContainerError, MansardError
 from mansard.core.records import MachineIdentity
 
 if TYPE_CHECKING:
-    from mansard.containers.access import GpuKind
-    from mansard.containers.engine import Engine
+    from mansard.containers.engine import Engine, GpuKind
 
 _LOCAL = "or measure without a container: LOCAL=1"
 _WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}
@@ -26,8 +25,7 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     A machine without an NVIDIA GPU is measured without a container: there a missing engine
     is no fault.
     """
-    from mansard.containers.access import gpu_kind
-    from mansard.containers.engine import connect
+    from mansard.containers.engine import connect, gpu_kind
 
     gpu = gpu_kind(machine)
     try:
@@ -62,7 +60,7 @@ def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_access(engine: Engine, gpu: GpuKind) -> Check:
-    from mansard.containers.access import choose_access
+    from mansard.containers.engine import choose_access
 
     facts = engine.facts
     runtime = "there" if facts.has_nvidia_runtime else "not there"
@@ -76,7 +74,7 @@ def _check_access(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_devices(root: Path, gpu: GpuKind) -> Check:
-    from mansard.containers.users import device_groups, find_devices
+    from mansard.containers.settings import device_groups, find_devices
 
     devices = find_devices(root)
     if not devices:

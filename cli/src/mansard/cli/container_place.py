@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.microbench.events import Measurer
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
 
 
@@ -65,7 +65,7 @@ class ContainerPlace:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.launching import launch_for
+        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor

@@ -14,8 +14,7 @@ from mansard.cli.console import PlainProgress, Progress, note
 if TYPE_CHECKING:
     from mansard.cli.benching import BenchRequest
     from mansard.cli.measuring import Measured
-    from mansard.containers.fleet import Fleet
-    from mansard.containers.fleet_worker import Said, Worker
+    from mansard.containers.fleet import Fleet, Message, Worker
     from mansard.containers.hosts import Host
 
 
@@ -43,7 +42,7 @@ class WorkerVoice:
 
     def note(self, line: str) -> None:
         """Hand a note on; raises KeyboardInterrupt once the fleet is to stop."""
-        self._worker.say(Line(line))
+        self._worker.send(Line(line))
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -57,7 +56,7 @@ class _WorkerProgress:
         self._title = title
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        self._worker.say(Step(self._title, n_done, n_total, remaining_s, now))
+        self._worker.send(Step(self._title, n_done, n_total, remaining_s, now))
 
 
 class Printer:
@@ -66,15 +65,15 @@ class Printer:
     def __init__(self) -> None:
         self._progress: dict[str, PlainProgress] = {}
 
-    def __call__(self, said: Said) -> None:
-        """Print one word of a board, its name first."""
-        word = said.word
-        if isinstance(word, Line):
-            note(f"{said.board}: {word.text}")
-        elif isinstance(word, Step):
-            title = f"{said.board}: {word.title}"
+    def __call__(self, message: Message) -> None:
+        """Print one message of a board, its name first."""
+        payload = message.payload
+        if isinstance(payload, Line):
+            note(f"{message.board}: {payload.text}")
+        elif isinstance(payload, Step):
+            title = f"{message.board}: {payload.title}"
             progress = self._progress.setdefault(title, PlainProgress(title))
-            progress.update(word.n_done, word.n_total, word.remaining_s, word.now)
+            progress.update(payload.n_done, payload.n_total, payload.remaining_s, payload.now)
 
 
 def bench_fleet(request: BenchRequest, hosts: Sequence[Host]) -> Fleet[Measured]:
@@ -89,10 +88,10 @@ def _bench_one(request: BenchRequest, worker: Worker) -> Measured:
     from mansard.cli.benching import check_all_measured, choose_board_modes, plan_board
     from mansard.cli.measuring import measure_modes
     from mansard.cli.remote_place import remote
-    from mansard.containers.fleet_stops import stop_containers
+    from mansard.containers.launch import stop_containers
 
     voice = WorkerVoice(worker)
-    # Several boards cannot ask at once; what they download is said.
+    # Several boards cannot ask at once; what they download is message.
     wanted = msgspec.structs.replace(request.wanted_image, is_agreed=True)
     with remote(worker.host, wanted, voice) as place:
         worker.on_stop(place.stop)

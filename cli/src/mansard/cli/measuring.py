@@ -20,10 +20,10 @@ from mansard.core.text import printable
 if TYPE_CHECKING:
     from mansard.cli.places import Place
     from mansard.device.controller.controller import Holding
-    from mansard.microbench.keeper import SweepState
+    from mansard.measuring.run_writer import SweepState
+    from mansard.measuring.runner import Outcome
     from mansard.microbench.plan import Plan
     from mansard.microbench.probing import Probe
-    from mansard.microbench.runner import Outcome
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -50,8 +50,8 @@ def plan_modes(
     found: Probe,
 ) -> list[ModePlan]:
     """The plan of each mode, in their order; raises UsageError."""
+    from mansard.measuring.runner import count_missing
     from mansard.microbench.plan import make_plan
-    from mansard.microbench.runner import count_missing
 
     plans = [make_plan(machine, mode, profile, found) for mode in modes]
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
@@ -108,7 +108,7 @@ def needs_setting(mode: PowerMode) -> bool:
 def _measure_mode(
     each: ModePlan, held: Holding | None, place: Place, runs: Path, voice: Voice, n_later: int
 ) -> str:
-    from mansard.microbench.runner import run_plan
+    from mansard.measuring.runner import run_plan
 
     mode = each.plan.mode
     read_back = None

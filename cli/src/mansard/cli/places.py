@@ -11,8 +11,8 @@ from mansard.core.errors import DeviceError
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.microbench.events import Measurer
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
     from mansard.microbench.probing import Probe
 
 
@@ -56,7 +56,7 @@ class HerePlace:
     def measurer(self) -> Measurer:
         """A measurer with this machine's meters."""
         from mansard.device.meters.meter import find_meters
-        from mansard.microbench.measurer import LocalMeasurer
+        from mansard.measuring.measurer import LocalMeasurer
 
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
     from mansard.device.controller.remote import RemoteController
-    from mansard.microbench.manifest import Image
+    from mansard.measuring.manifest import Image
 
 
 class RemotePlace(ContainerPlace):
@@ -44,11 +44,11 @@ def remote(host: Host, wanted: WantedImage, voice: Voice) -> Iterator[RemotePlac
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     from mansard.containers.board_controller import board_controller
-    from mansard.containers.board_image import controller_image
     from mansard.containers.engine import connect
     from mansard.containers.images.building import ready_image
+    from mansard.containers.images.needed import controller_image
     from mansard.containers.images.table import user_table
-    from mansard.containers.launching import launch_for
+    from mansard.containers.settings import launch_for
     from mansard.containers.tunnel import open_tunnel
 
     with ExitStack() as stack:

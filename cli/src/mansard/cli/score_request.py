@@ -11,7 +11,7 @@ import msgspec
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Given, Loaded, Settings, load, score_loaded
-from mansard.estimator.names import understood
+from mansard.estimator.shape_inference.binding import understood
 
 Stage = tuple[int, int]  # new tokens, cached tokens
 

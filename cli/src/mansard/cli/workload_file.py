@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mansard.cli.limit_options import parse_optional, parse_quantity
-from mansard.containers.toml_file import read_toml
+from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, UsageError
 from mansard.core.precision import parse_precision
 

@@ -1,26 +1,129 @@
 """Several boards side by side: one worker for each, which does the same bench on its board.
 
 Runs need no merging: each is a folder named by its run's id, in which machine and mode are
-hashed, so all workers write into one folder of runs. What the workers say is handed to the
-caller in its own thread, one event after the other.
+hashed, so all workers write into one folder of runs. Messages of the workers are handed to
+the caller in its own thread, one after the other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mansard.containers.fleet_worker import Claims, Ended, Said, Worker
 from mansard.containers.hosts import Host
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.records import MachineIdentity
+
+
+@dataclass(frozen=True)
+class Message:
+    """From a worker to the caller; both agree on what its payload is."""
+
+    board: str
+    payload: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker's end."""
+
+    board: str
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Claims:
+    """Which board has which machine: two names of one would disturb each other's measurements."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._boards: dict[str, str] = {}
+
+    def claim(self, machine_hash: str, board: str) -> None:
+        """Take the machine for ``board``; raises UsageError that names who has it."""
+        with self._lock:
+            holder = self._boards.setdefault(machine_hash, board)
+        if holder != board:
+            raise UsageError(
+                f"it is the same machine as {holder}, under another name",
+                where=board,
+                fix="name each board once; boards that were flashed from one image and have no "
+                "serial number need a machine-id of their own: systemd-machine-id-setup",
+            )
+
+
+class Worker:
+    """What a bench gets of its fleet: its board, a way to report, and the signal to stop."""
+
+    def __init__(
+        self,
+        host: Host,
+        events: queue.SimpleQueue[Message | Ended],
+        claims: Claims,
+        stopping: threading.Event,
+    ) -> None:
+        self.host = host
+        self.name = host.name
+        self._events, self._claims, self._stopping = events, claims, stopping
+        self._lock = threading.Lock()
+        self._stops: list[Callable[[], object]] = []
+
+    def send(self, payload: object) -> None:
+        """Hand a message to the caller; raises KeyboardInterrupt once the fleet is to stop."""
+        self.check()
+        self._events.put(Message(self.name, payload))
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt once the fleet is to stop: call it between steps."""
+        if self._stopping.is_set():
+            raise KeyboardInterrupt
+
+    def claim(self, machine: MachineIdentity) -> None:
+        """Say which machine it is; raises UsageError if another board of the fleet is the same.
+
+        What tells no serial number and no machine-id cannot be told apart, and is let through.
+        """
+        if machine.machine_hash is not None:
+            self._claims.claim(machine.machine_hash, self.name)
+
+    def on_stop(self, stop: Callable[[], object]) -> None:
+        """Have ``stop`` called, by another thread, when the fleet is to stop; the last one first.
+
+        It ends what the worker may be waiting for: a container, the controller.
+        """
+        with self._lock:
+            self._stops.append(stop)
+        self.check()
+
+    def stop(self) -> None:
+        """Do all that was given to ``on_stop``, one after the other."""
+        while True:
+            with self._lock:
+                if not self._stops:
+                    return
+                stop = self._stops.pop()
+            with contextlib.suppress(Exception):  # the worker itself meets what is wrong
+                stop()
+
+    def work(self, bench: Callable[[Worker], object]) -> None:
+        """Do the bench and tell its end, whatever it is."""
+        try:
+            result = bench(self)
+        except BaseException as error:  # it is raised in the caller's thread
+            self._events.put(Ended(self.name, error=error))
+        else:
+            self._events.put(Ended(self.name, result=result))
+
 
 Result = TypeVar("Result")
 Bench = Callable[[Worker], Result]
-OnEvent = Callable[[Said], None]
+OnEvent = Callable[[Message], None]
 _POLL_S = 0.2
 _STOP_S = 180.0  # for all boards to be put back: nvpmodel may take a minute
 
@@ -66,7 +169,7 @@ def run_fleet(
     what is turned into one) stops all workers, waits until their boards are put back, and is
     raised again; so is, after all others, whatever is no MansardError.
     """
-    events: queue.SimpleQueue[Said | Ended] = queue.SimpleQueue()
+    events: queue.SimpleQueue[Message | Ended] = queue.SimpleQueue()
     claims, stopping = Claims(), threading.Event()
     workers = [Worker(host, events, claims, stopping) for host in hosts]
     gathered: _Gathered[Result] = _Gathered(workers, on_event)
@@ -85,7 +188,7 @@ def run_fleet(
 def _stop(
     workers: Sequence[Worker],
     gathered: _Gathered[Result],
-    events: queue.SimpleQueue[Said | Ended],
+    events: queue.SimpleQueue[Message | Ended],
     stopping: threading.Event,
     stop_s: float,
 ) -> None:
@@ -110,7 +213,7 @@ class _Gathered(Generic[Result]):
         self._names = tuple(worker.name for worker in workers)
         self._ended: dict[str, Ended] = {}
 
-    def take(self, events: queue.SimpleQueue[Said | Ended], timeout_s: float) -> None:
+    def take(self, events: queue.SimpleQueue[Message | Ended], timeout_s: float) -> None:
         """Take the next event, if there is one within the time."""
         try:
             event = events.get(timeout=timeout_s)

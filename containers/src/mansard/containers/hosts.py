@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from mansard.containers.toml_file import read_toml
+from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable

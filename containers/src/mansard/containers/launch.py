@@ -1,20 +1,183 @@
-"""One container from its start to its end: a message goes in, lines come out."""
+"""One container from its start to its end: a message goes in, lines come out.
+
+A container has an owner: the process that started it, told apart from any other ever. It ends
+with its owner, because its standard input ends then. One that does not, say because its
+program hangs in a driver, is removed by the next start.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mansard.containers.engine import Engine
-from mansard.containers.engine_errors import explained
-from mansard.containers.owners import remove_leftovers, this_process
-from mansard.containers.settings import Launch, all_mounts, create_arguments
+import msgspec
+
+from mansard.containers.engine import Engine, connect
+from mansard.containers.engine_errors import BUILD_IMAGE, explained
+from mansard.containers.settings import OWNER_LABEL, Launch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
-from mansard.containers.watching import engine_time_s, explain_ending, how_it_ended
 from mansard.core.errors import ContainerError, MansardError, UsageError
+
+if TYPE_CHECKING:
+    from mansard.containers.engine import Engine
+
+
+_ENDING = frozenset({404, 409})  # it is gone, or on its way
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def this_process() -> str:
+    """The boot of this machine, the number of this process, and when it was started."""
+    return name_process(os.getpid())
+
+
+def name_process(pid: int) -> str:
+    """The name of process ``pid`` as an owner; raises ContainerError where there is none."""
+    started = _start_ticks(pid)
+    if started is None:
+        raise ContainerError(f"there is no process {pid}", fix="mount /proc")
+    return f"{_boot()}/{pid}/{started}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether ``owner`` was a process of this machine since its start, and is no more.
+
+    Of processes elsewhere, or of an earlier boot, nothing is known: then it is not gone.
+    """
+    boot, _, rest = owner.partition("/")
+    pid, _, started = rest.partition("/")
+    if boot != _boot() or not pid.isdecimal() or not started.isdecimal():
+        return False
+    return _start_ticks(int(pid)) != int(started)
+
+
+def remove_leftovers(engine: Engine) -> tuple[str, ...]:
+    """Remove the containers whose owners are gone; their short ids. Raises ContainerError."""
+    from docker.errors import APIError
+
+    removed = []
+    with explained(engine.address):
+        # Not the SDK's list of objects: it asks for each, and fails if one ends meanwhile.
+        found = engine.client.api.containers(all=True, filters={"label": OWNER_LABEL})
+        for container in found:
+            if not is_gone(str((container.get("Labels") or {}).get(OWNER_LABEL, ""))):
+                continue
+            try:
+                engine.client.api.remove_container(container["Id"], force=True)
+            except APIError as error:
+                if error.status_code not in _ENDING:
+                    raise
+                continue
+            removed.append(str(container["Id"])[:12])
+    return tuple(removed)
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When ``pid`` was started, in clock ticks since boot; None where there is no such process.
+
+    Source: proc(5), /proc/pid/stat, fields 3 and 22. The name in field 2 may hold blanks and
+    brackets.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    if len(fields) < 20 or fields[0] == "Z":  # a zombie has ended, its parent has not looked yet
+        return None
+    return int(fields[19])
+
+
+_AGAIN = "what was measured is kept: the same command resumes"
+_KILLED, _CRASHED = 137, 139  # 128 and the number of the signal
+_STOPPED = frozenset({130, 143})  # our own program's code, and that of one without a handler
+_NOT_RUN = frozenset({126, 127})  # the shell's and the init program's codes
+_WAIT_S = 10
+_DIED = frozenset({"die", "died"})  # as Docker and podman call it
+_TAIL_CHARACTERS = 400
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a container ended; None where the engine has not told."""
+
+    exit_code: int | None
+    was_out_of_memory: bool
+
+
+def engine_time_s(client: Any) -> int:
+    """Now, by the engine's clock, in seconds since 1970; raises what the SDK raises."""
+    text = str(client.info().get("SystemTime") or "")
+    try:
+        # Nanoseconds are more than Python 3.10 reads. Docker tells UTC, podman local time.
+        now = datetime.fromisoformat(text[:19] + _zone(text))
+    except ValueError:
+        now = datetime.now(timezone.utc)
+    return int(now.timestamp())
+
+
+def how_it_ended(client: Any, container: str, since_s: int) -> Ending:
+    """Wait for the events of a container whose streams have ended; raises what the SDK raises."""
+    was_out_of_memory = False
+    until_s = engine_time_s(client) + _WAIT_S
+    events = client.events(
+        since=since_s, until=until_s, filters={"container": container}, decode=True
+    )
+    try:
+        for event in events:
+            action = event.get("Action") or event.get("status")
+            was_out_of_memory |= action == "oom"
+            if action in _DIED:
+                attributes = (event.get("Actor") or {}).get("Attributes") or {}
+                code = str(attributes.get("exitCode") or attributes.get("containerExitCode") or "")
+                return Ending(int(code) if code.isdecimal() else None, was_out_of_memory)
+    finally:
+        events.close()
+    return Ending(None, was_out_of_memory)
+
+
+def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerError:
+    """Why a container ended before it was through, and what to do."""
+    code = ending.exit_code
+    said = " ".join(last_words.split())[-_TAIL_CHARACTERS:]
+    if ending.was_out_of_memory:
+        what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
+    elif code == _KILLED:
+        what = "the container was killed, from outside or because the memory ran out"
+        fix = f"look into 'dmesg' for the latter; {_AGAIN}"
+    elif code in _STOPPED:
+        what, fix, said = "the container was stopped from outside", _AGAIN, ""
+    elif code == _CRASHED:
+        what, fix = "the program in the container crashed (SIGSEGV)", f"report this; {_AGAIN}"
+    elif code in _NOT_RUN or "No module named" in said:
+        what, fix = "the image lacks what is to run in it", BUILD_IMAGE
+    elif code is None:
+        what, fix = "the container ended, and the engine does not say how", _AGAIN
+    else:
+        what, fix = f"the container ended early with exit code {code}", _AGAIN
+    return ContainerError(f"{what}: {said}" if said else what, where=where, fix=fix)
+
+
+def _free_memory() -> str:
+    return f"end other programs, the desktop first; {_AGAIN}"
+
+
+def _zone(text: str) -> str:
+    if text.endswith("Z"):
+        return "+00:00"
+    return text[-6:] if text[-6:-5] in {"+", "-"} else "+00:00"
+
 
 # The longest pause between two events: one trial of the full profile takes 2 minutes at most,
 # and compilers on a small board as long again.
@@ -159,3 +322,18 @@ def _check_mounts(engine: Engine, launch: Launch) -> None:
     for mount in all_mounts(launch):
         if not Path(mount.source).exists():
             raise UsageError("the folder to be mounted is not there", where=str(mount.source))
+
+
+def stop_containers(address: str) -> None:
+    """Stop every measuring container that this process has on the engine at ``address``.
+
+    Over a connection of its own: the worker's is busy. Their reader then comes to its end.
+    Raises ContainerError where the engine is gone, and all containers with it.
+    """
+    label = f"{OWNER_LABEL}={this_process()}"
+    with connect(address) as engine:
+        with explained(address):
+            found = engine.client.api.containers(filters={"label": label})
+        for container in found:
+            with suppress(MansardError), explained(address):  # it has ended meanwhile
+                engine.client.api.stop(container["Id"], timeout=STOP_S)

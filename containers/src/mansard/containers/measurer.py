@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import msgspec
 
@@ -13,11 +12,12 @@ from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
 from mansard.containers.settings import BOARD, Launch
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S, encode_line
+from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
+from mansard.core.records import Record
 from mansard.core.text import printable
-from mansard.microbench.events import Done, Event, Failed, Job
+from mansard.measuring.events import Done, Event, Failed, event_decoder
+from mansard.measuring.kind import Job, encode_job, find_kind
 
-PROGRAM = ("-m", "mansard.microbench")
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
 _SHOWN_CHARACTERS = 200
@@ -40,13 +40,13 @@ class ContainerMeasurer:
         What goes wrong inside arrives as the event ``Failed``.
         """
         launch = msgspec.structs.replace(
-            with_arguments(self.launch, "--job", *_HEARTBEAT, *_board(self.launch)),
+            with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_board(self.launch)),
             run=job.plan.run_id,
         )
-        message = encode_line(job)
+        message, row_type = encode_job(job), find_kind(job.plan.kind).row_type
         with launched(self.engine, launch, message) as container:
             for line in container.lines(self.silence_s):
-                event = decode_event(line)
+                event = decode_event(line, row_type)
                 yield event
                 if isinstance(event, Done | Failed):
                     return
@@ -56,26 +56,21 @@ class ContainerMeasurer:
         )
 
 
-def with_arguments(launch: Launch, *arguments: str) -> Launch:
-    """``launch`` for the measuring program with these arguments."""
-    return msgspec.structs.replace(launch, command=(*launch.command, *PROGRAM, *arguments))
+def with_arguments(launch: Launch, module: str, *arguments: str) -> Launch:
+    """``launch`` for a module of ours as the program, with these arguments."""
+    return msgspec.structs.replace(launch, command=(*launch.command, "-m", module, *arguments))
 
 
-def decode_event(line: bytes) -> Event:
+def decode_event(line: bytes, row_type: type[Record]) -> Event:
     """One line of a measuring process; raises ContainerError for one that is no event."""
     try:
-        return _decoder().decode(line)
+        return event_decoder(row_type).decode(line)
     except DECODE_ERRORS as error:
         shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
             f"the container wrote what is no event ({error}): {shown}",
             fix=f"it may hold another version: {BUILD_IMAGE}; what was measured is kept",
         ) from error
-
-
-@cache
-def _decoder() -> msgspec.json.Decoder[Event]:
-    return msgspec.json.Decoder(Event)
 
 
 def _board(launch: Launch) -> tuple[str, ...]:

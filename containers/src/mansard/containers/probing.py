@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.containers.access import Access
-from mansard.containers.engine import Engine, EngineFacts
+from mansard.containers.engine import Access, Engine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
 from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
@@ -46,7 +45,9 @@ def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> 
 
 def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
-    asked = msgspec.structs.replace(with_arguments(launch, "--probe", processor), run="probe")
+    asked = msgspec.structs.replace(
+        with_arguments(launch, "mansard.microbench", "--probe", processor), run="probe"
+    )
     last = b""
     with launched(engine, asked) as container:
         for number, line in enumerate(container.lines(SILENCE_S)):

@@ -2,19 +2,143 @@
 
 No network, no capability, no new privileges, a root that cannot be written, no volume that
 can be written: results leave through the container's standard output alone.
+
+It runs as the caller where that is enough, and as root without capabilities where not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
-from mansard.containers.access import NO_GPU, Access, access_arguments, access_environment
-from mansard.containers.users import User
+from mansard.containers.engine import (
+    NO_GPU,
+    Access,
+    Engine,
+    GpuKind,
+    access_arguments,
+    access_environment,
+    choose_access,
+    gpu_kind,
+)
 from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity, Processor
+from mansard.device.system import SYSTEM_ROOT, glob
+
+NOBODY = 65534  # the user and group without files, on every Linux
+# Devices a GPU's libraries open: of Jetson's older and newer drivers, and of cards.
+_DEVICES = (
+    "nvhost*",
+    "nvmap",
+    "nvgpu/*/*",
+    "nvsciipc",
+    "nvidia*",
+    "nvidia-caps/*",
+    "dri/render*",
+)
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of user and group, and why these."""
+
+    uid: int
+    gid: int
+    why: str
+
+    @property
+    def text(self) -> str:
+        """As the engine wants it."""
+        return f"{self.uid}:{self.gid}"
+
+
+def choose_user(
+    uid: int,
+    gid: int,
+    *,
+    is_rootless: bool = False,
+    needed: Iterable[Path] = (),
+    environment: Mapping[str, str] = os.environ,
+) -> User:
+    """The user for a container started by ``uid``.
+
+    ``needed`` are files and folders the measurement reads. A caller who is root hands on who
+    called sudo, or nobody at all; only where that user could not read what is needed, the
+    container runs as root, and still without a capability.
+    """
+    if is_rootless:
+        return User(uid=0, gid=0, why="a rootless engine's root is the caller, outside")
+    caller = User(uid=uid, gid=gid, why="the caller")
+    if uid != 0:
+        return caller
+    other = _who_called(environment)
+    hidden = next((path for path in needed if not can_read(path, other.uid, other.gid)), None)
+    return other if hidden is None else _who_can_read(hidden, caller)
+
+
+def _who_can_read(path: Path, caller: User) -> User:
+    """The caller; or the owner, of what not even root could read without a capability."""
+    why = f"{path} is not for others"
+    if can_read(path, caller.uid, caller.gid):
+        return msgspec.structs.replace(caller, why=why)
+    found = path.stat()
+    return User(uid=found.st_uid, gid=found.st_gid, why=why)
+
+
+def _who_called(environment: Mapping[str, str]) -> User:
+    numbers = [environment.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
+    if all(number.isdecimal() and 0 < int(number) < NOBODY for number in numbers):
+        return User(uid=int(numbers[0]), gid=int(numbers[1]), why="who called sudo")
+    return User(uid=NOBODY, gid=NOBODY, why="root measures as nobody")
+
+
+def can_read(path: Path, uid: int, gid: int) -> bool:
+    """Whether the mode of ``path`` lets a user read it who has no capability.
+
+    Folders above it do not count: only what is mounted is seen inside. What is not there
+    is not in the way.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    want = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(found.st_mode) else 0)
+    if found.st_uid == uid:
+        return (found.st_mode >> 6) & want == want
+    if found.st_gid == gid:
+        return (found.st_mode >> 3) & want == want
+    return found.st_mode & want == want
+
+
+def device_groups(root: Path = Path("/")) -> tuple[int, ...]:
+    """Numbers of the groups that may use the GPU's devices where others may not.
+
+    On Jetson these are mostly ``video`` and ``render``; their numbers differ between
+    systems, so those of the files are taken.
+    """
+    groups = set()
+    for path in find_devices(root):
+        try:
+            found = path.stat()
+        except OSError:
+            continue
+        is_closed = not found.st_mode & stat.S_IROTH
+        if is_closed and found.st_mode & stat.S_IRGRP and found.st_gid != 0:
+            groups.add(found.st_gid)
+    return tuple(sorted(groups))
+
+
+def find_devices(root: Path = Path("/")) -> tuple[Path, ...]:
+    """The device files of NVIDIA GPUs, of Jetsons and of cards."""
+    found = (path for pattern in _DEVICES for path in glob(root / "dev", pattern))
+    return tuple(path for path in found if not path.is_dir())
+
 
 BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the container
 DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # the memory's clock of a Jetson, root's alone
@@ -113,3 +237,46 @@ def _bind(mount: Mount) -> Any:
 
 def _environment(launch: Launch) -> Mapping[str, str]:
     return {**_ENVIRONMENT, **access_environment(launch.access), **launch.environment}
+
+
+PYTHON = "/opt/mansard/bin/python3"  # in every image of ours
+
+
+def launch_for(
+    engine: Engine,
+    machine: MachineIdentity | None,
+    image: str,
+    *,
+    board: Path,
+    processor: Processor,
+) -> Launch:
+    """The launch of a measurement of ``machine``; its command is the image's Python alone.
+
+    ``board`` is the root folder on the engine's host; any other than ``/`` is a simulated
+    board's. Raises ContainerError where no container of the engine gets at the GPU.
+    """
+    gpu = "none" if machine is None or processor == "cpu" else gpu_kind(machine)
+    user = _user(engine, board, gpu)
+    return Launch(
+        image=image,
+        command=(PYTHON,),
+        user=user,
+        access=choose_access(engine.facts, gpu),
+        groups=device_groups() if gpu != "none" and engine.facts.is_local else (),
+        board=None if board == SYSTEM_ROOT else board,
+        with_debug_files=gpu == "jetson" and user.uid == 0,
+    )
+
+
+def _user(engine: Engine, board: Path, gpu: GpuKind) -> User:
+    """The caller, or nobody; on a Jetson root where the caller is, for the memory's clock."""
+    if not engine.facts.is_local:
+        if gpu == "none":
+            return User(uid=NOBODY, gid=NOBODY, why="the caller has no account over there")
+        return User(uid=0, gid=0, why="which groups may use the devices there is not known here")
+    needed = [] if board == SYSTEM_ROOT else [board]
+    if gpu == "jetson":
+        needed.append(Path(DEBUG_FILES))
+    return choose_user(
+        os.geteuid(), os.getegid(), is_rootless=engine.facts.is_rootless, needed=needed
+    )

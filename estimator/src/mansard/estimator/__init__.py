@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.estimator.given import Given
     from mansard.estimator.loading import Loaded, load
+    from mansard.estimator.model import Given
     from mansard.estimator.scoring import Settings, score, score_loaded
     from mansard.estimator.summary import Totals, totals
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Given": "given",
+    "Given": "model",
     "Loaded": "loading",
     "Settings": "scoring",
     "Totals": "summary",

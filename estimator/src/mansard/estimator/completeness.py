@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import Formula
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 _SHOWN = 3  # nodes named for each unknown operator
 
 
 def check_complete(
-    nodes: Sequence[Node], formulas: Mapping[tuple[str, str], Formula | None]
+    nodes: Sequence[Node], formulas: Mapping[tuple[str, str], Operator | None]
 ) -> None:
     """Raise ModelError that lists every operator without a formula, or every lost shape."""
     missing = {key for key, formula in formulas.items() if formula is None}

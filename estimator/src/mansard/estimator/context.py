@@ -8,11 +8,11 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer, Phase
-from mansard.estimator.cost import Formula
-from mansard.estimator.counts import Forward
+from mansard.estimator.cost import Forward
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.formulas import FORMULAS
-from mansard.estimator.tensors import Node
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import Node, NodeInstance
 from mansard.estimator.training import (
     checkpoint_bytes,
     differentiable_tensors,
@@ -20,11 +20,10 @@ from mansard.estimator.training import (
     saved_bytes,
     segment_of,
 )
-from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights, assign_weights
 from mansard.estimator.work_precision import quantized_tensors
 
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+Formulas = Mapping[tuple[str, str], "Operator | None"]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -61,16 +60,16 @@ class Context(msgspec.Struct, frozen=True):
     # The layers of a network repeat: what nodes that are alike cost, by ``Node.alike``.
     forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 
-    def formula(self, node: Node) -> Formula | None:
+    def formula(self, node: Node) -> Operator | None:
         return self.formulas[node.domain, node.op_type]
 
 
 def find_formulas(nodes: Iterable[Node]) -> Formulas:
     """The formula of every operator of ``nodes``; None where there is none."""
-    return {key: FORMULAS.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
+    return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
-def make_context(placed: Sequence[Placed], formulas: Formulas, options: Options) -> Context:
+def make_context(placed: Sequence[NodeInstance], formulas: Formulas, options: Options) -> Context:
     """The context of the nodes ``placed``."""
     nodes = [each.node for each in placed]
     training = _training(placed, formulas, options)
@@ -78,7 +77,7 @@ def make_context(placed: Sequence[Placed], formulas: Formulas, options: Options)
     return Context(options, formulas, weights, quantized_tensors(nodes), training)
 
 
-def _training(placed: Sequence[Placed], formulas: Formulas, options: Options) -> Training:
+def _training(placed: Sequence[NodeInstance], formulas: Formulas, options: Options) -> Training:
     if options.phase != "training":
         return Training()
     main = [each.node for each in placed if each.scope == placed[0].scope]

@@ -1,14 +1,8 @@
-"""Work and traffic as a value, and the registry of formulas that yield it."""
+"""Work and traffic as values that add up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 import msgspec
-
-from mansard.core.precision import Precision
-from mansard.estimator.tensors import Node
 
 FLOP_PER_MAC = 2  # one multiplication and one addition
 FLOP_PER_FUNCTION = 1  # exp, log, tanh, erf, sqrt, … : counted apart, weighed as one operation
@@ -68,94 +62,56 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
 
 NOTHING = Cost()
 
-FormulaFunction = Callable[[Node], Cost]
-BytesFunction = Callable[[Node, "Precision | None"], int]
-CountFunction = Callable[[Node], int]
 
-_FACTORS = (0, 1)
-_NOTHING_PACKED: Mapping[int, CountFunction] = MappingProxyType({})
+class Moved(msgspec.Struct, frozen=True, gc=False):
+    """The traffic of a fused group, at the node that heads it.
 
-
-class Formula(msgspec.Struct, frozen=True):
-    """How one operator is counted, and which of its inputs are what.
-
-    ``is_view``: the output is the input's memory seen otherwise; nothing moves.
-    ``not_weights``: inputs that never hold weights (an initial state, a size).
-    ``statistics``: inputs that are stored with the model but are not learned.
-    ``operands``: inputs that are multiplied in the multiply-adds; the widest element
-    type among them is the precision of the work.
-    ``reads``, ``writes``: bytes of operators that do not touch all of their tensors.
-    ``packed``: inputs whose elements hold several numbers each, or parts of them, and a
-    function that tells how many numbers there are.
+    ``group`` is that node's index; the others of a group move nothing themselves.
     """
 
-    function: FormulaFunction
-    is_view: bool = False
-    not_weights: frozenset[int] = frozenset()
-    statistics: frozenset[int] = frozenset()
-    operands: tuple[int, ...] = _FACTORS
-    reads: BytesFunction | None = None
-    writes: BytesFunction | None = None
-    packed: Mapping[int, CountFunction] = _NOTHING_PACKED
+    group: int
+    read_bytes: int = 0
+    write_bytes: int = 0
 
 
-class Registry:
-    """Formulas by operator domain and type. Registering one twice is an error.
+class Forward(msgspec.Struct, frozen=True, gc=False):
+    """What an inference pass costs every node that is alike; ``input_bytes`` with weights."""
 
-    ``load_rest`` registers those that are rarely needed; it is called when one is missing.
-    """
-
-    def __init__(self, load_rest: Callable[[], None] | None = None) -> None:
-        self._formulas: dict[tuple[str, str], Formula] = {}
-        self._load_rest = load_rest or (lambda: None)
-
-    def register(
-        self,
-        *op_types: str,
-        domain: str = "",
-        is_view: bool = False,
-        not_weights: tuple[int, ...] = (),
-        statistics: tuple[int, ...] = (),
-        operands: tuple[int, ...] = _FACTORS,
-        reads: BytesFunction | None = None,
-        writes: BytesFunction | None = None,
-        packed: Mapping[int, CountFunction] = _NOTHING_PACKED,
-    ) -> Callable[[FormulaFunction], FormulaFunction]:
-        """A decorator that makes a function the formula of ``op_types``."""
-
-        def decorate(function: FormulaFunction) -> FormulaFunction:
-            formula = Formula(
-                function,
-                is_view,
-                frozenset(not_weights),
-                frozenset(statistics),
-                operands,
-                reads,
-                writes,
-                packed,
-            )
-            for op_type in op_types:
-                key = (normal_domain(domain), op_type)
-                if key in self._formulas:
-                    raise ValueError(f"operator {op_type!r} of domain {domain!r} registered twice")
-                self._formulas[key] = formula
-            return function
-
-        return decorate
-
-    def find(self, domain: str, op_type: str) -> Formula | None:
-        found = self._formulas.get((domain, op_type))
-        if found is None:
-            self._load_rest()
-            found = self._formulas.get((domain, op_type))
-        return found
-
-    def operators(self) -> dict[tuple[str, str], Formula]:
-        """All registered operators by (domain, type), sorted."""
-        self._load_rest()
-        return dict(sorted(self._formulas.items()))
+    cost: Cost
+    input_bytes: int
+    output_bytes: int
 
 
-def normal_domain(domain: str) -> str:
-    """ONNX's own domain has two spellings; the empty one is used here."""
-    return "" if domain == "ai.onnx" else domain
+class Counts(msgspec.Struct, frozen=True, gc=False):
+    """The counts of a node: ``forward``, ``backward`` and ``update`` apart."""
+
+    forward: Cost = NOTHING
+    backward: Cost = NOTHING
+    update: Cost = NOTHING
+    input_bytes: int = 0
+    output_bytes: int = 0
+
+    @property
+    def total(self) -> Cost:
+        if self.backward is NOTHING and self.update is NOTHING:
+            return self.forward
+        return self.forward + self.backward + self.update
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.forward + other.forward,
+            self.backward + other.backward,
+            self.update + other.update,
+            self.input_bytes + other.input_bytes,
+            self.output_bytes + other.output_bytes,
+        )
+
+    def times(self, runs: int) -> Counts:
+        """The same node ``runs`` times over; its weights are still updated once."""
+        return Counts(
+            self.forward * runs,
+            self.backward * runs,
+            self.update,
+            self.input_bytes * runs,
+            self.output_bytes * runs,
+        )

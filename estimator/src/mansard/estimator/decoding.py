@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 
 from mansard.core.errors import UsageError
-from mansard.estimator.given import NOTHING_GIVEN
-from mansard.estimator.model import Model, ModelInput
-from mansard.estimator.places import Place, Places, find_places
+from mansard.estimator.model import NOTHING_GIVEN, Model, ModelInput
+from mansard.estimator.shape_inference.dimensions import (
+    InputDimension,
+    InputDimensions,
+    find_dimensions,
+)
 
 # Names that exporters give to the keys and values of earlier tokens: Hugging Face
 # Optimum, ONNX Runtime GenAI, PyTorch's dynamo exporter, llama.cpp's converters.
@@ -29,10 +32,10 @@ def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
     Inputs from an encoder have lengths of their own, which stay open.
     Raises UsageError where the network does not look like a decoder with a cache.
     """
-    places = find_places(model, NOTHING_GIVEN)
+    dimensions = find_dimensions(model, NOTHING_GIVEN)
     inputs = [source for source in model.inputs if not _OTHER.search(source.name)]
-    cached = _symbols(places, [source for source in inputs if _CACHE.search(source.name)])
-    tokens = _symbols(places, [source for source in inputs if _holds_tokens(source)]) - cached
+    cached = _symbols(dimensions, [source for source in inputs if _CACHE.search(source.name)])
+    tokens = _symbols(dimensions, [source for source in inputs if _holds_tokens(source)]) - cached
     missing = [what for what, found in (("cached", cached), ("new", tokens)) if not found]
     if missing:
         raise UsageError(
@@ -40,7 +43,7 @@ def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
             f"{' or '.join(missing)} tokens was found in its inputs",
             fix="set its dimensions by name with --dim",
         )
-    masks = _symbols(places, [source for source in inputs if _MASK.search(source.name)])
+    masks = _symbols(dimensions, [source for source in inputs if _MASK.search(source.name)])
     return (
         dict.fromkeys(tokens, n_new)
         | dict.fromkeys(cached, n_cached)
@@ -54,27 +57,27 @@ def _holds_tokens(source: ModelInput) -> bool:
     return _TOKENS.search(source.name) is not None
 
 
-def _symbols(places: Places, inputs: list[ModelInput]) -> set[str]:
+def _symbols(dimensions: InputDimensions, inputs: list[ModelInput]) -> set[str]:
     """Dimensions of ``inputs`` that are open, no batch, and no expression of others."""
-    computed = places.expressions()
+    computed = dimensions.expressions()
     found: set[str] = set()
     for source in inputs:
         all_open = [
-            place
-            for place in places.by_input.get(source.name, ())
-            if _is_open(place, places) and place.symbol not in computed
+            dim
+            for dim in dimensions.by_input.get(source.name, ())
+            if _is_open(dim, dimensions) and dim.symbol not in computed
         ]
         # Where two are open, the last axis is the size of a head, as ONNX Runtime GenAI
         # leaves it open: kv_cache_dim, after past_sequence_length.
         lengths = all_open[:-1] if _ends_with_size(source, all_open) else all_open
-        found.update(place.symbol for place in lengths)
+        found.update(dim.symbol for dim in lengths)
     return found
 
 
-def _ends_with_size(source: ModelInput, all_open: list[Place]) -> bool:
+def _ends_with_size(source: ModelInput, all_open: list[InputDimension]) -> bool:
     rank = len(source.dimensions or ())
     return rank > 2 and len(all_open) > 1 and all_open[-1].axis == rank - 1
 
 
-def _is_open(place: Place, places: Places) -> bool:
-    return place.fixed is None and place.symbol not in places.batch_symbols
+def _is_open(dim: InputDimension, dimensions: InputDimensions) -> bool:
+    return dim.fixed is None and dim.symbol not in dimensions.batch_symbols

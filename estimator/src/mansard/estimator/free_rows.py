@@ -13,7 +13,7 @@ from mansard.core.precision import Precision
 from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.kernels import Kernels
 from mansard.estimator.rows import FUSED
-from mansard.estimator.walk import Placed
+from mansard.estimator.tensors import NodeInstance
 from mansard.estimator.work_precision import work_precision
 
 _ZEROS = MappingProxyType(dict.fromkeys(LAYER_COUNTS, 0))
@@ -36,7 +36,7 @@ class FreeRows:
             self._made.clear()
 
     def row(
-        self, placed: Placed, runs: int, kernels: Kernels, precision: Precision | None
+        self, placed: NodeInstance, runs: int, kernels: Kernels, precision: Precision | None
     ) -> LayerScore:
         """The row of a node that costs nothing; ``begin`` comes first."""
         index = placed.node.index
@@ -56,7 +56,11 @@ class FreeRows:
 
 
 def _make(
-    placed: Placed, runs: int, group: int | None, kernels: Kernels, precision: Precision | None
+    placed: NodeInstance,
+    runs: int,
+    group: int | None,
+    kernels: Kernels,
+    precision: Precision | None,
 ) -> LayerScore:
     node, counts, unknown = placed.node, dict[str, Any](_ZEROS), {}
     counts["fused_group"] = group

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mansard.estimator.context import Formulas, Options
-from mansard.estimator.counts import Moved
+from mansard.estimator.cost import Moved
 from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
 from mansard.estimator.tensors import Node, Tensor

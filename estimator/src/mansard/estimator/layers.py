@@ -13,17 +13,15 @@ from mansard.core.errors import ModelError
 from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.completeness import check_complete
 from mansard.estimator.context import Context, Options, find_formulas, make_context
-from mansard.estimator.cost import NOTHING, Formula
-from mansard.estimator.counts import Counts, Forward
+from mansard.estimator.cost import NOTHING, Counts, Forward
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.kernels import Ends, Kernels, find_kernels
-from mansard.estimator.malformed import guarded
 from mansard.estimator.memory import Memory
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.rows import Tally, known_row, unknown_row
-from mansard.estimator.tensors import Node
+from mansard.estimator.tensors import Node, NodeInstance, raising_model_error, walk
 from mansard.estimator.traffic import input_bytes, traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
-from mansard.estimator.walk import Placed, walk
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
@@ -95,7 +93,7 @@ def _state_bytes(context: Context) -> int:
     )
 
 
-def _training_peak_bytes(placed: list[Placed], context: Context) -> int:
+def _training_peak_bytes(placed: list[NodeInstance], context: Context) -> int:
     options, training = context.options, context.training
     return training_peak_bytes(
         placed,
@@ -116,16 +114,18 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
 
 
 def _rows(
-    placed: list[Placed], context: Context, kernels: Kernels, free: FreeRows
+    placed: list[NodeInstance], context: Context, kernels: Kernels, free: FreeRows
 ) -> tuple[LayerScore, ...]:
     free.begin(kernels, context.options.precision)
-    passes: dict[int, list[Placed]] = {}
+    passes: dict[int, list[NodeInstance]] = {}
     for each in placed:
         passes.setdefault(each.node.index, []).append(each)
     return tuple([_row(passes[index], context, kernels, free) for index in sorted(passes)])
 
 
-def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRows) -> LayerScore:
+def _row(
+    passes: list[NodeInstance], context: Context, kernels: Kernels, free: FreeRows
+) -> LayerScore:
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
     first = passes[0]
     node, options = first.node, context.options
@@ -148,7 +148,7 @@ def _row(passes: list[Placed], context: Context, kernels: Kernels, free: FreeRow
         return unknown_row(first, runs, context.behind, options.precision, lost)
     total = NO_COUNTS
     for each in passes:
-        counts = guarded(_counts, each.node, formula, weights, context)
+        counts = raising_model_error(_counts, each.node, formula, weights, context)
         if runs == 1 and is_one:
             total = counts
         else:
@@ -171,7 +171,9 @@ def _lost(node: Node) -> str | None:
     return None
 
 
-def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context: Context) -> Counts:
+def _counts(
+    node: Node, formula: Operator | None, weights: LayerWeights, context: Context
+) -> Counts:
     if formula is None or node.is_constant:
         return NO_COUNTS
     precision = context.options.precision
@@ -192,7 +194,7 @@ def _counts(node: Node, formula: Formula | None, weights: LayerWeights, context:
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
-def _check_factors(node: Node, formula: Formula) -> None:
+def _check_factors(node: Node, formula: Operator) -> None:
     for position in formula.operands:
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
@@ -202,9 +204,9 @@ def _check_factors(node: Node, formula: Formula) -> None:
             )
 
 
-def _forward(node: Node, formula: Formula, context: Context) -> Forward:
+def _forward(node: Node, formula: Operator, context: Context) -> Forward:
     precision = context.options.precision
-    cost = formula.function(node) + traffic(node, formula, precision)
+    cost = formula.cost(node) + traffic(node, formula, precision)
     if cost.macs:
         _check_factors(node, formula)
     found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))

@@ -12,8 +12,8 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.collector import paused_collector
 from mansard.estimator.free_rows import FreeRows
 from mansard.estimator.model import Model
-from mansard.estimator.propagation import Prepared, prepare
 from mansard.estimator.reading import read_model, read_source
+from mansard.estimator.shape_inference.inference import Prepared, prepare
 
 
 class Loaded(msgspec.Struct, frozen=True, eq=False):

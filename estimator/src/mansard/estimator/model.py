@@ -1,8 +1,8 @@
-"""A network as the file states it, free of the file format: names, attributes, dimensions."""
+"""A network as the file states it, free of the file format, and what a user states about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -13,6 +13,11 @@ from mansard.estimator.tensors import Shape
 
 Dimension = int | str | None  # a number, a name, or nothing at all
 Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
+
+
+def normal_domain(domain: str) -> str:
+    """ONNX's own domain has two spellings; the empty one is used here."""
+    return "" if domain == "ai.onnx" else domain
 
 
 class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -88,6 +93,14 @@ class Subgraph(msgspec.Struct, frozen=True, eq=False):
     captured: tuple[str, ...]
 
 
+def all_nodes(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
+    """The nodes and, after each, those of the graphs inside it."""
+    for node in nodes:
+        yield node
+        for graph in node.subgraphs:
+            yield from all_nodes(graph.nodes)
+
+
 class Model(msgspec.Struct, frozen=True, eq=False):
     """Everything the estimator needs of a file; weights are names and shapes."""
 
@@ -96,3 +109,26 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     outputs: tuple[ModelInput, ...]
     stored: Mapping[str, StoredTensor]
     opsets: Mapping[str, int]
+
+
+Value = int | float | bool | tuple[int | float | bool, ...]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Sizes, counts and values that the file does not fix.
+
+    ``dims``: dimensions by name, or by place as ``tensor[axis]``; of a sequence that is
+    an input, ``name.length``; of an optional one, ``name.present`` (1 or 0).
+    ``trips``: how often a loop runs, by the name of its node or of one of its outputs.
+    ``values``: small integers and numbers held by inputs (or written by nodes) that
+    shapes and branches depend on. ``shapes``: whole shapes by tensor.
+    """
+
+    batch: int | None = None
+    dims: Mapping[str, int] = msgspec.field(default_factory=dict)
+    trips: Mapping[str, int] = msgspec.field(default_factory=dict)
+    values: Mapping[str, Value] = msgspec.field(default_factory=dict)
+    shapes: Mapping[str, Shape] = msgspec.field(default_factory=dict)
+
+
+NOTHING_GIVEN = Given()

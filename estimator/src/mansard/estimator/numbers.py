@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -90,3 +90,72 @@ def _kind(name: str) -> np.dtype[Any]:
 
     kind: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     return kind
+
+
+MAX_INTEGERS = 4096  # window indices of a vision transformer fit, an embedding table does not
+MAX_FLOATS = 16  # scales of a Resize, and the arithmetic on them
+
+
+def may_keep(dtype: ElementType, n_elements: int) -> bool:
+    """Whether a tensor is small enough for its value to be kept."""
+    if dtype.name == "string":
+        return False
+    return n_elements <= (MAX_FLOATS if dtype.is_float else MAX_INTEGERS)
+
+
+Shape = tuple[int, ...]
+
+
+def strides_of(shape: Shape) -> list[int]:
+    """How far apart neighbours along each axis are, in elements; the last axis lies closest."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def offsets(shape: Sequence[int], strides: Sequence[int], start: int = 0) -> list[int]:
+    """Where element (i, j, …) stands: start + Σ i · stride, the last axis first."""
+    found = [start]
+    for size, stride in zip(shape, strides, strict=True):
+        steps = range(0, size * stride, stride) if stride else [0] * size
+        found = [place + step for place in found for step in steps]
+    return found
+
+
+def pick(held: Numbers, shape: Shape, chosen: Iterable[int]) -> Numbers:
+    """The elements at these offsets, as a tensor of ``shape``."""
+    data, width = held.data, held.dtype.n_bits // 8
+    parts = [data[place * width : (place + 1) * width] for place in chosen]
+    return Numbers(held.dtype, shape, b"".join(parts))
+
+
+def broadcast(held: Numbers, shape: Shape) -> Numbers:
+    """``held`` with every axis of size 1 repeated as often as ``shape`` has it."""
+    if held.shape == shape:
+        return held
+    missing = len(shape) - len(held.shape)
+    strides = [
+        0 if size == 1 else stride
+        for size, stride in zip(held.shape, strides_of(held.shape), strict=True)
+    ]
+    return pick(held, shape, offsets(shape, [0] * missing + strides))
+
+
+def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
+    """``parts`` one after the other along ``axis`` of ``shape``: theirs, or a new one."""
+    n_rows = math.prod(shape[:axis])
+    lengths = [len(part.data) // n_rows if n_rows else 0 for part in parts]
+    rows = [
+        part.data[row * length : (row + 1) * length]
+        for row in range(n_rows)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return Numbers(parts[0].dtype, shape, b"".join(rows))
+
+
+def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
+    """``whole`` in parts of these sizes along ``axis``."""
+    strides, parts, start = strides_of(whole.shape), [], 0
+    for size in sizes:
+        shape = (*whole.shape[:axis], size, *whole.shape[axis + 1 :])
+        parts.append(pick(whole, shape, offsets(shape, strides, start * strides[axis])))
+        start += size
+    return parts

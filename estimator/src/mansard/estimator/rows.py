@@ -6,12 +6,12 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import LAYER_COUNTS, LayerScore
-from mansard.estimator.cost import FLOP_PER_FUNCTION, Formula
-from mansard.estimator.counts import Counts, Moved
+from mansard.estimator.cost import FLOP_PER_FUNCTION, Counts, Moved
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.kernels import Kernels
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import NodeInstance
 from mansard.estimator.units import unit_of
-from mansard.estimator.walk import Placed
 from mansard.estimator.weights import LayerWeights
 from mansard.estimator.work_precision import work_precision
 
@@ -21,9 +21,9 @@ FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_
 class Tally(msgspec.Struct, frozen=True, gc=False):
     """A node with everything that was counted of it, over all its ``runs``."""
 
-    placed: Placed
+    placed: NodeInstance
     runs: int
-    formula: Formula | None
+    formula: Operator | None
     weights: LayerWeights
     counts: Counts
     saved_bytes: int
@@ -80,7 +80,7 @@ def _reasons(moved: Moved | None, cached: int | None, kernels: Kernels) -> dict[
 
 
 def unknown_row(
-    placed: Placed,
+    placed: NodeInstance,
     runs: int,
     behind: dict[str, ElementType],
     precision: Precision | None,

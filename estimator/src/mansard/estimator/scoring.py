@@ -11,18 +11,17 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import Precision, parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
-from mansard.estimator.batching import check_batch, known_batch
 from mansard.estimator.collector import paused_collector
 from mansard.estimator.context import Options
-from mansard.estimator.dimensions import bind
-from mansard.estimator.given import NOTHING_GIVEN, Given, Value
 from mansard.estimator.kernels import Ends
 from mansard.estimator.layers import main_precision, score_layers
 from mansard.estimator.loading import Loaded, load, within
 from mansard.estimator.memory import Memory
-from mansard.estimator.propagation import propagate
-from mansard.estimator.tensors import Node, Shape
-from mansard.estimator.walk import walk
+from mansard.estimator.model import NOTHING_GIVEN, Given, Value
+from mansard.estimator.shape_inference.batch import check_batch, known_batch
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
+from mansard.estimator.tensors import Node, Shape, walk
 
 _MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
 
@@ -109,7 +108,7 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     binding = bind(loaded.model, settings.given)
-    network = propagate(loaded.model, binding, loaded.prepared)
+    network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
     options = _options(settings)

@@ -6,14 +6,14 @@ Nothing here knows ONNX's file format; ``graph`` translates it into these values
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 
-from mansard.core.errors import ModelError
+from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.numbers import Array, Numbers
@@ -251,3 +251,47 @@ def is_sane(shape: Shape) -> bool:
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         return False
     return (math.prod(shape) or math.prod(size or 1 for size in shape)) <= MAX_ELEMENTS
+
+
+T = TypeVar("T")
+
+# What a rule or formula may stumble over in a malformed node: attributes that are
+# missing or of another type, too few inputs, shapes of another rank, absurd sizes.
+MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+
+def raising_model_error(run: Callable[..., T], node: Node, *rest: object) -> T:
+    """``run(node, *rest)``; raises ModelError where it stumbles."""
+    try:
+        return run(node, *rest)
+    except MansardError:
+        raise
+    except MALFORMED as error:
+        raise node.error(
+            f"does not fit its operator's definition ({type(error).__name__}: {error})",
+            "the file is broken or was edited; export it again",
+        ) from error
+
+
+class NodeInstance(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A node where it stands. ``runs``: how often it runs in one pass of the network.
+
+    ``is_taken`` is False in the branch of an If that is not counted.
+    """
+
+    node: Node
+    scope: str
+    runs: int
+    is_taken: bool
+
+
+def walk(
+    nodes: Iterable[Node], scope: str = "", runs: int = 1, is_taken: bool = True
+) -> Iterator[NodeInstance]:
+    """``nodes`` and, after each, those of its bodies; a body of several passes repeats."""
+    for node in nodes:
+        yield NodeInstance(node, scope, runs, is_taken)
+        for body in node.bodies:
+            inner = f"{scope}/{node.name}:{body.name}" if scope else f"{node.name}:{body.name}"
+            for each in body.passes:
+                yield from walk(each.nodes, inner, runs * each.times, is_taken and body.is_taken)

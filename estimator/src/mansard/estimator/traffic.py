@@ -12,15 +12,15 @@ from collections.abc import Iterable
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.counts import Moved
+from mansard.estimator.cost import NOTHING, Cost, Moved
 from mansard.estimator.fusion import Fusion, PassGroups
 from mansard.estimator.fusion.accounting import Group
 from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 
-def traffic(node: Node, formula: Formula, precision: Precision | None) -> Cost:
+def traffic(node: Node, formula: Operator, precision: Precision | None) -> Cost:
     """The bytes that one inference pass of ``node`` moves."""
     if node.is_constant or formula.is_view:
         return NOTHING

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import CountFunction, Formula
+from mansard.estimator.operators.registry import CountFunction, Operator
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
 _DATA = Origin.DATA
@@ -57,12 +57,12 @@ def is_weight(weight: Weight) -> bool:
     return weight.dtype.name in _QUANTIZED and len(weight.shape) > 1
 
 
-def slots(node: Node, formula: Formula | None) -> Iterable[tuple[Tensor, bool]]:
+def slots(node: Node, formula: Operator | None) -> Iterable[tuple[Tensor, bool]]:
     """The node's constant inputs that hold weights, and whether these are statistics."""
     return ((tensor, is_statistic) for _, tensor, is_statistic in _places(node, formula))
 
 
-def _places(node: Node, formula: Formula | None) -> list[tuple[int, Tensor, bool]]:
+def _places(node: Node, formula: Operator | None) -> list[tuple[int, Tensor, bool]]:
     found: list[tuple[int, Tensor, bool]] = []
     for position, tensor in enumerate(node.inputs):
         if tensor is None or not tensor.weights or tensor.origin is _DATA:
@@ -74,7 +74,7 @@ def _places(node: Node, formula: Formula | None) -> list[tuple[int, Tensor, bool
     return found
 
 
-def weight_inputs(node: Node, formula: Formula | None) -> set[str]:
+def weight_inputs(node: Node, formula: Operator | None) -> set[str]:
     """Names of the node's inputs that hold weights, statistics among them."""
     places = _places(node, formula)
     if not places:
@@ -92,14 +92,14 @@ def _is_own(position: int, is_statistic: bool, packed: Mapping[int, CountFunctio
     return position in packed or (is_statistic and bool(packed))
 
 
-def _packed(node: Node, formula: Formula | None) -> Mapping[int, CountFunction]:
+def _packed(node: Node, formula: Operator | None) -> Mapping[int, CountFunction]:
     if formula is None or not formula.packed or any(output.unknown for output in node.outputs):
         return {}
     return formula.packed
 
 
 def assign_weights(
-    nodes: Iterable[Node], formulas: Mapping[tuple[str, str], Formula | None]
+    nodes: Iterable[Node], formulas: Mapping[tuple[str, str], Operator | None]
 ) -> dict[int, LayerWeights]:
     """Each stored weight at the first node that uses it, by the node's index.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
 from mansard.estimator.element_types import ElementType
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 # What keeps a dequantised tensor's integers as they are: they are moved, not computed.
@@ -38,7 +38,7 @@ def quantized_tensors(nodes: Iterable[Node]) -> dict[str, ElementType]:
 
 def work_precision(
     node: Node,
-    formula: Formula | None,
+    formula: Operator | None,
     macs: int,
     behind: dict[str, ElementType],
     precision: Precision | None,
@@ -62,7 +62,7 @@ def work_precision(
     return node.outputs[0].dtype.precision if node.outputs else "none"
 
 
-def _factors(node: Node, formula: Formula, behind: dict[str, ElementType]) -> list[ElementType]:
+def _factors(node: Node, formula: Operator, behind: dict[str, ElementType]) -> list[ElementType]:
     tensors = [node.inputs[i] for i in formula.operands if node.has(i)]
     present = [tensor for tensor in tensors if tensor is not None]
     if behind and present and all(tensor.name in behind for tensor in present):

@@ -1,6 +1,6 @@
-"""``python -m mansard.microbench``: a plan or a job goes in, JSON lines come out.
+"""``python -m mansard.microbench``: a plan goes in, JSON lines come out.
 
-This is what runs on a board, in a container: it needs numpy, numba and msgspec, and CuPy
+It runs on a board, in a container or not, and needs numpy, numba and msgspec, and CuPy
 for a GPU. It measures in the power mode that it finds; setting modes is the host's, which
 puts them back. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
@@ -20,13 +20,12 @@ from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
 from mansard.device.meters.meter import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.microbench.keeper import SweepState
-from mansard.microbench.measurer import LocalMeasurer
-from mansard.microbench.pipe import measure_for_pipe
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.run_writer import SweepState
+from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import Plan, make_plan
 from mansard.microbench.probing import probe
-from mansard.microbench.protocol import PROTOCOLS
-from mansard.microbench.runner import run_plan
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,10 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _do(options: argparse.Namespace) -> int:
     if options.probe is not None:
         _print(probe(options.probe))
-    elif options.job:
-        return measure_for_pipe(options.board, options.heartbeat)
     elif options.plan is None:
-        raise UsageError("there is no plan", fix="give one, or --job or --probe")
+        raise UsageError("there is no plan", fix="give one, or --probe")
     elif options.make is not None:
         _write_plan(options.plan, options.mode, options.make)
     else:
@@ -70,12 +67,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--probe", choices=("cpu", "gpu"), help="print what there is to measure it with"
-    )
-    parser.add_argument(
-        "--job", action="store_true", help="read a job from stdin, print events, end with stdin"
-    )
-    parser.add_argument(
-        "--heartbeat", type=float, metavar="S", help="end a job when stdin is silent for so long"
     )
     return parser
 

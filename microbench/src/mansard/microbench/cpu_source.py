@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from types import TracebackType
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.sampling import Samples, calibrate, collect
 from mansard.microbench.cpu_threads import PinnedThreads
 from mansard.microbench.kernels import driver
 from mansard.microbench.kernels.case import Case
 from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.operands import Operands, allocate
-from mansard.microbench.raw_samples import RawSample
 
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
 _RACE_ROUNDS, _RACE_SAMPLES = 4, 3
@@ -109,6 +113,34 @@ class CpuSource:
 
         n_taken = self._threads.run(run, stop=stop, should_stop=should_stop)
         return combine([table[: min(n_taken)] for table in tables])
+
+
+def sample_case(
+    case: Case,
+    cpus: tuple[int, ...],
+    protocol: Protocol,
+    should_stop: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
+    metering: Metering | None = None,
+) -> Samples:
+    """Measure ``case`` with one pinned thread on each of ``cpus``.
+
+    The case's working set is that of one thread. Of a kernel's variants, the fastest in
+    a short race is measured. Meters are read afterwards, while the kernel runs on without
+    pause: reading them would disturb the samples, and the pauses between these the power.
+    Raises UsageError for a case its kernel does not have, MeasurementError where it cannot
+    be run at all.
+    """
+    family = find_kernel(case.kernel).family
+    interval = protocol.fma_interval if family == "fma" else protocol.stream_interval
+    with CpuSource(case, cpus) as source:
+        repetitions = calibrate(source, protocol.sample_s, should_stop)
+        ran = source.choose_variant(repetitions, should_stop)
+        samples = collect(source, protocol, interval, should_stop, clock)
+        energy = UNMETERED
+        if metering is not None and not should_stop():
+            energy = metering.run(source, samples.repetitions_per_sample, should_stop)
+    return replace(samples, vector_bytes=ran.vector_bytes, energy=energy)
 
 
 def combine(tables: list[Table]) -> list[RawSample]:

@@ -10,7 +10,7 @@ from mansard.microbench.kernels.catalog import find_kernel
 from mansard.microbench.plan import Plan, TrialSpec
 
 if TYPE_CHECKING:
-    from mansard.microbench.sampling import Samples
+    from mansard.measuring.sampling import Samples
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,20 @@ from typing import ClassVar
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.hashing import content_hash
 from mansard.core.records import (
     Gpu,
     MachineIdentity,
     MemoryKind,
     Operands,
     PowerMode,
-    Processor,
-    Record,
     Schema,
     Scope,
 )
+from mansard.measuring.plan import PlannedTrial, RunPlan
+from mansard.measuring.protocol import PROTOCOLS
 from mansard.microbench.kernels.case import Case, Stores, choose_stores
 from mansard.microbench.kernels.catalog import CATALOG, FMA_PER_ELEMENT
 from mansard.microbench.probing import Probe, probe
-from mansard.microbench.protocol import PROTOCOLS, Profile, Protocol
 from mansard.microbench.working_sets import (
     cache_capacity_bytes,
     fma_working_set,
@@ -37,7 +35,7 @@ BRIEF_STREAMS = ("read", "triad")
 SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing
 
 
-class TrialSpec(Record, frozen=True, kw_only=True):
+class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
     """One trial to be made. The working set is over all threads, or the whole GPU."""
 
     kernel: str
@@ -49,11 +47,6 @@ class TrialSpec(Record, frozen=True, kw_only=True):
     operands: Operands = "chaotic"
     scope: Scope = "core"
     memory: MemoryKind = "host"
-
-    @property
-    def trial_id(self) -> str:
-        """The same trial of any run has the same id."""
-        return content_hash(self)
 
     @property
     def title(self) -> str:
@@ -74,46 +67,13 @@ class TrialSpec(Record, frozen=True, kw_only=True):
         )
 
 
-class Plan(Record, frozen=True, kw_only=True):
-    """Everything a run needs to know, and all that can change its result."""
+class Plan(RunPlan, frozen=True, kw_only=True):
+    """The plan of a run of kernels."""
 
     schema: ClassVar[Schema] = Schema("plan", 3)
+    kind: ClassVar[str] = "mansard.microbench.trial:KERNELS"
 
-    profile: Profile
-    machine: MachineIdentity
-    processor: Processor  # that the kernels run on
-    gpu: Gpu | None  # as it was found before the mode was set; the mode may leave fewer SMs on
-    mode: PowerMode
-    cpus: tuple[int, ...]
-    trials: tuple[TrialSpec, ...]  # in the order they are made
-    protocol: Protocol
-    seed: int
-    versions: dict[str, str]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len({spec.trial_id for spec in self.trials}) < len(self.trials):
-            raise ValueError("the plan has the same trial twice")
-
-    @property
-    def plan_hash(self) -> str:
-        """Hash of what is measured and how, without the machine and the mode."""
-        return content_hash([self.trials, self.protocol, self.seed])
-
-    @property
-    def run_id(self) -> str:
-        """Hash of machine, mode, plan and versions: equal exactly when a run would repeat."""
-        # The kernel reports a slightly different MemTotal after an update of its own.
-        machine = _without(self.machine, {"memory_bytes", "unknown"})
-        # How many SMs are on, and how fast, is the mode's matter.
-        gpu = self.gpu and _without(self.gpu, {"n_sms", "memory_bytes", "unknown"})
-        place = [machine, self.mode, self.cpus, self.processor, gpu]
-        return content_hash([*place, self.profile, self.plan_hash, self.versions])
-
-
-def _without(record: Record, names: set[str]) -> dict[str, object]:
-    """The fields of ``record`` but for those called ``names``."""
-    return {name: getattr(record, name) for name in record.__struct_fields__ if name not in names}
+    trials: tuple[TrialSpec, ...]
 
 
 def make_plan(

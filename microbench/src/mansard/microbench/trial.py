@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeAlias
 
-import msgspec
-
-from mansard.core.records import Gpu, PowerMode, PowerSample, Processor, Trial
-from mansard.device.conditions import Sources, Watch, disturbances
-from mansard.device.meters.meter import Meters
+from mansard.core.errors import DeviceError
+from mansard.core.records import Processor, Trial
+from mansard.measuring.instruments import Instruments, Observation
+from mansard.measuring.kind import Kind, Opened
+from mansard.measuring.metering import Metering
+from mansard.measuring.sampling import Samples
 from mansard.microbench.facts import facts_of
-from mansard.microbench.manifest import utc_now
-from mansard.microbench.metering import Metering
 from mansard.microbench.plan import Plan, TrialSpec
-
-if TYPE_CHECKING:
-    from mansard.microbench.sampling import Samples
+from mansard.microbench.probing import probe
 
 # The trial, its plan, and what meters it.
-Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], "Samples"]
+Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], Samples]
 
 
-class Instruments(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial is watched and metered with."""
+def kernel_kind(sampling: Sampling | None = None) -> Kind[Plan, Trial]:
+    """The kind "kernels"; ``sampling`` is by default that of the plan's processor."""
+    return Kind("kernels", Plan, Trial, partial(_open, sampling=sampling))
 
-    root: Path
-    mode: PowerMode  # as it was read back
-    sources: Sources  # of clocks, temperatures and events: found once for all trials
-    meters: Meters
-    keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
-    gpu: Gpu | None  # as it is in this mode
 
-    def metering(self, plan: Plan) -> Metering | None:
-        """The meters, set up as the plan's protocol wants them; None where there are none."""
-        if not self.meters.found:
-            return None
-        return Metering(self.meters, plan.protocol, self.keep)
+@contextmanager
+def _open(plan: Plan, sampling: Sampling | None) -> Iterator[Opened[Trial]]:
+    gpu, why_no_gpu = None, "the kernels ran on the CPU"
+    if plan.processor == "gpu":
+        found = probe("gpu")
+        if found.gpu is None:
+            raise DeviceError(found.unknown["gpu"], fix="'mansard doctor' says what is missing")
+        gpu, why_no_gpu = found.gpu, ""
+    sampling, run_id = sampling or sampling_of(plan.processor), plan.run_id
+
+    def measure(spec: TrialSpec, instruments: Instruments) -> Trial:
+        return make_trial(spec, plan, run_id, instruments, sampling)
+
+    yield Opened(measure, gpu, why_no_gpu)
 
 
 def sampling_of(processor: Processor) -> Sampling:
@@ -53,7 +54,7 @@ def sampling_of(processor: Processor) -> Sampling:
 
 def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     """Samples of the real kernel on pinned threads of this machine."""
-    from mansard.microbench.sampling import sample_case
+    from mansard.microbench.cpu_source import sample_case
 
     case = spec.case(len(plan.cpus))
     return sample_case(case, plan.cpus, plan.protocol, metering=metering)
@@ -63,12 +64,9 @@ def make_trial(
     spec: TrialSpec, plan: Plan, run_id: str, instruments: Instruments, sampling: Sampling
 ) -> Trial:
     """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
-    started_utc = utc_now()
-    start_s = time.monotonic()
-    with Watch(instruments.root, plan.cpus, sources=instruments.sources) as watch:
+    with Observation(instruments, plan) as seen:
         samples = sampling(spec, plan, instruments.metering(plan))
     facts = facts_of(spec, plan, samples, instruments.gpu)
-    uses_gpu = plan.processor == "gpu"
     return Trial(
         run_id=run_id,
         trial_id=spec.trial_id,
@@ -97,14 +95,11 @@ def make_trial(
         stability=samples.stability,
         stability_interval=samples.stability_interval,
         energy=samples.energy.windows,
-        conditions=watch.conditions,
-        disturbances=(
-            *disturbances(watch.conditions, instruments.mode, uses_gpu=uses_gpu),
-            *samples.disturbances,
-        ),
+        conditions=seen.conditions,
+        disturbances=(*seen.disturbances, *samples.disturbances),
         source_hash=facts.source_hash,
-        started_utc=started_utc,
-        duration_s=time.monotonic() - start_s,
+        started_utc=seen.started_utc,
+        duration_s=seen.duration_s,
         unknown=_reasons(spec, plan, samples),
     )
 
@@ -124,3 +119,6 @@ def _reasons(spec: TrialSpec, plan: Plan, samples: Samples) -> dict[str, str]:
     if samples.energy.windows is None:
         unknown["energy"] = samples.energy.reason or "no meter"
     return unknown
+
+
+KERNELS = kernel_kind()

@@ -39,7 +39,7 @@ from mansard.core.revision import read_commit
 from mansard.core.version import VERSION
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-ON_DEVICE_ROOMS = ("core", "device", "microbench")
+ON_DEVICE_ROOMS = ("core", "device", "measuring", "microbench")
 _IGNORED = frozenset({"__pycache__"})
 _EPOCH_S = 0  # of files in the tar: the same content is the same tar
 REPOSITORY = "mansard"

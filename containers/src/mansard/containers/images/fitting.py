@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mansard.containers.access import gpu_kind
+from mansard.containers.engine import gpu_kind
 from mansard.containers.images.table import Image, ImageTable, version_key
 from mansard.core.errors import ContainerError
 from mansard.core.records import MachineIdentity

@@ -20,7 +20,7 @@ from mansard.containers.images.errors import explain_build
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import InputError
 from mansard.core.files import replacing, storage_error, write_atomic
-from mansard.microbench.manifest import Image
+from mansard.measuring.manifest import Image
 
 NAME_LABEL = "mansard.image"
 VERSION_LABEL = "org.opencontainers.image.version"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mansard.containers.toml_file import read_toml
+from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, UsageError
 from mansard.core.text import printable
 

@@ -12,8 +12,7 @@ from mansard.estimator.fusion.drafts import Drafts
 from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
 from mansard.estimator.fusion.wiring import Wiring
-from mansard.estimator.malformed import guarded
-from mansard.estimator.tensors import Node, Tensor
+from mansard.estimator.tensors import Node, Tensor, raising_model_error
 
 Access = tuple[Storage, int]  # and how many bytes of it
 
@@ -313,7 +312,7 @@ def _untouched(
 ) -> int:
     """Bytes of ``tensors`` that the operator leaves alone."""
     whole = sum(tensor.n_bytes(precision) for tensor in tensors if tensor.name)
-    return max(whole - guarded(touched, node, precision), 0)
+    return max(whole - raising_model_error(touched, node, precision), 0)
 
 
 def _touch_less(amounts: Amounts, n_bytes: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mansard.estimator.cost import Formula
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Origin
 
 
@@ -86,7 +86,7 @@ _ROLES: dict[tuple[str, str], Role] = {
 }
 
 
-def usual_role(domain: str, op_type: str, formula: Formula | None) -> Role:
+def usual_role(domain: str, op_type: str, formula: Operator | None) -> Role:
     """The role of an operator, whatever its attributes."""
     if formula is not None and formula.is_view:
         return Role.FREE if op_type in _CONTROL or op_type.startswith(_FREE) else Role.VIEW

@@ -11,12 +11,12 @@ from itertools import chain
 from math import prod
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
 from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Origin, Tensor
 
-Formulas = Mapping[tuple[str, str], "Formula | None"]
+Formulas = Mapping[tuple[str, str], "Operator | None"]
 
 _PARTITIONING = frozenset({"Gather", "Slice", "Split"})
 # What TensorRT moves a dequantisation behind: these work on the integers.
@@ -101,7 +101,7 @@ class Wiring:
     ) -> None:
         self.nodes: list[Node] = []
         self.roles: list[Role] = []
-        self.formulas: list[Formula | None] = []
+        self.formulas: list[Operator | None] = []
         self.reads: list[list[Part]] = []  # what is computed from data
         self.weights: list[list[Part]] = []  # what is stored
         self.writes: list[list[Part]] = []
@@ -165,7 +165,7 @@ class Wiring:
             width = self._widths[tensor.dtype.name] = tensor.dtype.width_bits(self._precision)
         return (prod(tensor.shape) * width + 7) // 8
 
-    def _add(self, node: Node, formula: Formula | None, role: Role) -> None:
+    def _add(self, node: Node, formula: Operator | None, role: Role) -> None:
         for output in node.outputs:
             if output.origin is _DATA:
                 break
@@ -200,7 +200,7 @@ class Wiring:
         self.idle.append((node, whole))
         return True
 
-    def _live(self, node: Node, formula: Formula | None, role: Role) -> None:
+    def _live(self, node: Node, formula: Operator | None, role: Role) -> None:
         position = len(self.nodes)
         reads, weights = self._read_all(node, position)
         if node.op_type == "QuantizeLinear" and self._is_needless(node, reads):

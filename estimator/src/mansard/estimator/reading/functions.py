@@ -16,8 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
-from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.graphs import GraphReader, Parts, read_opsets, subgraph
 from mansard.estimator.reading.limits import (
     MAX_FUNCTION_DEPTH,

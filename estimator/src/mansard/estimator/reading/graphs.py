@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
-from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.limits import (
     MAX_GRAPH_DEPTH,
     MAX_NODES,

@@ -19,8 +19,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from mansard.core.errors import ModelError
-from mansard.estimator.cost import normal_domain
-from mansard.estimator.model import ModelInput, ModelNode, StoredTensor
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, normal_domain
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.protobuf import (
     count_packed,

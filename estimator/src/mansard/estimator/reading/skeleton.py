@@ -27,7 +27,7 @@ from mansard.estimator.reading.protobuf import (
     signed32,
     varint,
 )
-from mansard.estimator.values import MAX_INTEGERS
+from mansard.estimator.shape_inference.values import MAX_INTEGERS
 
 SHORT_BYTES: Final = 1 << 12
 """A content up to this size is not looked into here, whatever it may be."""

@@ -16,8 +16,8 @@ from mansard.estimator.model import Dimension, Kind, ModelInput, StoredTensor
 from mansard.estimator.numbers import Numbers
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.protobuf import fields, packed, signed, signed32
+from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import MAX_RANK, Shape, is_sane
-from mansard.estimator.values import may_keep
 
 _VALUE_NAME, _VALUE_TYPE = 10, 18  # of ValueInfoProto
 # Of TypeProto: one of them.

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
 
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
-from mansard.estimator.formulas.recurrent import recurrent_macs
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING
+from mansard.estimator.operators.recurrent import GATES, recurrent_macs, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Body, Node, Tensor
 from mansard.estimator.weights import is_weight, slots
 
-FindFormula = Callable[[Node], "Formula | None"]
+FindFormula = Callable[[Node], "Operator | None"]
 
 
 def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]:
@@ -26,7 +27,7 @@ def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]
 
 
 def needing_gradient(
-    node: Node, formula: Formula | None, differentiable: set[str]
+    node: Node, formula: Operator | None, differentiable: set[str]
 ) -> tuple[Tensor, ...]:
     """The distinct inputs of ``node`` that need a gradient."""
     if not any(output.dtype.is_float for output in node.outputs):
@@ -198,11 +199,11 @@ NORMALIZATIONS = frozenset(
 _NORMALIZATION_SIMPLE = 11
 
 
-def backward_work(node: Node, formula: Formula, operands: tuple[Tensor, ...]) -> Cost:
+def backward_work(node: Node, formula: Operator, operands: tuple[Tensor, ...]) -> Cost:
     """The work of the gradients of ``operands``, the inputs of ``node`` that need one."""
     if not operands:
         return NOTHING
-    forward = formula.function(node)
+    forward = formula.cost(node)
     names = {tensor.name for tensor in operands}
     if node.op_type in PRODUCTS:
         return _product_backward(node, forward, names)
@@ -257,7 +258,7 @@ def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
 
 
 def _elementwise_backward(
-    node: Node, formula: Formula, forward: Cost, operands: tuple[Tensor, ...]
+    node: Node, formula: Operator, forward: Cost, operands: tuple[Tensor, ...]
 ) -> Cost:
     n = node.output.n_elements
     # A broadcast operand's gradient is summed over what it was repeated for.

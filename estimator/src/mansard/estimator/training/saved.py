@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING, VIEWS
-from mansard.estimator.shapes.recurrent import GATES, recurrent_sizes
-from mansard.estimator.tensors import Node, Origin, Tensor
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING, VIEWS
+from mansard.estimator.operators.recurrent import GATES, recurrent_sizes
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import Node, NodeInstance, Origin, Tensor
 from mansard.estimator.training.backward import NORMALIZATIONS, PASSING, needing_gradient
-from mansard.estimator.walk import Placed
 
 # Operators whose derivative is written with the output (``derivatives``).
 _FROM_OUTPUT = frozenset(
@@ -33,8 +33,8 @@ _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_in
 
 
 def saved_bytes(
-    placed: Iterable[Placed],
-    formulas: Mapping[tuple[str, str], Formula | None],
+    placed: Iterable[NodeInstance],
+    formulas: Mapping[tuple[str, str], Operator | None],
     differentiable: set[str],
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,
@@ -44,7 +44,7 @@ def saved_bytes(
     With ``segments``, by the node's index, only what is made in the node's own segment
     counts: what comes from another one is kept there.
     """
-    makers: dict[int, Placed] = {}  # by the tensor's identity
+    makers: dict[int, NodeInstance] = {}  # by the tensor's identity
     memory: dict[int, int] = {}  # a view's identity -> that of the tensor it shows
     kept: set[int] = set()
     saved: dict[int, int] = {}
@@ -80,7 +80,7 @@ def shows_input(node: Node) -> bool:
     return node.op_type in _SHOWING and not node.domain
 
 
-def _runs(maker: Placed | None, user: Placed) -> int:
+def _runs(maker: NodeInstance | None, user: NodeInstance) -> int:
     """How often a tensor is made; one from outside a loop is the same in each of its runs."""
     if maker is not None:
         return maker.runs
@@ -149,7 +149,7 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
 # memory cost". https://arxiv.org/abs/1604.06174
 
 
-def segment_of(placed: Sequence[Placed]) -> dict[int, int]:
+def segment_of(placed: Sequence[NodeInstance]) -> dict[int, int]:
     """The segment of each node by its index; a node inside another is in its segment."""
     n_nodes = sum(1 for each in placed if each.scope == "" and not each.node.is_constant)
     length = max(math.isqrt(max(n_nodes - 1, 0)) + 1, 1)
@@ -162,14 +162,14 @@ def segment_of(placed: Sequence[Placed]) -> dict[int, int]:
     return segments
 
 
-def recomputed_nodes(placed: Sequence[Placed]) -> frozenset[int]:
+def recomputed_nodes(placed: Sequence[NodeInstance]) -> frozenset[int]:
     """Indexes of the nodes whose forward pass runs twice."""
     segments = segment_of(placed)
     last = max(segments.values(), default=0)
     return frozenset(index for index, segment in segments.items() if segment < last)
 
 
-def checkpoint_bytes(placed: Sequence[Placed], precision: Precision | None) -> dict[int, int]:
+def checkpoint_bytes(placed: Sequence[NodeInstance], precision: Precision | None) -> dict[int, int]:
     """Bytes of what crosses a cut, by the index of the node that makes it."""
     segments = segment_of(placed)
     maker: dict[str, tuple[int, int]] = {}  # tensor -> index and segment of its node
@@ -198,7 +198,7 @@ def checkpoint_bytes(placed: Sequence[Placed], precision: Precision | None) -> d
 
 
 def training_peak_bytes(
-    placed: Sequence[Placed],
+    placed: Sequence[NodeInstance],
     saved: Mapping[int, int],
     differentiable: set[str],
     again: Mapping[int, int],
@@ -228,7 +228,7 @@ def training_peak_bytes(
     return peak
 
 
-def _with_inner(placed: Sequence[Placed], saved: Mapping[int, int]) -> dict[int, int]:
+def _with_inner(placed: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
     """What each node of the main graph saves, with the nodes inside it, by its index."""
     found: dict[int, int] = {}
     holder, seen = -1, set()
@@ -243,7 +243,7 @@ def _with_inner(placed: Sequence[Placed], saved: Mapping[int, int]) -> dict[int,
 
 
 def _live_gradients(
-    main: Sequence[Placed], differentiable: set[str], precision: Precision | None
+    main: Sequence[NodeInstance], differentiable: set[str], precision: Precision | None
 ) -> list[int]:
     """Bytes of the gradients that are there while each node's backward pass runs.
 

@@ -12,9 +12,11 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer
-from mansard.estimator.cost import NOTHING, Cost, Formula
-from mansard.estimator.formulas.movement import MOVING, PICKING
-from mansard.estimator.shapes.recurrent import GATES
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.indexing import PICKING
+from mansard.estimator.operators.movement import MOVING
+from mansard.estimator.operators.recurrent import GATES
+from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node, Tensor
 from mansard.estimator.training.backward import (
     PASSING,
@@ -80,7 +82,7 @@ def _floats(weights: LayerWeights, precision: Precision | None) -> tuple[int, in
 
 
 def backward_traffic(
-    node: Node, formula: Formula, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> Cost:
     """Reads the outputs' gradients and what was saved, writes the operands' gradients."""
     if not operands or (formula.is_view and node.op_type != "Dropout"):
@@ -122,7 +124,7 @@ def _gradient_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def _saved_bytes(
-    node: Node, formula: Formula, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> int:
     """What the forward pass kept for this node, and its weights."""
     held = weight_inputs(node, formula)
@@ -147,7 +149,7 @@ NO_STEP = Step()
 
 def training_step(
     node: Node,
-    formula: Formula,
+    formula: Operator,
     weights: LayerWeights,
     differentiable: set[str],
     optimizer: Optimizer,

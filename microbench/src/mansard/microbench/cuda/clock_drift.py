@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median_low
 
-from mansard.microbench.raw_samples import RawSample
+from mansard.measuring.raw_samples import RawSample
 
 CLOCK_TOLERANCE = 0.01  # of the trial's median clock
 # Of the samples; where more ran at another clock, the trial is disturbed. Those that count are

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import Gpu
+from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock
+from mansard.measuring.sampling import Samples, collect
 from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
 from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
 from mansard.microbench.cuda.limits import Limits, check_limits, limits_of
 from mansard.microbench.cuda.runtime import Runtime
 from mansard.microbench.cuda.source import CudaSource, case_of
-from mansard.microbench.metering import UNMETERED, Metering
-from mansard.microbench.protocol import Protocol
-from mansard.microbench.sampling import Samples, collect
-from mansard.microbench.timers import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from mansard.microbench.plan import Plan, TrialSpec

@@ -10,14 +10,13 @@ import numpy as np
 
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
 from mansard.microbench.cuda.allocation import Arrays, allocate
 from mansard.microbench.cuda.flush import flush_bytes, needs_flush
 from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch, Shape
 from mansard.microbench.cuda.runtime import Buffer, Runtime, Start
 from mansard.microbench.cuda.timing import CLOCK_BYTES, Timeline
 from mansard.microbench.plan import TrialSpec
-from mansard.microbench.raw_samples import RawSample
-from mansard.microbench.timers import SYSTEM_CLOCK, Clock
 
 _MOST_REPETITIONS = 2**31 - 1  # the kernels count in 32 bits
 _ZERO = np.zeros(256, dtype=np.uint8)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mansard.measuring.raw_samples import Clock, RawSample
 from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, Buffer, Event, Runtime, Start
-from mansard.microbench.raw_samples import RawSample
-from mansard.microbench.timers import Clock
 
 # Launches that are enqueued beyond the one that is waited for: with samples of 2 ms the GPU
 # never runs dry while Python enqueues (some 20 µs), and a stop is obeyed within a few samples.

@@ -1,0 +1,1 @@
+"""Images that containers measure in: the table, building, pulling, keeping, fitting."""

@@ -1,0 +1,213 @@
+"""Fused attention, composed of its matrix products and its softmax.
+
+https://onnx.ai/onnx/operators/onnx__Attention.html, …__RotaryEmbedding, …__LinearAttention,
+…_aionnxpreview_FlexAttention
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.estimator.cost import Cost
+from mansard.estimator.operators.normalization import softmax_cost
+from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.shapes import broadcast, check_rank, same
+from mansard.estimator.tensors import Node
+
+
+class AttentionSizes(msgspec.Struct, frozen=True):
+    """Sizes of an attention; ``n_keys`` counts those of the cache too."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    n_queries: int
+    n_keys: int
+    width: int
+    v_width: int
+
+    @property
+    def n_scores(self) -> int:
+        return self.batch * self.heads * self.n_queries * self.n_keys
+
+
+def attention_sizes(node: Node) -> AttentionSizes:
+    """Sizes from the inputs and attributes; raises ModelError where they contradict."""
+    q, k, v = node.input(0), node.input(1), node.input(2)
+    if q.rank not in (3, 4) or k.rank != q.rank or v.rank != q.rank:
+        raise node.error(
+            f"query, key and value must have 3 or 4 dimensions, not {list(q.shape)}, "
+            f"{list(k.shape)} and {list(v.shape)}"
+        )
+    if q.rank == 4:
+        batch, heads, n_q, width = q.shape
+        kv_heads, n_kv, k_width, v_width = k.shape[1], k.shape[2], k.shape[3], v.shape[3]
+        fits = v.shape[:3] == k.shape[:3]
+    else:
+        batch, n_q, _ = q.shape
+        heads, kv_heads = node.integer("q_num_heads", 0), node.integer("kv_num_heads", 0)
+        if heads < 1 or kv_heads < 1:
+            raise node.error("q_num_heads and kv_num_heads are needed with 3-dimensional inputs")
+        n_kv, width, v_width = k.shape[1], q.shape[2] // heads, v.shape[2] // kv_heads
+        k_width = k.shape[2] // kv_heads
+        fits = v.shape[:2] == k.shape[:2] and (width * heads, v_width * kv_heads) == (
+            q.shape[2],
+            v.shape[2],
+        )
+    if not fits or k.shape[0] != batch or width != k_width or not kv_heads or heads % kv_heads:
+        raise node.error(
+            f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} "
+            f"do not fit {heads} and {kv_heads} heads"
+        )
+    return AttentionSizes(batch, heads, kv_heads, n_q, n_kv + _cached(node), width, v_width)
+
+
+def _cached(node: Node) -> int:
+    past = node.optional(4)
+    if past is None:
+        return 0
+    if past.rank != 4:
+        raise node.error(f"past key {list(past.shape)} must have 4 dimensions")
+    return past.shape[2]
+
+
+def _attention_shape(node: Node) -> Specs:
+    sizes = attention_sizes(node)
+    dtype, v_dtype = node.input(0).dtype, node.input(2).dtype
+    batch, heads, n_q, n_kv = sizes.batch, sizes.heads, sizes.n_queries, sizes.n_keys
+    mask = node.optional(3)
+    if mask is not None:
+        # A mask may end early: what is behind its end is masked.
+        last = (*mask.shape[:-1], n_kv) if mask.shape[-1] < n_kv else mask.shape
+        broadcast(node, (batch, heads, n_q, n_kv), last)
+    is_flat = node.input(0).rank == 3
+    flat = (batch, n_q, heads * sizes.v_width)
+    return [
+        (dtype, flat if is_flat else (batch, heads, n_q, sizes.v_width)),
+        (dtype, (batch, sizes.kv_heads, n_kv, sizes.width)),
+        (v_dtype, (batch, sizes.kv_heads, n_kv, sizes.v_width)),
+        (dtype, (batch, heads, n_q, n_kv)),
+    ]
+
+
+def products_and_softmax(sizes: AttentionSizes) -> Cost:
+    """Q·Kᵀ, a factor for each score, softmax of each query's row, and its product with V."""
+    scores = sizes.n_scores
+    rows = scores // sizes.n_keys if sizes.n_keys else 0
+    products = Cost(macs=scores * (sizes.width + sizes.v_width), simple=scores)
+    return products + softmax_cost(rows, sizes.n_keys)
+
+
+@operator("Attention", shape=_attention_shape, not_weights=(3, 4, 5, 6))
+def attention(node: Node) -> Cost:
+    """softmax(scale · Q·Kᵀ + mask)·V over the full square: a mask saves no work.
+
+    For each score: a factor, the mask where there is one (given, causal or a window), and
+    softmax (4·n - 2 operations and n functions for a row of n); a cap (cap · tanh(score /
+    cap)) is two operations and a function more.
+    """
+    sizes = attention_sizes(node)
+    windows = (node.integer("left_window_size", -1), node.integer("right_window_size", -1))
+    is_masked = node.has(3) or node.has(6) or node.integer("is_causal", 0) or max(windows) >= 0
+    work = products_and_softmax(sizes) + Cost(simple=sizes.n_scores if is_masked else 0)
+    if node.number("softcap", 0.0) != 0.0:
+        work += sizes.n_scores * Cost(simple=2, functions=1)
+    return work
+
+
+def _flex_attention_shape(node: Node) -> Specs:
+    check_rank(node, 0, 4)
+    sizes = attention_sizes(node)
+    shape = (sizes.batch, sizes.heads, sizes.n_queries, sizes.v_width)
+    return [(node.input(0).dtype, shape)]
+
+
+@operator("FlexAttention", shape=_flex_attention_shape, domain="ai.onnx.preview")
+def flex_attention(node: Node) -> Cost:
+    """softmax(scale · Q·Kᵀ)·V; the graphs that change scores count for themselves."""
+    return products_and_softmax(attention_sizes(node))
+
+
+def _rotary_embedding_shape(node: Node) -> Specs:
+    data = node.input(0)
+    check_rank(node, 0, 3, 4)
+    if data.rank == 3 and not 0 < node.integer("num_heads", 0) <= data.shape[2]:
+        raise node.error("num_heads is needed with 3-dimensional inputs")
+    return [same(data)]
+
+
+@operator("RotaryEmbedding", shape=_rotary_embedding_shape, not_weights=(1, 2, 3))
+def rotary_embedding(node: Node) -> Cost:
+    """Two multiplications and an addition for each element that is rotated."""
+    data, rotated = node.input(0), node.integer("rotary_embedding_dim", 0)
+    if not rotated:
+        return Cost(simple=3 * data.n_elements)
+    width = data.shape[-1] // (node.integer("num_heads", 1) if data.rank == 3 else 1)
+    return Cost(simple=3 * (data.n_elements // max(width, 1)) * rotated)
+
+
+class LinearSizes(msgspec.Struct, frozen=True):
+    """Sizes of a linear attention; ``width`` is that of keys, ``v_width`` that of values."""
+
+    batch: int
+    n_steps: int
+    heads: int
+    kv_heads: int
+    width: int
+    v_width: int
+
+
+def linear_attention_sizes(node: Node) -> LinearSizes:
+    """Sizes from [batch, steps, heads · width] inputs; ModelError where they contradict."""
+    q, k, v = node.input(0), node.input(1), node.input(2)
+    for position in range(3):
+        check_rank(node, position, 3)
+    heads, kv_heads = node.integer("q_num_heads", 0), node.integer("kv_num_heads", 0)
+    if heads < 1 or kv_heads < 1 or heads % kv_heads:
+        raise node.error(f"{heads} query heads do not fit {kv_heads} key heads")
+    width, v_width = q.shape[2] // heads, v.shape[2] // kv_heads
+    if (
+        not q.shape[:2] == k.shape[:2] == v.shape[:2]
+        or (width * heads, width * kv_heads) != (q.shape[2], k.shape[2])
+        or v_width * kv_heads != v.shape[2]
+    ):
+        raise node.error(
+            f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} "
+            f"do not fit {heads} and {kv_heads} heads"
+        )
+    batch, n_steps, _ = q.shape
+    return LinearSizes(batch, n_steps, heads, kv_heads, width, v_width)
+
+
+def _linear_attention_shape(node: Node) -> Specs:
+    sizes, dtype = linear_attention_sizes(node), node.input(0).dtype
+    state = (sizes.batch, sizes.kv_heads, sizes.width, sizes.v_width)
+    past = node.optional(3)
+    if past is not None and past.shape != state:
+        raise node.error(f"past state {list(past.shape)} is not {list(state)}")
+    result = (sizes.batch, sizes.n_steps, sizes.heads * sizes.v_width)
+    return [(dtype, result), (past.dtype if past is not None else dtype, state)]
+
+
+@operator(
+    "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
+)
+def linear_attention(node: Node) -> Cost:
+    """The recurrence S = S + k ⊗ v, o = scale · qᵀ·S, step by step as it is defined.
+
+    With a state of d x e for each key head, a step of it is d·e multiply-adds for k ⊗ v,
+    each query head d·e for q·S and e factors. A decay is d·e products and an exp for each
+    of its numbers; the delta rule reads S by d·e multiply-adds, then takes e differences
+    and e factors. A chunked form does other work for the same result.
+    """
+    sizes = linear_attention_sizes(node)
+    rule = node.text("update_rule", "gated_delta")
+    d, e = sizes.width, sizes.v_width
+    state = Cost(macs=d * e)
+    if "gated" in rule and node.has(4):
+        n_decays = node.input(4).shape[-1] // sizes.kv_heads
+        state += Cost(simple=d * e, functions=n_decays)
+    if "delta" in rule:
+        state += Cost(macs=d * e, simple=2 * e)
+    query = Cost(macs=d * e, simple=e)
+    return sizes.batch * sizes.n_steps * (state * sizes.kv_heads + query * sizes.heads)

@@ -1,0 +1,404 @@
+"""ONNX Runtime's attention with a projection fused in: queries, keys, values from one input.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (Attention,
+QAttention, QOrderedAttention, PackedAttention, DecoderMaskedSelfAttention and kin)
+
+How many keys there are: those of this call and those in the cache. Where the cache is a
+buffer that past and present share, its valid part is what ``past_sequence_length`` says,
+or, where that depends on data, all that leaves room for the new keys.
+
+Scores are counted over the full square of queries and keys: a mask saves no work. Keys
+and values that stand in a cache are read, but computed no more; a cache that past and
+present share is written by its new rows only, any other one as a whole.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+
+from mansard.core.precision import Precision
+from mansard.estimator.cost import Cost
+from mansard.estimator.operators.contrib.parts import (
+    MICROSOFT,
+    ROTATE,
+    check_shape,
+    required,
+    split_heads,
+)
+from mansard.estimator.operators.costs import QUANTIZE, reads_only, writes_only
+from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.shapes import check_rank, known_int, same
+from mansard.estimator.tensors import Node, Shape, Tensor
+
+
+class FusedSizes(msgspec.Struct, frozen=True):
+    """Sizes of an attention.
+
+    ``n_new`` keys are made by this node, ``n_past`` found in the cache; ``n_room`` is the
+    length of the cache behind it. ``is_shared``: it is the same memory as before, so only
+    new rows are written. ``n_pairs``: queries times the keys each of them sees, over the
+    batch, for one head.
+    """
+
+    batch: int
+    heads: int
+    kv_heads: int
+    n_queries: int
+    n_new: int
+    n_past: int
+    n_room: int
+    width: int
+    v_width: int
+    is_shared: bool
+    n_pairs: int
+
+    @property
+    def n_keys(self) -> int:
+        return self.n_past + self.n_new
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of scores for one head. Packed tokens count as one sequence."""
+        return self.batch * self.n_queries
+
+
+# operator -> positions of weights, past, past_sequence_length; None: it has none
+_PLACES: dict[str, tuple[int, int | None, int | None]] = {
+    "Attention": (1, 4, 6),
+    "DecoderMaskedSelfAttention": (1, 4, 6),
+    "PackedAttention": (1, None, None),
+    "QAttention": (1, 8, None),
+}
+
+
+def past_place(node: Node) -> int:
+    """Where the cache of such an attention stands among its inputs."""
+    return _PLACES[node.op_type][1] or 0
+
+
+def past_length(node: Node, cache: Tensor, axis: int, n_new: int, place: int | None) -> int:
+    """Valid keys in a cache that past and present share."""
+    room = cache.shape[axis]
+    known = None if place is None else known_int(node, place)
+    length = max(room - n_new, 0) if known is None else known
+    if not 0 <= length <= room:
+        raise node.error(f"{length} keys in a cache of {room}")
+    return length
+
+
+def projected_sizes(node: Node) -> FusedSizes:
+    """Sizes of an attention that projects its input; raises ModelError where they contradict."""
+    weights_at, past_at, length_at = _PLACES[node.op_type]
+    data, weights = node.input(0), node.input(weights_at)
+    heads = required(node, "num_heads")
+    packed = node.op_type == "PackedAttention"
+    check_rank(node, 0, 2 if packed else 3)
+    hidden = node.integers("qkv_hidden_sizes") or (weights.shape[-1] // 3,) * 3
+    if len(hidden) != 3 or weights.shape != (data.shape[-1], sum(hidden)):
+        raise node.error(
+            f"weights {list(weights.shape)} do not project {list(data.shape)} to {list(hidden)}"
+        )
+    width, v_width = split_heads(node, hidden[0], heads), split_heads(node, hidden[2], heads)
+    if packed:
+        return _packed(node, heads, width, v_width)
+    batch, n_queries, _ = data.shape
+    past = None if past_at is None else node.optional(past_at)
+    if past is None:
+        pairs = batch * n_queries * n_queries
+        return FusedSizes(
+            *(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width, False),
+            pairs,
+        )
+    if past.rank != 5 or past.shape[:3] != (2, batch, heads) or past.shape[4] != width:
+        raise node.error(f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]")
+    is_shared = bool(node.integer("past_present_share_buffer", 0))
+    n_past = past.shape[3]
+    n_room = n_past + n_queries
+    if is_shared:
+        n_past, n_room = past_length(node, past, 3, n_queries, length_at), n_past
+    pairs = batch * n_queries * (n_past + n_queries)
+    return FusedSizes(
+        *(batch, heads, heads, n_queries, n_queries, n_past, n_room, width, v_width, is_shared),
+        pairs,
+    )
+
+
+def _packed(node: Node, heads: int, width: int, v_width: int) -> FusedSizes:
+    """Tokens of several sequences without padding; each sees at most a whole sequence."""
+    offsets = node.input(3)
+    check_rank(node, 3, 2)
+    n_steps, n_tokens = offsets.shape[1], node.input(0).shape[0]
+    pairs = packed_pairs(node, 4, n_tokens, n_steps)
+    return FusedSizes(
+        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
+    )
+
+
+def packed_pairs(node: Node, position: int, n_tokens: int, n_steps: int) -> int:
+    """Pairs of queries and keys of packed sequences.
+
+    Their squares where the cumulative lengths at ``position`` are known, else every token
+    with as many keys as the longest sequence may have: an upper bound.
+    """
+    ends = node.input(position).value
+    if ends is None:
+        return n_tokens * min(n_steps, n_tokens)
+    lengths = [int(b) - int(a) for a, b in pairwise(ends.flat)]
+    if min(lengths, default=0) < 0 or sum(lengths) != n_tokens:
+        raise node.error(f"lengths {lengths} are not those of {n_tokens} tokens")
+    return sum(length * length for length in lengths)
+
+
+def _attention_shape(node: Node) -> Specs:
+    """[batch, queries, width], and the cache [2, batch, heads, length, width of a head]."""
+    sizes = projected_sizes(node)
+    dtype = node.input(3 if node.op_type == "QAttention" else 0).dtype
+    cache = (2, sizes.batch, sizes.heads, sizes.n_room, sizes.width)
+    return [
+        (dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)),
+        (dtype, cache),
+    ]
+
+
+def scores_cost(n_pairs: int, n_rows: int, width: int, v_width: int, n_summands: int) -> Cost:
+    """softmax(scale · Q·Kᵀ + summands)·V of ``n_pairs`` scores in ``n_rows`` rows.
+
+    A factor and the summands for each score; a softmax of a row of n takes 4·n - 2
+    operations and n functions.
+    """
+    if not n_pairs:
+        return Cost()
+    simple = (5 + n_summands) * n_pairs - 2 * n_rows
+    return Cost(macs=n_pairs * (width + v_width), simple=simple, functions=n_pairs)
+
+
+def attend(sizes: FusedSizes, n_summands: int) -> Cost:
+    """The scores of all heads."""
+    heads = sizes.heads
+    return scores_cost(
+        heads * sizes.n_pairs, heads * sizes.n_rows, sizes.width, sizes.v_width, n_summands
+    )
+
+
+def masks(node: Node, mask: int, bias: int) -> int:
+    """Summands of each score: a mask, given or causal, and a bias."""
+    return int(node.has(mask) or node.integer("unidirectional", 0) == 1) + node.has(bias)
+
+
+def _projection(node: Node, sizes: FusedSizes, has_bias: bool) -> Cost:
+    """Queries, keys and values from the input; a bias for each of their elements."""
+    data = node.input(0)
+    n_rows = data.n_elements // max(data.shape[-1], 1)
+    width = sizes.heads * (2 * sizes.width + sizes.v_width)
+    return Cost(macs=data.n_elements * width, simple=n_rows * width if has_bias else 0)
+
+
+def _rotation(node: Node, sizes: FusedSizes) -> Cost:
+    """Queries and new keys are rotated where that is asked for."""
+    if not node.integer("do_rotary", 0):
+        return Cost()
+    width = min(node.integer("rotary_embedding_dim", 0) or sizes.width, sizes.width)
+    return ROTATE * (sizes.batch * sizes.heads * (sizes.n_queries + sizes.n_new) * width)
+
+
+def _cached_reads(node: Node, precision: Precision | None) -> int:
+    """All inputs, but of the cache only what is valid."""
+    sizes = projected_sizes(node)
+    valid = 2 * sizes.batch * sizes.heads * sizes.n_past * sizes.width
+    return reads_only(node, precision, {past_place(node): valid})
+
+
+def _cached_writes(node: Node, precision: Precision | None) -> int:
+    """All outputs, but of a shared cache only the new rows."""
+    sizes = projected_sizes(node)
+    new = 2 * sizes.batch * sizes.heads * sizes.n_new * sizes.width
+    return writes_only(node, precision, {1: new} if sizes.is_shared else {})
+
+
+@operator(
+    *("Attention", "DecoderMaskedSelfAttention"),
+    shape=_attention_shape,
+    domain=MICROSOFT,
+    not_weights=(3, 4, 5, 6, 7, 8),
+    reads=_cached_reads,
+    writes=_cached_writes,
+)
+def attention(node: Node) -> Cost:
+    """Projection to queries, keys and values, then softmax(scale · Q·Kᵀ + mask)·V.
+
+    Input · (2·hidden + values) multiply-adds for each token, and a bias; for each score a
+    factor, a mask and a bias where they are, and softmax. A rotation takes 3 operations
+    an element of queries and keys. Of the cache it reads what is valid, and writes the new
+    rows where past and present share it, else all of it.
+    """
+    sizes = projected_sizes(node)
+    work = _projection(node, sizes, node.has(2)) + _rotation(node, sizes)
+    return work + attend(sizes, masks(node, 3, 5))
+
+
+@operator(
+    "QAttention",
+    shape=_attention_shape,
+    domain=MICROSOFT,
+    not_weights=(3, 4, 5, 6, 7, 8),
+    reads=_cached_reads,
+    writes=_cached_writes,
+)
+def quantized_attention(node: Node) -> Cost:
+    """As Attention; each element of the projection takes a factor and a bias.
+
+    The projection is of integers; scores are floats, but counted in one precision with it.
+    """
+    sizes = projected_sizes(node)
+    n_rows = sizes.batch * sizes.n_queries
+    factors = Cost(simple=n_rows * sizes.heads * (2 * sizes.width + sizes.v_width))
+    work = _projection(node, sizes, True) + factors + _rotation(node, sizes)
+    return work + attend(sizes, int(node.has(5) or node.integer("unidirectional", 0) == 1))
+
+
+def _packed_attention_shape(node: Node) -> Specs:
+    sizes = projected_sizes(node)
+    return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
+
+
+@operator("PackedAttention", shape=_packed_attention_shape, domain=MICROSOFT, not_weights=(3, 4, 5))
+def packed_attention(node: Node) -> Cost:
+    """As Attention over tokens without padding.
+
+    The lengths of the sequences count where they are known; otherwise each token sees as
+    many keys as the longest sequence may have.
+    """
+    sizes = projected_sizes(node)
+    return _projection(node, sizes, node.has(2)) + attend(sizes, int(node.has(5)))
+
+
+def _ordered_attention_shape(node: Node) -> Specs:
+    """Three matrices of weights; as wide at the end as the values."""
+    data, heads = node.input(0), required(node, "num_heads")
+    check_rank(node, 0, 3)
+    widths: list[int] = []
+    for position in (5, 6, 7):
+        weights = node.input(position)
+        if weights.rank != 2 or weights.shape[0] != data.shape[2]:
+            raise node.error(f"weights {list(weights.shape)} do not project {list(data.shape)}")
+        widths.append(weights.shape[1])
+        split_heads(node, widths[-1], heads)
+    return [(data.dtype, (*data.shape[:2], widths[2]))]
+
+
+@operator(
+    "QOrderedAttention",
+    shape=_ordered_attention_shape,
+    domain=MICROSOFT,
+    not_weights=(*range(1, 5), *range(8, 11), *range(14, 20)),
+    operands=(0, 5),
+)
+def ordered_attention(node: Node) -> Cost:
+    """As Attention in integers: projections, scores and result are quantised (5) each."""
+    data, heads = node.input(0), node.integer("num_heads", 1)
+    batch, steps, _ = data.shape
+    queries, keys, values = (node.input(place).shape[1] for place in (5, 6, 7))
+    projected = batch * steps * (queries + keys + values)
+    n_pairs = heads * batch * steps * steps
+    scores = scores_cost(
+        n_pairs,
+        heads * batch * steps,
+        queries // max(heads, 1),
+        values // max(heads, 1),
+        masks(node, 17, 19),
+    )
+    macs = data.n_elements * (queries + keys + values)
+    quantized = QUANTIZE * (projected + n_pairs + node.output.n_elements)
+    return Cost(macs=macs, simple=projected) + quantized + scores
+
+
+def _longformer_shape(node: Node) -> Specs:
+    data, weights = node.input(0), node.input(long_places(node)[0])
+    check_rank(node, 0, 3)
+    hidden = data.shape[2]
+    split_heads(node, hidden, required(node, "num_heads"))
+    required(node, "window")
+    if weights.shape != (hidden, 3 * hidden):
+        raise node.error(f"weights {list(weights.shape)} do not project {list(data.shape)}")
+    return [same(data)]
+
+
+@operator("LongformerAttention", shape=_longformer_shape, domain=MICROSOFT, not_weights=(3, 6))
+@operator(
+    "QOrderedLongformerAttention",
+    shape=_longformer_shape,
+    domain=MICROSOFT,
+    not_weights=(1, 3, 5, 6, 7, 9, 11, 12, 13),
+    operands=(0, 2),
+)
+def longformer(node: Node) -> Cost:
+    """Two projections, for local and for global attention; scores within the window.
+
+    A token sees 2·window + 1 keys. Which tokens attend to all others depends on data:
+    their scores are left out.
+    """
+    data, heads = node.input(0), node.integer("num_heads", 1)
+    batch, steps, hidden = data.shape
+    _, second = long_places(node)
+    widths = node.input(long_places(node)[0]).shape[1] + node.input(second).shape[1]
+    width = hidden // max(heads, 1)
+    seen = min(2 * node.integer("window", 0) + 1, steps)
+    n_rows = batch * heads * steps
+    projected = Cost(macs=data.n_elements * widths, simple=batch * steps * widths)
+    return projected + scores_cost(n_rows * seen, n_rows, width, width, 1)
+
+
+def long_places(node: Node) -> tuple[int, int]:
+    """Positions of the weights for local and for global attention."""
+    return (2, 8) if node.op_type == "QOrderedLongformerAttention" else (1, 4)
+
+
+def _decoder_attention_shape(node: Node) -> Specs:
+    """Steps first; the caches come out as long as the keys that were seen."""
+    data, heads = node.input(0), required(node, "num_heads")
+    check_rank(node, 0, 3)
+    steps, batch, hidden = data.shape
+    cache: Shape = (batch, heads, decoder_keys(node), split_heads(node, hidden, heads))
+    check_shape(node, 2, (hidden, hidden))
+    check_shape(node, 3, (hidden, 2 * hidden))
+    return [(data.dtype, (steps, batch, hidden)), (data.dtype, cache), (data.dtype, cache)]
+
+
+@operator(
+    "DecoderAttention",
+    shape=_decoder_attention_shape,
+    domain=MICROSOFT,
+    not_weights=(5, 6, 7, 8, 9, 10, 11),
+)
+def decoder_attention(node: Node) -> Cost:
+    """Queries, and the keys and values that are not cached, are projected; then scores.
+
+    Cross attention projects ``key`` once, and finds it in the cache from then on.
+    """
+    query, heads = node.input(0), node.integer("num_heads", 1)
+    steps, batch, hidden = query.shape
+    static, past, state = decoder_flags(node)
+    source = node.input(1) if static else query
+    n_source = 0 if static and past and state else source.n_elements
+    projected = query.n_elements + 2 * n_source
+    width, n_rows = hidden // max(heads, 1), batch * heads * steps
+    masked = int(bool(node.value(11).first))
+    scores = scores_cost(n_rows * decoder_keys(node), n_rows, width, width, masked)
+    return Cost(macs=projected * hidden, simple=projected) + scores
+
+
+def decoder_flags(node: Node) -> tuple[bool, bool, bool]:
+    """(static keys, uses the cache, has a state), inputs of a DecoderAttention."""
+    static, past, state = (bool(node.value(place).first) for place in (8, 9, 10))
+    return static, past, state
+
+
+def decoder_keys(node: Node) -> int:
+    """Keys of a DecoderAttention: cached, those of ``key`` in cross attention, own ones else."""
+    static, past, state = decoder_flags(node)
+    cached = node.input(6).shape[2] if state and past else 0
+    if static:
+        return cached if cached else node.input(1).shape[0]
+    return cached + node.input(0).shape[0]

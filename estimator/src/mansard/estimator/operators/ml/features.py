@@ -1,0 +1,142 @@
+"""Operators of ai.onnx.ml that prepare features. https://onnx.ai/onnx/operators/
+
+Their tables stand in attributes, which are neither parameters nor bytes that are read. A
+ZipMap makes a sequence of maps, one for each row; it is counted as the matrix of their
+values, for the keys stand in the file.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mansard.estimator.cost import Cost
+from mansard.estimator.element_types import FLOAT32, INT64, STRING
+from mansard.estimator.model import StoredTensor
+from mansard.estimator.operators.costs import no_work, per_element, pick, picked_bytes, rows
+from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.shapes import check_rank, same_as_first
+from mansard.estimator.tensors import Node
+
+ML = "ai.onnx.ml"
+_arrange = no_work(
+    "No work; reads its inputs and writes its output, a map as the vector of its values."
+)
+
+operator("Binarizer", "Imputer", shape=same_as_first, domain=ML)(
+    per_element(1, 0, "A comparison for each element.")
+)
+
+
+def look_up(node: Node) -> Cost:
+    """One operation for each element of the input: it is looked up in a hash table."""
+    return Cost(simple=node.input(0).n_elements)
+
+
+@shape_of("ArrayFeatureExtractor", cost=pick, domain=ML, not_weights=(1,), reads=picked_bytes)
+def _extract_shape(node: Node) -> Specs:
+    """Columns by their number; a vector counts as a matrix of one row."""
+    data, columns = node.input(0), node.input(1)
+    rows = data.shape[:-1] if data.rank > 1 else (1,)
+    return [(data.dtype, (*rows, columns.n_elements))]
+
+
+def _float_of_same_shape_shape(node: Node) -> Specs:
+    check_rank(node, 0, 1, 2)
+    return [(FLOAT32, node.input(0).shape)]
+
+
+operator("Scaler", shape=_float_of_same_shape_shape, domain=ML)(
+    per_element(2, 0, "A difference and a product for each element.")
+)
+
+
+@operator("Normalizer", shape=_float_of_same_shape_shape, domain=ML)
+def normalize(node: Node) -> Cost:
+    """A row of n: n - 1 comparisons or n magnitudes or squares and n - 1 additions, n quotients.
+
+    With "L2" a root of the sum.
+    """
+    n, width = node.output.n_elements, node.output.shape[-1]
+    n_rows, norm = rows(n, width), node.text("norm", "MAX")
+    if norm == "MAX":
+        return Cost(simple=2 * n - n_rows)
+    return Cost(simple=3 * n - n_rows, functions=n_rows if norm == "L2" else 0)
+
+
+@shape_of("OneHotEncoder", cost=look_up, domain=ML)
+def _one_hot_shape(node: Node) -> Specs:
+    return [(FLOAT32, (*node.input(0).shape, length(node, "cats_int64s", "cats_strings")))]
+
+
+def length(node: Node, *names: str) -> int:
+    """Elements of whichever of several list attributes is given."""
+    for name in names:
+        held = node.attributes.get(name)
+        if isinstance(held, StoredTensor):
+            return math.prod(held.shape)
+        if isinstance(held, tuple) and held:
+            return len(held)
+    raise node.error(f"none of the attributes {', '.join(names)} is given")
+
+
+@shape_of("CategoryMapper", cost=look_up, domain=ML)
+def _map_categories_shape(node: Node) -> Specs:
+    """Strings become integers and integers strings."""
+    data = node.input(0)
+    return [(INT64 if data.dtype == STRING else STRING, data.shape)]
+
+
+@shape_of("LabelEncoder", cost=look_up, domain=ML)
+def _encode_labels_shape(node: Node) -> Specs:
+    data = node.input(0)
+    if node.opset < 2:
+        return [(INT64 if data.dtype == STRING else STRING, data.shape)]
+    values = {"values_strings": STRING, "values_int64s": INT64, "values_floats": FLOAT32}
+    for name, dtype in values.items():
+        if name in node.attributes:
+            return [(dtype, data.shape)]
+    held = node.attributes.get("values_tensor")
+    if isinstance(held, StoredTensor):
+        return [(held.dtype, data.shape)]
+    raise node.error("holds no values")
+
+
+@shape_of("FeatureVectorizer", cost=_arrange, domain=ML)
+def _join_features_shape(node: Node) -> Specs:
+    """[rows, all columns]; a vector is one row of them."""
+    rows, columns = 1, 0
+    for tensor in node.present:
+        if tensor.rank not in (1, 2):
+            raise node.error(f"{tensor.name!r} is {list(tensor.shape)}: no matrix, no vector")
+        rows = tensor.shape[0] if tensor.rank == 2 else rows
+        columns += tensor.shape[-1]
+    given = node.integers("inputdimensions")
+    return [(FLOAT32, (rows, columns if given is None else sum(given)))]
+
+
+@shape_of("ZipMap", cost=_arrange, domain=ML)
+def _zip_map_shape(node: Node) -> Specs:
+    data = node.input(0)
+    check_rank(node, 0, 1, 2)
+    n = length(node, "classlabels_int64s", "classlabels_strings")
+    if data.shape[-1] != n:
+        raise node.error(f"{n} keys do not fit {list(data.shape)}")
+    return [(data.dtype, data.shape)]
+
+
+_CASTS = {"TO_FLOAT": FLOAT32, "TO_INT64": INT64, "TO_STRING": STRING}
+
+
+@shape_of("CastMap", cost=_arrange, domain=ML)
+def _cast_map_shape(node: Node) -> Specs:
+    """As many numbers as the map holds, or as it may hold at most."""
+    dtype = _CASTS.get(node.text("cast_to", "TO_FLOAT"))
+    if dtype is None:
+        raise node.error(f"attribute 'cast_to' = {node.text('cast_to', '')!r} does not exist")
+    is_sparse = node.text("map_form", "DENSE") == "SPARSE"
+    return [(dtype, (1, node.integer("max_map", 1) if is_sparse else None))]
+
+
+@shape_of("DictVectorizer", cost=_arrange, domain=ML)
+def _vectorize_shape(node: Node) -> Specs:
+    return [(node.input(0).dtype, (1, length(node, "int64_vocabulary", "string_vocabulary")))]

@@ -1,0 +1,333 @@
+"""Classical models of ai.onnx.ml: linear, support vectors, trees. https://onnx.ai/onnx/operators/
+
+Their coefficients, vectors and trees stand in attributes: they are no tensors, and count
+neither as parameters nor as bytes that are read. How deep each tree is follows from the
+attributes alone; which way a row goes does not, so the longest way of each tree is an
+upper bound of what it costs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.element_types import FLOAT32, INT64, STRING, ElementType
+from mansard.estimator.operators.costs import SIGMOID
+from mansard.estimator.operators.ml.features import ML
+from mansard.estimator.operators.normalization import softmax_cost
+from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.shapes import check_rank
+from mansard.estimator.tensors import Node
+
+
+def trees(node: Node) -> Cost:
+    """For each row and tree the comparisons to its deepest leaf (an upper bound).
+
+    An addition for the leaf of each tree, base values, the transform; a classifier also
+    compares its scores.
+    """
+    sizes = tree_sizes(node)
+    each = sizes.depth + sizes.n_trees
+    if floats(node, "base_values") or "base_values_as_tensor" in node.attributes:
+        each += sizes.n_outputs
+    work = Cost(simple=sizes.n_rows * each) + _transform(node, sizes.n_rows, sizes.n_outputs)
+    if node.op_type == "TreeEnsembleClassifier":
+        work += _best(sizes.n_rows, sizes.n_outputs)
+    return work
+
+
+def rows_and_columns(node: Node) -> tuple[int, int]:
+    """Of the data; a vector is one row."""
+    check_rank(node, 0, 1, 2)
+    shape = node.input(0).shape
+    return (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
+
+
+def floats(node: Node, name: str) -> int:
+    """How many numbers a list attribute holds, 0 where it is left out."""
+    held = node.attributes.get(name, ())
+    if not isinstance(held, tuple):
+        raise node.error(f"attribute {name!r} must be a list")
+    return len(held)
+
+
+def labels(node: Node, integers: str) -> tuple[int, ElementType]:
+    """(classes, the type of their labels)."""
+    if floats(node, "classlabels_strings"):
+        return floats(node, "classlabels_strings"), STRING
+    return floats(node, integers), INT64
+
+
+class LinearSizes(msgspec.Struct, frozen=True):
+    """A linear model: ``n_products`` scores are computed, ``n_scores`` are given out."""
+
+    n_rows: int
+    n_columns: int
+    n_products: int
+    n_scores: int
+
+
+def linear_sizes(node: Node) -> LinearSizes:
+    """Sizes of either linear model; raises ModelError where they contradict.
+
+    More coefficients than are needed are no error: ONNX Runtime ignores what is left
+    over, and the ``logreg_iris.onnx`` in its own wheel is such a file.
+    """
+    rows, columns = rows_and_columns(node)
+    held = floats(node, "coefficients")
+    if node.op_type == "LinearRegressor":
+        targets = node.integer("targets", 1)
+        if targets < 1 or held < targets * columns:
+            raise node.error(f"{held} coefficients do not fit {targets} x {columns}")
+        return LinearSizes(rows, columns, targets, targets)
+    n_products = floats(node, "intercepts") or labels(node, "classlabels_ints")[0]
+    if not columns or not n_products or held < n_products * columns:
+        raise node.error(f"{held} coefficients do not fit {n_products} x {columns}")
+    # One score decides between two classes; both come out, and so they do without labels.
+    n_classes = max(labels(node, "classlabels_ints")[0], n_products)
+    n_scores = max(n_classes, 2) if n_products == 1 else n_products
+    return LinearSizes(rows, columns, n_products, n_scores)
+
+
+def _linear_regressor_shape(node: Node) -> Specs:
+    sizes = linear_sizes(node)
+    return [(FLOAT32, (sizes.n_rows, sizes.n_scores))]
+
+
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def _transform(node: Node, n_rows: int, n_scores: int) -> Cost:
+    """What ``post_transform`` does to rows of scores; PROBIT is one function of each."""
+    given = node.attributes.get("post_transform", "NONE")
+    name = _TRANSFORMS[given] if isinstance(given, int) and given < 5 else given
+    if name == "NONE":
+        return NOTHING
+    if name == "LOGISTIC":
+        return SIGMOID * (n_rows * n_scores)
+    if name == "PROBIT":
+        return Cost(functions=n_rows * n_scores)
+    if name in ("SOFTMAX", "SOFTMAX_ZERO"):
+        return softmax_cost(n_rows, n_scores)
+    raise node.error(f"attribute 'post_transform' = {given!r} does not exist")
+
+
+def _best(n_rows: int, n_scores: int) -> Cost:
+    """The class with the highest score of each row."""
+    return Cost(simple=n_rows * max(n_scores - 1, 0))
+
+
+@operator("LinearRegressor", shape=_linear_regressor_shape, domain=ML)
+def linear_regressor(node: Node) -> Cost:
+    """Columns · targets multiply-adds for each row, the intercepts, the transform."""
+    sizes = linear_sizes(node)
+    n = sizes.n_rows * sizes.n_products
+    added = n if floats(node, "intercepts") else 0
+    return Cost(macs=n * sizes.n_columns, simple=added) + _transform(
+        node, sizes.n_rows, sizes.n_scores
+    )
+
+
+def _linear_classifier_shape(node: Node) -> Specs:
+    """The best class of each row, and the scores of all classes."""
+    sizes = linear_sizes(node)
+    _, dtype = labels(node, "classlabels_ints")
+    return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_scores))]
+
+
+@operator("LinearClassifier", shape=_linear_classifier_shape, domain=ML)
+def linear_classifier(node: Node) -> Cost:
+    """As LinearRegressor with a target for each class; then the best class."""
+    sizes = linear_sizes(node)
+    return linear_regressor(node) + _best(sizes.n_rows, sizes.n_scores)
+
+
+class VectorSizes(msgspec.Struct, frozen=True):
+    """A model of support vectors. ``n_vectors`` is 0 where it is a linear one."""
+
+    n_rows: int
+    n_columns: int
+    n_vectors: int
+    n_classes: int
+
+
+def vector_sizes(node: Node) -> VectorSizes:
+    """Sizes of either model of support vectors."""
+    rows, columns = rows_and_columns(node)
+    if node.op_type == "SVMRegressor":
+        return VectorSizes(rows, columns, node.integer("n_supports", 0), 1)
+    n_vectors = sum(node.integers("vectors_per_class") or ())
+    n_classes, _ = labels(node, "classlabels_ints")
+    held = floats(node, "support_vectors")
+    if n_vectors and held != n_vectors * columns:
+        raise node.error(f"{held} numbers are not {n_vectors} vectors of {columns}")
+    if not n_vectors:
+        n_classes = floats(node, "coefficients") // max(columns, 1)
+    return VectorSizes(rows, columns, n_vectors, n_classes)
+
+
+def _vector_regressor_shape(node: Node) -> Specs:
+    return [(FLOAT32, (vector_sizes(node).n_rows, 1))]
+
+
+def _kernel(node: Node, n_columns: int) -> Cost:
+    """One vector against one row.
+
+    A product of n, then a factor, a summand and a power or tanh; or the squared distance
+    (3·n - 1), a factor and an exp.
+    """
+    name = node.text("kernel_type", "LINEAR")
+    if name == "LINEAR":
+        return Cost(macs=n_columns)
+    if name == "RBF":
+        return Cost(simple=3 * n_columns, functions=1)
+    if name in ("POLY", "SIGMOID"):
+        return Cost(macs=n_columns, simple=2, functions=1)
+    raise node.error(f"attribute 'kernel_type' = {name!r} does not exist")
+
+
+@operator("SVMRegressor", shape=_vector_regressor_shape, domain=ML)
+def vector_regressor(node: Node) -> Cost:
+    """A kernel and a multiply-add for each support vector and row, an offset, the transform.
+
+    Kernels: linear n multiply-adds of n columns, polynomial and sigmoid 2 operations and
+    a function more, radial 3·n operations and a function. Without vectors a linear model.
+    """
+    sizes = vector_sizes(node)
+    each = (_kernel(node, sizes.n_columns) + Cost(macs=1)) * sizes.n_vectors
+    if not sizes.n_vectors:
+        each = Cost(macs=sizes.n_columns)
+    each += Cost(simple=1)
+    return each * sizes.n_rows + _transform(node, sizes.n_rows, 1)
+
+
+def _vector_classifier_shape(node: Node) -> Specs:
+    """The best class, and a score for each class, or for each pair of them.
+
+    Pairs are what is compared; probabilities are of classes.
+    """
+    sizes = vector_sizes(node)
+    _, dtype = labels(node, "classlabels_ints")
+    n = sizes.n_classes
+    if sizes.n_vectors and not floats(node, "prob_a") and n > 2:
+        n = n * (n - 1) // 2
+    return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, n))]
+
+
+@operator("SVMClassifier", shape=_vector_classifier_shape, domain=ML)
+def vector_classifier(node: Node) -> Cost:
+    """A kernel for each support vector and row; each vector in the sums of its class's pairs.
+
+    An offset and a vote for each pair of classes, or probabilities of 2 operations and a
+    sigmoid each; then the best class. Without vectors a linear model.
+    """
+    sizes = vector_sizes(node)
+    classes = max(sizes.n_classes, 1)
+    pairs = classes * (classes - 1) // 2
+    if sizes.n_vectors:
+        each = _kernel(node, sizes.n_columns) * sizes.n_vectors
+        each += Cost(macs=sizes.n_vectors * (classes - 1), simple=2 * pairs)
+        if floats(node, "prob_a"):
+            each += (SIGMOID + Cost(simple=2)) * pairs
+    else:
+        each = Cost(macs=classes * sizes.n_columns, simple=classes)
+    n_scores = node.outputs[1].shape[-1] if len(node.outputs) > 1 else classes
+    ends = _best(sizes.n_rows, classes) + _transform(node, sizes.n_rows, n_scores)
+    return each * sizes.n_rows + ends
+
+
+Children = dict[tuple[int, int], tuple[tuple[int, int], ...]]
+
+
+class TreeSizes(msgspec.Struct, frozen=True):
+    """An ensemble. ``depth``: comparisons on the longest way, summed over the trees."""
+
+    n_rows: int
+    n_trees: int
+    n_outputs: int
+    depth: int
+
+
+def tree_sizes(node: Node) -> TreeSizes:
+    """Sizes of any ensemble; raises ModelError where its trees are none."""
+    rows, _ = rows_and_columns(node)
+    if node.op_type == "TreeEnsemble":
+        roots, children = _newer(node)
+        n_outputs = node.integer("n_targets", 1)
+    else:
+        roots, children = _older(node)
+        n_outputs = node.integer("n_targets", 1)
+        if node.op_type == "TreeEnsembleClassifier":
+            n_outputs = labels(node, "classlabels_int64s")[0]
+    return TreeSizes(rows, len(roots), n_outputs, _depth(node, roots, children))
+
+
+def _older(node: Node) -> tuple[list[tuple[int, int]], Children]:
+    """Roots and children by (tree, node) of the first two kinds of ensemble."""
+    trees, own = node.integers("nodes_treeids") or (), node.integers("nodes_nodeids") or ()
+    yes = node.integers("nodes_truenodeids") or ()
+    no = node.integers("nodes_falsenodeids") or ()
+    modes = node.attributes.get("nodes_modes", ())
+    if not isinstance(modes, tuple) or not len(trees) == len(own) == len(yes) == len(no):
+        raise node.error("the lists that describe its trees are of different lengths")
+    if len(modes) != len(trees):
+        raise node.error("its nodes do not all have a mode")
+    children: Children = {}
+    roots: dict[int, tuple[int, int]] = {}
+    for tree, number, first, second, mode in zip(trees, own, yes, no, modes, strict=True):
+        roots.setdefault(tree, (tree, number))  # the first node of a tree is its root
+        is_leaf = mode == "LEAF"
+        children[tree, number] = () if is_leaf else ((tree, first), (tree, second))
+    return list(roots.values()), children
+
+
+def _newer(node: Node) -> tuple[list[tuple[int, int]], Children]:
+    """The same of a TreeEnsemble, whose leaves are numbered apart."""
+    yes, no = node.integers("nodes_truenodeids") or (), node.integers("nodes_falsenodeids") or ()
+    ends = node.integers("nodes_trueleafs") or (), node.integers("nodes_falseleafs") or ()
+    roots = node.integers("tree_roots") or ()
+    if not len(yes) == len(no) == len(ends[0]) == len(ends[1]):
+        raise node.error("the lists that describe its trees are of different lengths")
+    children: Children = {}
+    for number, (first, second) in enumerate(zip(yes, no, strict=True)):
+        pair = ((first, ends[0][number]), (second, ends[1][number]))
+        children[0, number] = tuple((0, child) for child, is_leaf in pair if not is_leaf)
+    return [(0, root) for root in roots], children
+
+
+def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
+    """Comparisons to the deepest leaf of each tree, summed; walks without recursion."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        deepest = 0
+        waiting = [(root, 0)]
+        while waiting:
+            place, depth = waiting.pop()
+            below = children.get(place)
+            if below is None or place in seen:
+                raise node.error("its trees are none: a child is missing, or has two parents")
+            seen.add(place)
+            # An inner node compares, a leaf does not.
+            is_inner = bool(below) or node.op_type == "TreeEnsemble"
+            deepest = max(deepest, depth + is_inner)
+            waiting += [(child, depth + 1) for child in below]
+        total += deepest
+    return total
+
+
+@shape_of("TreeEnsemble", "TreeEnsembleRegressor", cost=trees, domain=ML)
+def _tree_regressor_shape(node: Node) -> Specs:
+    sizes = tree_sizes(node)
+    dtype = node.input(0).dtype if node.op_type == "TreeEnsemble" else FLOAT32
+    return [(dtype, (sizes.n_rows, sizes.n_outputs))]
+
+
+@shape_of("TreeEnsembleClassifier", cost=trees, domain=ML)
+def _tree_classifier_shape(node: Node) -> Specs:
+    """The best class of each row, and the scores of all classes."""
+    sizes = tree_sizes(node)
+    if not floats(node, "class_ids"):
+        raise node.error("its leaves vote for no class")
+    _, dtype = labels(node, "classlabels_int64s")
+    return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_outputs))]

@@ -1,0 +1,131 @@
+"""Reductions, ArgMax, TopK, cumulative sums.
+
+https://onnx.ai/onnx/operators/onnx__ReduceSum.html and kin, …__ArgMax, …__TopK, …__CumSum
+"""
+
+from __future__ import annotations
+
+from mansard.estimator.cost import Cost
+from mansard.estimator.element_types import INT64
+from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.shapes import distinct_axes, known_int, open_shape, same
+from mansard.estimator.tensors import Node
+
+
+def axes_of(node: Node, position: int) -> tuple[int, ...] | None:
+    """Axes from the input at ``position`` (newer opsets) or the attribute; None: not given."""
+    if node.has(position):
+        return node.value_ints(position)
+    return node.integers("axes")
+
+
+def _reduce_shape(node: Node) -> Specs:
+    data, keeps = node.input(0), node.integer("keepdims", 1)
+    if node.has(1) and node.input(1).value is None:
+        rank = data.rank if keeps else data.rank - node.input(1).n_elements
+        return [(data.dtype, open_shape(node, rank))]
+    axes = axes_of(node, 1)
+    if not axes:
+        if node.integer("noop_with_empty_axes", 0):
+            return [(data.dtype, data.shape)]
+        axes = tuple(range(data.rank))
+    reduced = distinct_axes(node, data, axes)
+    if keeps:
+        shape = [1 if i in reduced else size for i, size in enumerate(data.shape)]
+    else:
+        shape = [size for i, size in enumerate(data.shape) if i not in reduced]
+    return [(data.dtype, tuple(shape))]
+
+
+def _folds(node: Node) -> int:
+    return max(node.input(0).n_elements - node.output.n_elements, 0)
+
+
+@operator(
+    "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", shape=_reduce_shape, not_weights=(1,)
+)
+def reduce_plain(node: Node) -> Cost:
+    """n elements become one by n - 1 operations."""
+    return Cost(simple=_folds(node))
+
+
+@operator("ReduceMean", shape=_reduce_shape, not_weights=(1,))
+def reduce_mean(node: Node) -> Cost:
+    """Additions, and one division for each output; nothing where nothing is reduced."""
+    folds = _folds(node)
+    return Cost(simple=folds + node.output.n_elements if folds else 0)
+
+
+@operator("ReduceL1", "ReduceSumSquare", shape=_reduce_shape, not_weights=(1,))
+def reduce_mapped(node: Node) -> Cost:
+    """Absolute value or square of each element, then additions."""
+    return Cost(simple=_folds(node) + node.input(0).n_elements)
+
+
+@operator("ReduceL2", shape=_reduce_shape, not_weights=(1,))
+def reduce_l2(node: Node) -> Cost:
+    """Squares, additions, and a root for each output."""
+    return reduce_mapped(node) + Cost(functions=node.output.n_elements)
+
+
+@operator("ReduceLogSum", shape=_reduce_shape, not_weights=(1,))
+def reduce_log_sum(node: Node) -> Cost:
+    """Additions, and a logarithm for each output."""
+    return Cost(simple=_folds(node), functions=node.output.n_elements)
+
+
+@operator("ReduceLogSumExp", shape=_reduce_shape, not_weights=(1,))
+def reduce_log_sum_exp(node: Node) -> Cost:
+    """Maximum, difference and exp of each element, additions.
+
+    For each output a logarithm, and the maximum is added again.
+    """
+    n, n_outputs = node.input(0).n_elements, node.output.n_elements
+    return Cost(simple=2 * _folds(node) + n + n_outputs, functions=n + n_outputs)
+
+
+@shape_of("ArgMax", "ArgMin", cost=reduce_plain, not_weights=(1,))
+def _arg_shape(node: Node) -> Specs:
+    data = node.input(0)
+    axis = data.axis(node.integer("axis", 0))
+    middle = (1,) if node.integer("keepdims", 1) else ()
+    return [(INT64, data.shape[:axis] + middle + data.shape[axis + 1 :])]
+
+
+def _top_k_shape(node: Node) -> Specs:
+    data = node.input(0)
+    k = node.integer("k", -1) if node.opset < 10 else known_int(node, 1)
+    axis = data.axis(node.integer("axis", -1))
+    if k is not None and not 0 <= k <= data.shape[axis]:
+        raise node.error(f"cannot take the top {k} of {data.shape[axis]}")
+    shape = (*data.shape[:axis], k, *data.shape[axis + 1 :])
+    return [(data.dtype, shape), (INT64, shape)]
+
+
+@operator("TopK", shape=_top_k_shape, not_weights=(1,))
+def top_k(node: Node) -> Cost:
+    """A heap of k elements: up to ⌊log2 k⌋ + 1 comparisons for each input element."""
+    data = node.input(0)
+    k = node.output.shape[data.axis(node.integer("axis", -1))]
+    return Cost(simple=data.n_elements * k.bit_length())
+
+
+def _cumulate_shape(node: Node) -> Specs:
+    data, axis = node.input(0), known_int(node, 1)
+    if axis is not None:
+        data.axis(axis)
+    return [same(data)]
+
+
+@operator("CumProd", "CumSum", shape=_cumulate_shape, not_weights=(1,))
+def cumulate(node: Node) -> Cost:
+    """A row of n: n - 1 operations; n - 2 where each element leaves itself out.
+
+    Which axis is a row may depend on data; it is then taken to be the last one.
+    """
+    data, axis = node.input(0), node.optional(1)
+    known = None if axis is None else axis.value
+    width = data.shape[data.axis(-1 if known is None else int(known.first))]
+    n_rows = data.n_elements // width if width else 0
+    steps = width - 2 if node.integer("exclusive", 0) else width - 1
+    return Cost(simple=n_rows * max(steps, 0))

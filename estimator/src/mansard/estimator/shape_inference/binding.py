@@ -1,0 +1,359 @@
+"""The inputs of a network with a number for every dimension, or the list of what is missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mansard.core.errors import ModelError, UsageError
+from mansard.estimator.element_types import FLOAT32, ElementType
+from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value, all_nodes
+from mansard.estimator.numbers import Numbers, has_numbers, hold_array
+from mansard.estimator.shape_inference.dimensions import (
+    InputDimension,
+    InputDimensions,
+    find_dimensions,
+)
+from mansard.estimator.shape_inference.sequences import MAX_LENGTH, absent
+from mansard.estimator.shape_inference.values import may_keep
+from mansard.estimator.tensors import Origin, Shape, Tensor
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """The inputs, each with its shape, or the reason why it has none.
+
+    ``named`` holds the dimensions that have a name in the file, and those given by axis.
+    ``is_batch_guessed``: the batch was taken to be the first dimension, for want of a name.
+    """
+
+    tensors: Mapping[str, Tensor]
+    named: Mapping[str, int]
+    batch: int | None
+    is_batch_guessed: bool
+    is_batch_changed: bool
+    given: Given
+
+
+def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
+    """Numbers for all dimensions that are needed.
+
+    Raises UsageError for a name or size that cannot be, ModelError listing every
+    dimension that is missing with the first node that needs it.
+    """
+    dimensions = find_dimensions(model, given)
+    check_names(model, dimensions, given)
+    sizes = _sizes(dimensions, given)
+    _check_known(model, dimensions, sizes, given)
+    tensors = {
+        source.name: input_tensor(source, dimensions.by_input.get(source.name), sizes, given)
+        for source in model.inputs
+    }
+    named: dict[str, int] = {}
+    for dim in dimensions:
+        size = dim.size(sizes)
+        if dim.fixed is None and size is not None:
+            is_other = sizes[dim.symbol] != size
+            named[dim.indexed_name if is_other else dim.symbol] = size
+    own = {sizes[symbol] for symbol in dimensions.batch_symbols if symbol in sizes}
+    fixed = {dim.fixed for dim in dimensions if dim.symbol in dimensions.batch_symbols}
+    return Binding(
+        tensors,
+        named,
+        own.pop() if len(own) == 1 else None,
+        dimensions.is_batch_guessed,
+        given.batch is not None and fixed != {given.batch},
+        given,
+    )
+
+
+def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
+    """Sizes by symbol; what is given by name wins over the batch, both over the file."""
+    sizes = {dim.symbol: dim.fixed for dim in dimensions if dim.fixed is not None}
+    if given.batch is not None:
+        check_size("batch", given.batch, 1)
+        sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
+    sizes.update(_given_sizes(dimensions, given))
+    for dim in dimensions:
+        is_given = dim.symbol in given.dims or dim.tensor in given.shapes
+        if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
+            raise ModelError(
+                f"dimension {dim.axis} is 0: there is nothing to compute",
+                where=f"input {dim.tensor!r}",
+                fix=f"give it a size with --dim '{dim.symbol}=1', or 0 if that is meant",
+            )
+    for symbol, tree in dimensions.expressions().items():
+        if symbol not in sizes and tree.names <= sizes.keys():
+            size = tree.evaluate(sizes)
+            if size is None:
+                known = ", ".join(f"{name} = {sizes[name]}" for name in sorted(tree.names))
+                raise ModelError(f"dimension {symbol!r} is no size where {known}")
+            sizes[symbol] = size
+    return sizes
+
+
+def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
+    """Sizes by symbol and by ``tensor[axis]``. One may differ from others of its name."""
+    positions = {dim.indexed_name: dim for dim in dimensions}
+    exact = dict(given.dims)
+    for name, shape in given.shapes.items():
+        for dim, size in zip(dimensions.by_input.get(name, ()), shape, strict=False):
+            if exact.setdefault(dim.indexed_name, size) != size:
+                raise UsageError(
+                    f"{dim.indexed_name!r} is given as {exact[dim.indexed_name]} and as {size}"
+                )
+    sizes: dict[str, int] = {}
+    for name, size in exact.items():
+        check_size(name, size, 0)
+        sizes[name] = size
+    for name, size in exact.items():
+        if name in positions:
+            sizes.setdefault(positions[name].symbol, size)
+    for name, value in given.values.items():
+        # A value tells the length of a list; the dimension may be given all the same.
+        own = dimensions.by_input.get(name, ())
+        if len(own) == 1 and own[0].fixed is None:
+            sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
+    return sizes
+
+
+def check_size(name: str, size: int, least: int) -> None:
+    """Raise UsageError unless ``size`` can be a dimension."""
+    if not least <= size <= MAX_SIZE:
+        raise UsageError(f"{name} = {size} is not a size", fix=f"give {least} or more, below 2^40")
+
+
+def _check_known(
+    model: Model, dimensions: InputDimensions, sizes: Mapping[str, int], given: Given
+) -> None:
+    missing = [dim for dim in dimensions if dim.size(sizes) is None]
+    lengths = [
+        source.name
+        for source in model.inputs
+        if "sequence" in source.kind and length_name(source.name) not in given.dims
+    ]
+    if not missing and not lengths:
+        return
+    users = _first_users(model, given)
+    expressions, symbols = dimensions.expressions(), {dim.symbol for dim in dimensions}
+    needed: dict[str, str] = {}
+    for dim in missing:
+        user = users.get(dim.tensor)
+        if user is None:
+            continue
+        tree = expressions.get(dim.symbol)
+        # A sum of named dimensions follows from these.
+        is_sum = tree is not None and tree.names <= symbols
+        for symbol in sorted(tree.names - sizes.keys()) if tree and is_sum else [dim.symbol]:
+            what = f"dimension {dim.axis} of input {dim.tensor!r}, first needed by {user}"
+            needed.setdefault(symbol, f"{symbol!r} ({what})")
+    for name in lengths:
+        if name in users:
+            what = f"elements of input {name!r}, first needed by {users[name]}"
+            needed[length_name(name)] = f"{length_name(name)!r} ({what})"
+    if needed:
+        flags = [
+            "--batch 1" if symbol in dimensions.batch_symbols else f"--dim '{symbol}=N'"
+            for symbol in needed
+        ]
+        raise ModelError(
+            f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
+            fix=f"pass {' '.join(dict.fromkeys(flags))}",
+        )
+
+
+def _first_users(model: Model, given: Given) -> dict[str, str]:
+    users: dict[str, str] = {}
+    for node in model.nodes:
+        for name in node.reads:
+            users.setdefault(name, node.label)
+    # What is said to be absent needs no dimensions.
+    return {name: user for name, user in users.items() if given.dims.get(present_name(name)) != 0}
+
+
+MAX_SIZE = 2**40  # a dimension beyond this is a damaged file or a slip of the keyboard
+
+
+def length_name(name: str) -> str:
+    """How the number of elements of an input that is a sequence is called."""
+    return f"{name}.length"
+
+
+def present_name(name: str) -> str:
+    """How one says whether an optional input is there: 1, or 0."""
+    return f"{name}.present"
+
+
+def input_tensor(
+    source: ModelInput,
+    dimensions: tuple[InputDimension, ...] | None,
+    sizes: Mapping[str, int],
+    given: Given,
+) -> Tensor:
+    """One input; without a shape where none is known, for a reason.
+
+    A sequence has elements of one shape. An optional one is taken as present unless
+    the opposite is said. Raises ModelError and UsageError for what cannot be.
+    """
+    name = source.name
+    if "optional" in source.kind and given.dims.get(present_name(name)) == 0:
+        return absent(name)
+    element = _element(source, dimensions, sizes)
+    value = given.values.get(name)
+    if "sequence" not in source.kind:
+        return element if value is None else with_value(element, value)
+    length = sizes.get(length_name(name))
+    if element.unknown or length is None:
+        reason = element.unknown or f"input {name!r} is a sequence of unknown length"
+        return Tensor(name, element.dtype, (), unknown=reason)
+    if length > MAX_LENGTH:
+        raise UsageError(
+            f"{length_name(name)} = {length} is too long", fix=f"at most {MAX_LENGTH} elements"
+        )
+    return Tensor(name, element.dtype, (), items=(element,) * length)
+
+
+def _element(
+    source: ModelInput, dimensions: tuple[InputDimension, ...] | None, sizes: Mapping[str, int]
+) -> Tensor:
+    name, dtype = source.name, source.dtype or FLOAT32
+    if source.kind == "map" or source.dtype is None:
+        return Tensor(name, dtype, (), unknown=f"input {name!r} is no tensor")
+    if dimensions is None:
+        reason = f"input {name!r} has no shape in the file: pass --shape '{name}=AxBxC'"
+        return Tensor(name, dtype, (), unknown=reason)
+    found = [dim.size(sizes) for dim in dimensions]
+    shape = tuple(size for size in found if size is not None)
+    if len(shape) < len(found):
+        return Tensor(name, dtype, (), unknown=f"input {name!r} has dimensions that are not given")
+    if any(size > MAX_SIZE for size in shape):
+        raise ModelError(
+            f"shape {list(shape)} is absurd",
+            where=f"input {name!r}",
+            fix="the file is damaged, or a given dimension is",
+        )
+    return Tensor(name, dtype, shape)
+
+
+def with_value(tensor: Tensor, value: Value) -> Tensor:
+    """``tensor`` as a constant that holds ``value``; one number fills any shape.
+
+    Raises UsageError where the value does not fit the tensor's type or shape.
+    """
+    if tensor.unknown is not None or tensor.items is not None:
+        raise UsageError(f"{tensor.name!r} has no shape, so no value can be given for it")
+    numbers = _numbers(tensor.name, value, tensor.dtype, tensor.shape)
+    return Tensor(tensor.name, tensor.dtype, tensor.shape, Origin.SHAPES, numbers)
+
+
+def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbers:
+    if not has_numbers(dtype) or not may_keep(dtype, math.prod(shape)):
+        raise UsageError(
+            f"{name!r} is {dtype.name}{list(shape)}: no value can be given for it",
+            fix="give values of small numeric tensors only",
+        )
+    import numpy as np
+
+    try:
+        flat = np.asarray(value)
+        array = np.full(shape, flat) if flat.ndim == 0 else flat.reshape(shape)
+        cast = array.astype(dtype.name)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"the value given for {name!r} does not fit {dtype.name}{list(shape)}"
+        ) from error
+    if not dtype.is_float and not np.array_equal(cast, array):
+        raise UsageError(
+            f"the value given for {name!r} is no {dtype.name}", fix="give whole numbers"
+        )
+    return hold_array(dtype, cast)
+
+
+_POSITION = re.compile(r"(.*)\[\d+\]", re.DOTALL)
+_SHOWN = 10  # names in a message
+
+
+def check_names(model: Model, dimensions: InputDimensions, given: Given) -> None:
+    """Raise UsageError for a name in ``given`` that the network does not have."""
+    _check_dims(model, dimensions, given)
+    inputs = {source.name for source in model.inputs}
+    others = [name for name in given.shapes if name not in inputs]
+    # A stored tensor may be an input with a default value.
+    others += [name for name in given.values if name not in inputs | model.stored.keys()]
+    if others:
+        written = _written(model)
+        for name in others:
+            if name not in written:
+                raise UsageError(
+                    f"the model has no tensor named {name!r}", fix=f"its inputs are {_list(inputs)}"
+                )
+    for name, trips in given.trips.items():
+        if trips < 0:
+            raise UsageError(f"{name} = {trips} is no number of trips", fix="give 0 or more")
+        loops = {loop.name: loop for loop in all_nodes(model.nodes) if loop.op_type == "Loop"}
+        if not any(name in (loop.name, *loop.outputs) for loop in loops.values()):
+            raise UsageError(
+                f"the model has no loop named {name!r}",
+                fix=f"it has {_list(loops)}" if loops else "it has no Loop at all",
+            )
+
+
+def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None:
+    known = {dim.symbol for dim in dimensions} | {dim.indexed_name for dim in dimensions}
+    others = [name for name in given.dims if name not in known]
+    if not others:
+        return
+    for tree in dimensions.expressions().values():
+        known |= tree.names
+    for source in model.inputs:
+        known |= {length_name(source.name)} if "sequence" in source.kind else set()
+        known |= {present_name(source.name)} if "optional" in source.kind else set()
+    for output in model.outputs:
+        known |= {size for size in output.dimensions or () if isinstance(size, str)}
+    others = [name for name in others if name not in known]
+    written = _written(model) if others else set()
+    for name in others:
+        position = _POSITION.fullmatch(name)
+        if position is None or position[1] not in written:
+            symbols = dimensions.symbols
+            raise UsageError(
+                f"the model has no dimension named {name!r}",
+                fix=f"it has {_list(symbols)}" if symbols else "all its dimensions are fixed",
+            )
+
+
+def _written(model: Model) -> set[str]:
+    return {name for node in all_nodes(model.nodes) for name in node.outputs}
+
+
+def _list(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more
+
+
+def understood(model: Model, given: Given) -> Given:
+    """``given`` without the names that mean nothing in ``model``."""
+    dimensions = find_dimensions(model, NOTHING_GIVEN)
+
+    def keep(field: str) -> dict[str, object]:
+        return {
+            name: value
+            for name, value in getattr(given, field).items()
+            if _means_something(
+                model, dimensions, msgspec.structs.replace(NOTHING_GIVEN, **{field: {name: value}})
+            )
+        }
+
+    kept = {field: keep(field) for field in ("dims", "trips", "values", "shapes")}
+    return msgspec.structs.replace(given, **kept)
+
+
+def _means_something(model: Model, dimensions: InputDimensions, given: Given) -> bool:
+    try:
+        check_names(model, dimensions, given)
+    except UsageError:
+        return False
+    return True

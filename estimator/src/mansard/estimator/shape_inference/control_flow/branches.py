@@ -1,0 +1,132 @@
+"""If: the branch that is executed, or the dearer one where that depends on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mansard.core.errors import ModelError
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.shape_inference.context import InferenceContext, Outputs, UndecidedError
+from mansard.estimator.shape_inference.control_flow.subgraphs import (
+    Frame,
+    Ran,
+    given_out,
+    names_out,
+    open_graph,
+    run_graph,
+)
+from mansard.estimator.shape_inference.sequences import same_spec
+from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
+
+THEN, ELSE = "then_branch", "else_branch"
+
+
+def infer_if(node: Node, outer: Mapping[str, Tensor], context: InferenceContext) -> Outputs:
+    """Outputs and branches. Where the condition is known, the other branch need not fit.
+
+    Where it depends on data, the branch that costs more is taken, and a note says so.
+    """
+    condition = node.input(0)
+    frames = {name: open_graph(node, name, outer, context) for name in (THEN, ELSE)}
+    for name, frame in frames.items():
+        n_results = len(names_out(frame))
+        if n_results < len(node.output_names):
+            raise node.error(f"writes {len(node.output_names)} outputs, {name} only {n_results}")
+    if condition.value is not None:
+        if condition.value.n_elements != 1:
+            raise node.error(f"its condition has {condition.value.n_elements} elements, not 1")
+        taken = THEN if condition.value.first else ELSE
+        ran = run_graph(frames[taken], ())
+        other = ELSE if taken == THEN else THEN
+        attempt = None if context.is_proof else _attempt(frames[other], quiet=True)
+        return _result(node, frames, {taken: ran, other: attempt}, taken, condition.origin)
+    if context.is_proof and condition.origin is not Origin.DATA:
+        raise UndecidedError("a condition changes between iterations", where=node.label)
+    return _dearer(node, frames, condition, context)
+
+
+def _dearer(
+    node: Node, frames: dict[str, Frame], condition: Tensor, context: InferenceContext
+) -> Outputs:
+    ran = {name: _attempt(frame) for name, frame in frames.items()}
+    fitting = {name: found for name, found in ran.items() if isinstance(found, Ran)}
+    if not fitting:
+        raise next(found for found in ran.values() if isinstance(found, ModelError))
+    taken = max(fitting, key=lambda name: _price(fitting[name]))
+    why = "depends on data" if condition.origin is Origin.DATA else "cannot be worked out"
+    note = f"{node.label}: its condition {condition.name!r} {why}"
+    if len(fitting) == 1:
+        note += f"; {taken} is counted, the other does not fit these shapes"
+    else:
+        note += f"; the dearer branch, {taken}, is counted"
+        pairs = zip(fitting[THEN].outputs, fitting[ELSE].outputs, strict=False)
+        if not all(_look_alike(*pair) for pair in pairs):
+            note += ", whose outputs differ in shape from the other's"
+    context.notes[note] = None
+    return _result(node, frames, ran, taken, Origin.DATA)
+
+
+def _price(ran: Ran) -> tuple[bool, int, int]:
+    # What is unknown may be anything: it has to be told before branches can be compared.
+    has_unknown = any(tensor.unknown for node in ran.nodes for tensor in node.outputs)
+    return has_unknown, *(_branch_cost(ran.nodes) if not has_unknown else (0, 0))
+
+
+def _branch_cost(nodes: Sequence[Node]) -> tuple[int, int]:
+    """Work (FLOP) and bytes of ``nodes`` and of what runs inside them.
+
+    Operators without a formula count their bytes only. Bytes are those of all tensors
+    that a node reads and writes: enough to compare, and the same for every operator.
+    """
+    work_flop = n_bytes = 0
+    for node in nodes:
+        for body in node.bodies:
+            for each in body.passes if body.is_taken else ():
+                inner = _branch_cost(each.nodes)
+                work_flop += each.times * inner[0]
+                n_bytes += each.times * inner[1]
+        if node.is_constant:
+            continue
+        formula = REGISTRY.find(node.domain, node.op_type)
+        if formula is not None:
+            work_flop += formula.cost(node).work_flop
+        if formula is None or not formula.is_view:
+            n_bytes += sum(tensor.n_bytes(None) for tensor in (*node.distinct, *node.outputs))
+    return work_flop, n_bytes
+
+
+def _look_alike(one: Tensor, other: Tensor) -> bool:
+    return same_spec(
+        msgspec.structs.replace(one, origin=Origin.DATA),
+        msgspec.structs.replace(other, origin=Origin.DATA),
+    )
+
+
+def _attempt(frame: Frame, quiet: bool = False) -> Ran | ModelError:
+    """The branch, or why it does not fit. ``quiet``: what it notes is of no interest."""
+    if quiet:
+        silent = msgspec.structs.replace(frame.context, notes={}, used=set())
+        frame = msgspec.structs.replace(frame, context=silent)
+    try:
+        return run_graph(frame, ())
+    except ModelError as error:
+        return error
+
+
+def _result(
+    node: Node,
+    frames: dict[str, Frame],
+    shown: Mapping[str, Ran | ModelError | None],
+    taken: str,
+    origin: Origin,
+) -> Outputs:
+    bodies = tuple(
+        Body(name, (), names_out(frames[name]), (Pass(ran.nodes, 1),), name == taken)
+        for name in (THEN, ELSE)
+        if isinstance(ran := shown[name], Ran)
+    )
+    chosen = shown[taken]
+    assert isinstance(chosen, Ran)  # noqa: S101
+    return given_out(node, chosen.outputs, origin), bodies

@@ -1,0 +1,123 @@
+"""The dimensions of a network's inputs: their names, and which of them is the batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.estimator.model import Dimension, Given, Model, ModelInput
+from mansard.estimator.shape_inference.expressions import Expression, parse_expression
+
+# Names that exporters and people give the batch, the clearer ones first. A product or
+# sum such as "2*batch" is another dimension.
+_BATCH_NAMES = (
+    re.compile(r"(\w+_)?batch([-_. ]?(size|dim|axis|num|n))?(_?\d+)?", re.IGNORECASE),
+    re.compile(r"n|b|bs|bsz", re.IGNORECASE),
+)
+
+
+class InputDimension(msgspec.Struct, frozen=True):
+    """One dimension of one input. ``symbol`` is its name; those that share one are equal.
+
+    One without a name in the file is called ``tensor[axis]``.
+    """
+
+    tensor: str
+    axis: int
+    symbol: str
+    fixed: int | None
+
+    @property
+    def indexed_name(self) -> str:
+        """What a command line may call it whether it has a name or not: ``tensor[axis]``."""
+        return f"{self.tensor}[{self.axis}]"
+
+    @property
+    def has_name(self) -> bool:
+        return self.fixed is None and self.symbol != self.indexed_name
+
+    def size(self, sizes: Mapping[str, int]) -> int | None:
+        """The size of this dimension itself, else that of its name."""
+        return sizes.get(self.indexed_name, sizes.get(self.symbol))
+
+
+class InputDimensions(msgspec.Struct, frozen=True):
+    """All dimensions of all inputs, in order; ``by_input`` has none for inputs without shape."""
+
+    by_input: Mapping[str, tuple[InputDimension, ...]]
+    batch_symbols: frozenset[str]
+    is_batch_guessed: bool
+
+    def __iter__(self) -> Iterator[InputDimension]:
+        return (dim for dims in self.by_input.values() for dim in dims)
+
+    @property
+    def symbols(self) -> list[str]:
+        """Names of the dimensions that are not fixed, sorted."""
+        return sorted({dim.symbol for dim in self if dim.fixed is None})
+
+    def expressions(self) -> dict[str, Expression]:
+        """Names that can be computed from others, such as ``past_length + 1``."""
+        found = {dim.symbol: parse_expression(dim.symbol) for dim in self if dim.has_name}
+        return {symbol: expression for symbol, expression in found.items() if expression}
+
+
+def find_dimensions(model: Model, given: Given) -> InputDimensions:
+    """The inputs' dimensions; raises UsageError for a given shape of another rank."""
+    by_input: dict[str, tuple[InputDimension, ...]] = {}
+    for source in model.inputs:
+        sizes = _sizes(source, given)
+        if sizes is not None:
+            by_input[source.name] = tuple(
+                InputDimension(
+                    source.name,
+                    axis,
+                    _symbol(size) or f"{source.name}[{axis}]",
+                    size if isinstance(size, int) else None,
+                )
+                for axis, size in enumerate(sizes)
+            )
+    firsts = [dims[0] for name, dims in by_input.items() if dims and name not in given.values]
+    every = [dim for dims in by_input.values() for dim in dims]
+    return InputDimensions(by_input, *_batch_symbols(every, firsts))
+
+
+def _sizes(source: ModelInput, given: Given) -> tuple[Dimension, ...] | None:
+    shape = given.shapes.get(source.name)
+    if source.dimensions is None:
+        if shape is not None:
+            return (None,) * len(shape)
+        value = given.values.get(source.name)
+        if value is None:
+            return None
+        return (None,) if isinstance(value, tuple) else ()
+    if shape is not None and len(shape) != len(source.dimensions):
+        raise UsageError(
+            f"the shape given for {source.name!r} has {len(shape)} dimensions",
+            fix=f"in the file it has {len(source.dimensions)}",
+        )
+    return source.dimensions
+
+
+def _symbol(size: Dimension) -> str | None:
+    # Exporters write "?" and "None" for several dimensions that have nothing in common.
+    has_name = isinstance(size, str) and re.search(r"\w", size) and size.lower() != "none"
+    return str(size) if has_name else None
+
+
+def _batch_symbols(
+    dimensions: list[InputDimension], firsts: list[InputDimension]
+) -> tuple[frozenset[str], bool]:
+    """The symbols that stand for the batch, and whether that is a guess from position."""
+    symbols = {dim.symbol for dim in dimensions if dim.fixed is None}
+    for pattern in _BATCH_NAMES:
+        named = frozenset(symbol for symbol in symbols if pattern.fullmatch(symbol))
+        if named:
+            return named, False
+    # Inputs that do not start as the first one does are something else: states, scales.
+    starts = [(dim.fixed, dim.symbol if dim.has_name else None) for dim in firsts]
+    same = {dim.symbol for dim, start in zip(firsts, starts, strict=True) if start == starts[0]}
+    return frozenset(same), True

@@ -1,0 +1,352 @@
+"""Shape inference: one pass that gives every tensor its shape, and small ones their value.
+
+All dimensions of the inputs are numbers by then (``binding``), so everything that is
+computed from shapes, as exported transformers do in the graph, becomes a number too.
+``infer_node`` takes these steps:
+
+1. Operators with graphs inside them, those on sequences, and constants give their output
+   tensors themselves (``control_flow``, ``sequences``).
+2. Nodes that differ in names only share what is inferred for the first (``CachedOutputs``).
+3. The operator's shape rule gives types and shapes. Whatever it stumbles over in a broken
+   file becomes a ModelError that names the node (``raising_model_error``).
+4. Dimensions that depend on data are filled in from what is given, or make the outputs
+   unknown, with the reason (``unknown_dimensions``).
+5. Values of small tensors that do not depend on data are computed (``values``): later
+   shapes follow from them.
+6. The outputs get their names, and the stored tensors that they were made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mansard.core.errors import ModelError
+from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.constants import constant_tensor
+from mansard.estimator.operators.registry import Spec
+from mansard.estimator.shape_inference.binding import Binding, with_value
+from mansard.estimator.shape_inference.context import (
+    MAX_INNER_NODES,
+    CachedOutputs,
+    InferenceContext,
+    InferredOutputs,
+    NodeBudget,
+)
+from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
+from mansard.estimator.shape_inference.control_flow import infer_graphs
+from mansard.estimator.shape_inference.control_flow.subgraphs import stored_tensors
+from mansard.estimator.shape_inference.sequences import RULES as SEQUENCE_RULES
+from mansard.estimator.shape_inference.sequences import all_weights, identity, sequence_outputs
+from mansard.estimator.shape_inference.unknown_dimensions import (
+    check_used,
+    filled_dimensions,
+    stated_outputs,
+)
+from mansard.estimator.shape_inference.values import evaluate_all
+from mansard.estimator.tensors import (
+    Body,
+    Node,
+    Origin,
+    Tensor,
+    ValueNeededError,
+    Weight,
+    is_sane,
+    raising_model_error,
+)
+
+# Operators whose outputs are more than types, shapes and a value, with their domains.
+_SPECIAL = {**CONTROL_FLOW, **dict.fromkeys((*SEQUENCE_RULES, "Constant"), "")}
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+    | {"RandomUniformLike"}
+)
+_DATA = Origin.DATA
+
+_ITEMS_A_NODE = 16  # elements of a sequence that cost as much time as one node
+_INDEXES = frozenset({"bool", "int64"})
+_MAX_WEIGHTS = 4096  # stored tensors in one constant: bounds the time of long chains
+
+
+class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
+    """A network with all its shapes, or the reasons why some are unknown.
+
+    ``notes`` are choices that were made where the file leaves one.
+    """
+
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    notes: tuple[str, ...] = ()
+
+
+class Prepared(msgspec.Struct, frozen=True, eq=False):
+    """What follows from the file alone: its stored tensors and what is computed from them."""
+
+    nodes: Mapping[int, Node]  # by index
+    tensors: Mapping[str, Tensor]
+    cache: CachedOutputs
+
+
+def prepare(model: Model) -> Prepared:
+    """The nodes that are the same for all dimensions; never raises for a broken one."""
+    tensors, cache = stored_tensors(model.stored, ""), CachedOutputs()
+    context = _context(model, NOTHING_GIVEN, MAX_INNER_NODES, cache)
+    nodes: dict[int, Node] = {}
+    for written in model.nodes:
+        if written.op_type in CONTROL_FLOW or written.op_type in _RANDOM:
+            continue
+        if not all([not name or name in tensors for name in written.inputs]):  # noqa: C419
+            continue
+        try:
+            node = infer_node(written, tensors, context)
+        except ModelError:
+            continue  # ``infer_shapes`` raises it again
+        if any(output.unknown is not None for output in node.outputs):
+            for name in written.outputs:
+                tensors.pop(name, None)
+        else:
+            nodes[written.index] = node
+    return Prepared(nodes, tensors, cache)
+
+
+def infer_shapes(
+    model: Model,
+    binding: Binding,
+    prepared: Prepared | None = None,
+    max_inner_nodes: int = MAX_INNER_NODES,
+) -> InferredNetwork:
+    """Shapes of all tensors; an input may have the reason why its shape is unknown.
+
+    ``prepared`` saves the work that does not depend on dimensions. ``max_inner_nodes``
+    bounds the nodes inside loops that are followed iteration by iteration.
+    Raises ModelError where the file contradicts itself or the given dimensions,
+    UsageError where what is given contradicts the file.
+    """
+    given = binding.given
+    if prepared is None or not given.values.keys().isdisjoint(prepared.tensors):
+        prepared = Prepared({}, stored_tensors(model.stored, ""), CachedOutputs())
+    tensors = {**prepared.tensors, **binding.tensors}
+    for name in given.values.keys() & model.stored.keys():
+        tensors[name] = with_value(tensors[name], given.values[name])
+    context = _context(model, given, max_inner_nodes, prepared.cache)
+    ready = prepared.nodes
+    nodes = [
+        ready.get(written.index) or infer_node(written, tensors, context) for written in model.nodes
+    ]
+    check_used(tensors, context)
+    return InferredNetwork(tuple(nodes), tensors, tuple(context.notes))
+
+
+def _context(
+    model: Model, given: Given, max_inner_nodes: int, cache: CachedOutputs
+) -> InferenceContext:
+    return InferenceContext(
+        infer_nodes=infer_nodes,
+        given=given,
+        declared={output.name: output.dimensions or () for output in model.outputs},
+        inputs=frozenset(source.name for source in model.inputs),
+        budget=NodeBudget(max_inner_nodes),
+        cache=cache,
+        notes={},
+        used=set(),
+    )
+
+
+def infer_nodes(
+    nodes: Sequence[ModelNode], tensors: dict[str, Tensor], context: InferenceContext
+) -> tuple[Node, ...]:
+    """``nodes`` in their order with all tensors; the outputs are added to ``tensors``.
+
+    Raises ModelError where a node contradicts itself or the given dimensions.
+    """
+    return tuple([infer_node(node, tensors, context) for node in nodes])
+
+
+def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: InferenceContext) -> Node:
+    """One node with its tensors; see ``infer_nodes``."""
+    if not written.outputs:
+        raise ModelError(
+            "writes nothing: every operator has an output",
+            where=written.label,
+            fix="the file is broken; export the model again",
+        )
+    inputs = tuple([tensors[name] if name else None for name in written.inputs])
+    bodies: tuple[Body, ...] = ()
+    alike = -1
+    if _SPECIAL.get(written.op_type) == written.domain:
+        outputs, bodies = raising_model_error(
+            _special_outputs, _node(written, inputs), tensors, context
+        )
+    else:
+        found = _cached_outputs(written, inputs, context)
+        if isinstance(found, InferredOutputs):
+            outputs, alike = _named_outputs(written, inputs, found, context.scope), found.number
+        else:
+            outputs = found
+    if context.given.values:
+        outputs = tuple([_with_given_value(output, context.given) for output in outputs])
+    for output in outputs:
+        if output.name:
+            tensors[output.name] = output
+    return _node(written, inputs, outputs, bodies, alike)
+
+
+def _node(
+    written: ModelNode,
+    inputs: tuple[Tensor | None, ...],
+    outputs: tuple[Tensor, ...] = (),
+    bodies: tuple[Body, ...] = (),
+    alike: int = -1,
+) -> Node:
+    return Node(
+        written.index,
+        written.name,
+        written.op_type,
+        written.domain,
+        written.opset,
+        written.attributes,
+        inputs,
+        written.outputs,
+        outputs,
+        bodies,
+        alike,
+    )
+
+
+def _with_given_value(output: Tensor, given: Given) -> Tensor:
+    value = given.values.get(output.name)
+    return output if value is None else with_value(output, value)
+
+
+def _special_outputs(
+    node: Node, tensors: dict[str, Tensor], context: InferenceContext
+) -> tuple[tuple[Tensor, ...], tuple[Body, ...]]:
+    """Step 1: outputs and bodies of an operator that is no plain function of tensors."""
+    if node.op_type in CONTROL_FLOW:
+        return infer_graphs(node, tensors, context)
+    if node.op_type == "Constant":
+        held = constant_tensor(node)
+        if len(node.output_names) != 1:
+            raise node.error("a constant has one output")
+        name = node.output_names[0]
+        weight = Weight(context.scope + name, held.dtype, held.shape, is_literal=True)
+        return (Tensor(name, held.dtype, held.shape, Origin.FILE, held.value, (weight,)),), ()
+    outputs = sequence_outputs(node)
+    # A sequence that grows in a loop is a new one each time.
+    context.budget.spend(len(outputs[0].items or ()) // _ITEMS_A_NODE, context.loop or node)
+    return outputs, ()
+
+
+def _cached_outputs(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
+) -> InferredOutputs | tuple[Tensor, ...]:
+    """Step 2: what is cached for nodes like this one, else what is inferred now.
+
+    Tensors where an input, and so the output, is unknown or no plain tensor.
+    """
+    key = context.cache.key(written, inputs)
+    if key is not None:
+        cached = context.cache.find(key)
+        if cached is not None:
+            return cached
+    node = _node(written, inputs)
+    for tensor in node.present:
+        if tensor.unknown is not None:
+            return _unknown_outputs(node, tensor.unknown)
+        if tensor.items is not None:
+            return raising_model_error(identity, node)
+    found = raising_model_error(_infer_outputs, node, context)
+    if isinstance(found, str):
+        return _unknown_outputs(node, found)
+    outputs, is_general = found
+    return context.cache.keep(key, outputs) if is_general and key is not None else outputs
+
+
+def _unknown_outputs(node: Node, reason: str) -> tuple[Tensor, ...]:
+    return tuple(Tensor(name, FLOAT32, (), unknown=reason) for name in node.output_names)
+
+
+def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutputs, bool] | str:
+    """Steps 3 to 5. The bool: whether they hold for all nodes like this one.
+
+    The reason, where the shape of an output is unknown.
+    """
+    rule = REGISTRY.shape_rule(node.domain, node.op_type)
+    found: Sequence[Spec] | str
+    try:
+        found = (
+            rule(node)
+            if rule is not None
+            else f"{node.label}: there is no shape rule for this operator"
+        )
+    except ValueNeededError as error:
+        name = node.output_names[0]
+        found = f"{node.label}: {error.what}: pass --shape '{name}=AxB' with the shape of {name!r}"
+    given = stated_outputs(node, context) or found if isinstance(found, str) else found
+    specs = given if isinstance(given, str) else filled_dimensions(node, given, context)
+    if isinstance(specs, str):
+        return specs
+    if len(specs) < len(node.output_names):
+        raise node.error(f"writes {len(node.output_names)} outputs, not at most {len(specs)}")
+    if not all(is_sane(shape) for _, shape in specs):
+        raise node.error("its output is of an absurd size", "check the dimensions that were given")
+    origin = _origin(node)
+    values = evaluate_all(node, specs) if origin is not _DATA else (None,) * len(specs)
+    # What was given for one node's dimensions is not meant for others.
+    return InferredOutputs(tuple(specs), origin, values), specs is found
+
+
+def _origin(node: Node) -> Origin:
+    if node.op_type in _RANDOM:
+        return Origin.DATA
+    # CastLike uses only the type of its second input.
+    present = node.present[:1] if node.op_type == "CastLike" else node.present
+    origin = max((tensor.origin for tensor in present), default=Origin.FILE)
+    return min(origin, Origin.SHAPES) if node.op_type in ("EyeLike", "Shape", "Size") else origin
+
+
+def _named_outputs(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], found: InferredOutputs, scope: str
+) -> tuple[Tensor, ...]:
+    """Step 6: the output tensors."""
+    origin = found.origin
+    weights = _weights(written, inputs, found, scope) if origin is not _DATA else ()
+    return tuple(
+        [
+            Tensor(name, dtype, shape, origin, value, weights)
+            for name, (dtype, shape), value in zip(
+                written.outputs, found.specs, found.values, strict=False
+            )
+        ]
+    )
+
+
+def _weights(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], found: InferredOutputs, scope: str
+) -> tuple[Weight, ...]:
+    """The stored tensors that a constant is made of.
+
+    A filled tensor whose shape stands in the file is a stored one in disguise; one
+    whose shape is computed from the input's is filled at run time.
+    """
+    op_type = written.op_type
+    if op_type == "ConstantOfShape":
+        is_stored = found.origin is Origin.FILE
+        return (Weight(scope + written.outputs[0], *found.specs[0]),) if is_stored else ()
+    # What shapes are computed from, and choices, are no weights.
+    if op_type in ("Shape", "Size") or found.specs[0][0].name in _INDEXES:
+        return ()
+    present = [tensor for tensor in inputs if tensor is not None]
+    # Scales and zero points describe quantised weights; they are no weights themselves.
+    is_quantizer = op_type in ("DequantizeLinear", "QuantizeLinear")
+    weights = all_weights(present[:1] if is_quantizer else present)
+    if len(weights) > _MAX_WEIGHTS:
+        raise ModelError(
+            f"is computed from more than {_MAX_WEIGHTS} stored tensors",
+            where=f"node {written.name!r} ({op_type})",
+            fix="fold the file's constants",
+        )
+    return weights

@@ -1,0 +1,193 @@
+"""Values of operators that move numbers, make them from shapes, or add, multiply and compare them.
+
+They are most of what exported networks compute shapes from, and need no NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from mansard.estimator.element_types import INT64, ElementType
+from mansard.estimator.model import StoredTensor
+from mansard.estimator.numbers import (
+    Array,
+    Numbers,
+    broadcast,
+    hold,
+    joined,
+    offsets,
+    pick,
+    strides_of,
+)
+from mansard.estimator.operators.constants import shape_slice
+from mansard.estimator.operators.indexing import slice_of
+from mansard.estimator.tensors import Node, Shape
+
+Known = tuple[ElementType, Shape]
+Evaluate = Callable[[Node, Sequence[Known]], "Sequence[Array | None]"]
+
+
+# How a value is found without NumPy; None where it cannot be.
+Move = Callable[[Node, ElementType, Shape], "Numbers | None"]
+
+
+def alone(function: Callable[[Node, Shape], Array | None]) -> Evaluate:
+    """An evaluator of one output from a function of the node and that output's shape."""
+    return lambda node, specs: (function(node, specs[0][1]),)
+
+
+def _same(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
+    return Numbers(dtype, shape, node.value(0).data)
+
+
+def _shape_of(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    return hold(INT64, shape, shape_slice(node))
+
+
+def _size_of(node: Node, _dtype: ElementType, _shape: Shape) -> Numbers:
+    return hold(INT64, (), (node.input(0).n_elements,))
+
+
+def _filled(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
+    stored, width = node.attributes.get("value"), dtype.n_bits // 8
+    fill = stored.value if isinstance(stored, StoredTensor) else None
+    one = bytes(width) if fill is None else fill.data[:width]
+    return Numbers(dtype, shape, one * math.prod(shape))
+
+
+def _eye(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
+    rows, columns = shape
+    k, kind = node.integer("k", 0), float if dtype.is_float else int
+    return hold(dtype, shape, [kind(j - i == k) for i in range(rows) for j in range(columns)])
+
+
+def _range(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
+    # The length comes from the shape: rounding may leave another one room.
+    start, step = node.value(0).first, node.value(2).first
+    return hold(dtype, shape, [start + i * step for i in range(*shape)])
+
+
+def _gathered(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    whole = node.value(0)
+    axis = node.input(0).axis(node.integer("axis", 0))
+    size, stride = whole.shape[axis], strides_of(whole.shape)[axis]
+    chosen = [index % max(size, 1) * stride for index in node.value_ints(1)]
+    rows = range(0, whole.n_elements, size * stride or 1)
+    found = [row + place + i for row in rows for place in chosen for i in range(stride)]
+    return pick(whole, shape, found)
+
+
+def _gathered_elements(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    """Each element from its own place, moved along the axis to where its index says."""
+    whole, strides = node.value(0), strides_of(node.value(0).shape)
+    axis = node.input(0).axis(node.integer("axis", 0))
+    size, along = whole.shape[axis], strides[axis]
+    strides[axis] = 0
+    indices = node.value_ints(1)
+    found = [
+        place + index % max(size, 1) * along
+        for place, index in zip(offsets(shape, strides), indices, strict=True)
+    ]
+    return pick(whole, shape, found)
+
+
+def _joined(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    # Before version 4 the axis was 1 where none is given.
+    return joined(node.values, shape, node.input(0).axis(node.integer("axis", 1)))
+
+
+def _sliced(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    whole = node.value(0)
+    start, strides = 0, strides_of(whole.shape)
+    for axis, cut in slice_of(node).items():
+        first, _, step = cut.indices(whole.shape[axis])
+        start += first * strides[axis]
+        strides[axis] *= step
+    return pick(whole, shape, offsets(shape, strides, start))
+
+
+def _transposed(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    whole = node.value(0)
+    strides, order = strides_of(whole.shape), node.integers("perm")
+    if order is None:
+        order = tuple(reversed(range(len(strides))))
+    return pick(whole, shape, offsets(shape, [strides[axis] for axis in order]))
+
+
+def _expanded(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
+    return broadcast(node.value(0), shape)
+
+
+MOVES: MappingProxyType[str, Move] = MappingProxyType(
+    {
+        "Concat": _joined,
+        "ConstantOfShape": _filled,
+        "Expand": _expanded,
+        "EyeLike": _eye,
+        "Flatten": _same,
+        "Gather": _gathered,
+        "GatherElements": _gathered_elements,
+        "Identity": _same,
+        "Range": _range,
+        "Reshape": _same,
+        "Shape": _shape_of,
+        "Size": _size_of,
+        "Slice": _sliced,
+        "Squeeze": _same,
+        "Transpose": _transposed,
+        "Unsqueeze": _same,
+    }
+)
+
+
+def _pointwise(function: Callable[..., Any]) -> Move:
+    def run(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+        columns = [broadcast(held, shape).flat for held in operands(node)]
+        found = map(function, *columns)
+        try:
+            # One operation on floats, rounded from fp64, is what a narrower format has.
+            return hold(dtype, shape, found if dtype.is_float else _wrapped(dtype, found))
+        except OverflowError:  # of a float: an infinity, which no shape follows from
+            return None
+
+    return run
+
+
+def operands(node: Node) -> list[Numbers]:
+    """All operands; before version 7 the second may lie on the first at an axis."""
+    values = list(node.values)
+    if node.opset < 7 and "axis" in node.attributes:
+        first, second = values
+        rank = len(first.shape)
+        behind = rank - node.integer("axis", 0) % max(rank, 1) - len(second.shape)
+        shape = second.shape + (1,) * max(behind, 0)
+        values[1] = Numbers(second.dtype, shape, second.data)
+    return values
+
+
+def _wrapped(dtype: ElementType, numbers: Iterable[int]) -> Iterable[int]:
+    """Integers as their type holds them: what is too large comes out at the other end."""
+    if dtype.name == "bool":
+        return numbers
+    span = 2**dtype.n_bits
+    low = 0 if dtype.name.startswith("u") else -span // 2
+    return [(number - low) % span + low for number in numbers]
+
+
+def _choose(condition: bool, one: Any, other: Any) -> Any:
+    return one if condition else other
+
+
+ARITHMETIC: MappingProxyType[str, Move] = MappingProxyType(
+    {
+        "Add": _pointwise(operator.add),
+        "Equal": _pointwise(operator.eq),
+        "Mul": _pointwise(operator.mul),
+        "Sub": _pointwise(operator.sub),
+        "Where": _pointwise(_choose),
+    }
+)

@@ -1,0 +1,95 @@
+"""What a measurement reports while it runs: the lines from a measuring process to the run writer.
+
+The run writer keeps them on disk; the measuring process may be this one, or one in a container,
+whose only way out is its standard output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Generic, TypeAlias, Union
+
+import msgspec
+
+from mansard.core.line_channel import WireError
+from mansard.core.records import EnergyWindow, Gpu, PowerSample, Record
+from mansard.device.meters.meter import Meters
+from mansard.device.meters.totals import Total
+from mansard.measuring.kind import Job, RowT
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The first event: with what the measuring process measures."""
+
+    versions: dict[str, str]
+    meters: tuple[str, ...]
+    meters_missing: dict[str, str]
+    total: Total | None
+    why_no_total: str
+    gpu: Gpu | None
+    why_no_gpu: str
+
+
+class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A trial begins, or the last one has ended."""
+
+    n_left: int  # of the job's trials
+    remaining_s: float | None  # None until one trial has been timed
+    now: str
+
+
+class Row(msgspec.Struct, Generic[RowT], frozen=True, tag="Row"):
+    """A finished trial, as the row of its kind."""
+
+    row: RowT
+
+
+class Readings(msgspec.Struct, frozen=True, tag=True):
+    """Raw readings of the meters, of the trial or idle window that comes next."""
+
+    samples: tuple[PowerSample, ...]
+
+
+class Idle(msgspec.Struct, frozen=True, tag=True):
+    """A window in which nothing of ours ran, or why there is none."""
+
+    window: EnergyWindow | None
+    reason: str = ""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The last event of a measurement that could not go on."""
+
+    error: WireError
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The last event of a job that is through."""
+
+
+Event: TypeAlias = Hello | Progress | Row[Any] | Readings | Idle | Failed | Done
+# Does a job; its last event is Done or Failed. Closing the iterator stops the measurement.
+Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
+
+
+@cache
+def event_decoder(row_type: type[Record]) -> msgspec.json.Decoder[Event]:
+    """A decoder of the lines of a measuring process whose rows are of ``row_type``."""
+    row: Any = Row
+    return msgspec.json.Decoder(
+        Union[Hello, Progress, row[row_type], Readings, Idle, Failed, Done]  # noqa: UP007
+    )
+
+
+def hello(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Hello:
+    """The first event of a measurement with these meters."""
+    return Hello(
+        versions=versions,
+        meters=tuple(meter.name for meter in meters.found),
+        meters_missing=meters.missing,
+        total=meters.total,
+        why_no_total=meters.why_no_total,
+        gpu=gpu,
+        why_no_gpu=why_no_gpu,
+    )

@@ -1,0 +1,74 @@
+"""What a trial is watched and metered with, and what was seen while it ran."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from mansard.core.records import Conditions, Gpu, PowerMode, PowerSample
+from mansard.device.conditions import Sources, Watch, disturbances
+from mansard.device.meters.meter import Meters
+from mansard.measuring.metering import Metering
+from mansard.measuring.plan import RunPlan
+
+
+def utc_now() -> str:
+    """The time now, in ISO 8601 with seconds, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+class Instruments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial is watched and metered with."""
+
+    root: Path
+    mode: PowerMode  # as it was read back
+    sources: Sources  # of clocks, temperatures and events: found once for all trials
+    meters: Meters
+    keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
+    gpu: Gpu | None  # as it is in this mode
+
+    def metering(self, plan: RunPlan) -> Metering | None:
+        """The meters, set up as the plan's protocol wants them; None where there are none."""
+        if not self.meters.found:
+            return None
+        return Metering(self.meters, plan.protocol, self.keep)
+
+
+class Observation:
+    """``with Observation(instruments, plan) as seen: …``: the machine while a trial runs."""
+
+    def __init__(self, instruments: Instruments, plan: RunPlan) -> None:
+        self._instruments, self._uses_gpu = instruments, plan.processor == "gpu"
+        self._watch = Watch(instruments.root, plan.cpus, sources=instruments.sources)
+        self._start_s = 0.0
+        self.started_utc = ""
+        self.duration_s = 0.0
+
+    def __enter__(self) -> Observation:
+        self.started_utc, self._start_s = utc_now(), time.monotonic()
+        self._watch.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watch.__exit__(kind, error, trace)
+        self.duration_s = time.monotonic() - self._start_s
+
+    @property
+    def conditions(self) -> Conditions:
+        """What the machine did from the first reading to the last."""
+        return self._watch.conditions
+
+    @property
+    def disturbances(self) -> tuple[str, ...]:
+        """Why the trial is kept but not averaged in; empty where nothing disturbed it."""
+        return disturbances(self.conditions, self._instruments.mode, uses_gpu=self._uses_gpu)

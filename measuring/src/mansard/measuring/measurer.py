@@ -1,0 +1,112 @@
+"""Measures a job in this process: one event after the other, nothing written to disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mansard.core.errors import DeviceError, MeasurementError
+from mansard.core.records import PowerSample
+from mansard.device.conditions import Sources, find_sources
+from mansard.device.meters.meter import NO_METERS, Meters
+from mansard.device.system import SYSTEM_ROOT
+from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, hello
+from mansard.measuring.instruments import Instruments
+from mansard.measuring.kind import Job, Kind, Opened, find_kind
+from mansard.measuring.plan import PlannedTrial, RunPlan
+
+
+@dataclass(frozen=True)
+class LocalMeasurer:
+    """A measurer with this process's meters; ``kind`` by default that of the plan."""
+
+    meters: Meters = NO_METERS
+    root: Path = SYSTEM_ROOT
+    kind: Kind[Any, Any] | None = None
+
+    def __call__(self, job: Job) -> Iterator[Event]:
+        """Do the job; raises DeviceError or MeasurementError, and what sampling raises.
+
+        Errors are raised, not turned into events: that is done at the end of a pipe.
+        """
+        _check_cpus(job.plan)
+        sources = find_sources(self.root, job.plan.cpus)
+        kind = self.kind or find_kind(job.plan.kind)
+        with ExitStack() as stack:
+            with sources.processes.learn_own():
+                opened = stack.enter_context(kind.open(job.plan))
+            yield from self._measure(job, opened, sources)
+
+    def _measure(self, job: Job, opened: Opened[Any], sources: Sources) -> Iterator[Event]:
+        plan = job.plan
+        yield hello(plan.versions, self.meters, opened.gpu, opened.why_no_gpu)
+        readings: list[PowerSample] = []
+        instruments = Instruments(
+            root=self.root,
+            mode=job.read_back,
+            sources=sources,
+            meters=self.meters,
+            keep=readings.append,
+            gpu=opened.gpu,
+        )
+        wanted = set(job.missing)
+        missing = [spec for spec in plan.trials if spec.trial_id in wanted]
+        start_s = time.monotonic()
+        for number, spec in enumerate(missing):
+            # Idle in brackets: before the first trial, half way, and after the last.
+            if number in {0, (len(missing) + 1) // 2}:
+                yield from _idle(instruments, plan, readings)
+            yield _progress(len(missing), number, start_s, spec)
+            row = opened.measure(spec, instruments)
+            yield from _readings(readings)
+            yield Row(row)
+        if missing:
+            yield from _idle(instruments, plan, readings)
+            yield _progress(len(missing), len(missing), start_s, None)
+        yield Done()
+
+
+def _idle(instruments: Instruments, plan: RunPlan, readings: list[PowerSample]) -> Iterator[Event]:
+    """An idle window, where there is a meter."""
+    metering = instruments.metering(plan)
+    if metering is None:
+        return
+    try:
+        window = metering.idle()
+    except MeasurementError as error:
+        yield Idle(None, str(error))
+        return
+    yield from _readings(readings)
+    yield Idle(window)
+
+
+def _readings(readings: list[PowerSample]) -> Iterator[Event]:
+    if readings:
+        yield Readings(tuple(readings))
+        readings.clear()
+
+
+def _check_cpus(plan: RunPlan) -> None:
+    lacking = set(plan.cpus) - os.sched_getaffinity(0)
+    if lacking:
+        raise DeviceError(
+            f"the plan uses CPUs {sorted(lacking)}, which this process may not run on",
+            fix="run on the machine the plan was made for, without taskset or a smaller cpuset",
+        )
+
+
+def _progress(
+    n_missing: int, n_measured: int, start_s: float, spec: PlannedTrial | None
+) -> Progress:
+    n_left = n_missing - n_measured
+    per_trial_s = (time.monotonic() - start_s) / n_measured if n_measured else None
+    return Progress(
+        n_left=n_left,
+        remaining_s=None if per_trial_s is None else per_trial_s * n_left,
+        now="done" if spec is None else spec.title,
+    )

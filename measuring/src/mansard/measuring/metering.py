@@ -1,0 +1,141 @@
+"""The energy of a kernel: it runs without pause while the meters are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mansard.core.errors import MeasurementError
+from mansard.core.records import EnergyWindow, PowerSample
+from mansard.device.meters.meter import Meters
+from mansard.device.meters.sampler import Sampler, idle_window
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SampleSource
+
+_CHUNK_S = 0.25  # how often it is looked whether a window has seen enough
+
+
+@dataclass(frozen=True)
+class Metered:
+    """The energy windows of one trial, or the reason why there are none."""
+
+    windows: tuple[EnergyWindow, ...] | None
+    reason: str | None
+
+
+UNMETERED = Metered(None, "no meter; the manifest says what is missing")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of running without pause, on the monotonic clock."""
+
+    start_s: float
+    end_s: float
+    repetitions: int
+
+
+class Metering:
+    """Meters over a kernel that runs on; ``keep`` gets every raw reading in the end."""
+
+    def __init__(
+        self, meters: Meters, protocol: Protocol, keep: Callable[[PowerSample], None]
+    ) -> None:
+        self._meters = meters
+        self._protocol = protocol
+        self._keep = keep
+
+    def run(
+        self, source: SampleSource, repetitions: int, should_stop: Callable[[], bool]
+    ) -> Metered:
+        """Let the power settle, then take the protocol's windows; never raises for a meter."""
+        sampler = Sampler(self._meters)
+        try:
+            with sampler:
+                runner = _Runner(source, repetitions, self._protocol.sample_s, should_stop)
+                _settle(runner, sampler, self._protocol)
+                windows: list[EnergyWindow] = []
+                while len(windows) < self._protocol.n_energy_windows and not should_stop():
+                    windows.append(_take_window(runner, sampler, self._protocol))
+            for sample in sampler.samples:
+                self._keep(sample)
+        except MeasurementError as error:
+            return Metered(None, str(error))
+        if not windows:
+            return Metered(None, "stopped before its first window")
+        return Metered(tuple(windows), None)
+
+    def idle(self) -> EnergyWindow:
+        """A window in which nothing of ours runs; raises MeasurementError."""
+        with Sampler(self._meters) as sampler:
+            window = idle_window(sampler, self._protocol.idle_s)
+        for sample in sampler.samples:
+            self._keep(sample)
+        return window
+
+
+class _Runner:
+    """Runs the kernel for about so many seconds and says from when to when it did."""
+
+    def __init__(
+        self,
+        source: SampleSource,
+        repetitions: int,
+        sample_s: float,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._source = source
+        self._repetitions = repetitions
+        self._sample_s = sample_s
+        self._should_stop = should_stop
+
+    def run(self, duration_s: float) -> Stretch:
+        n_samples = max(1, round(duration_s / self._sample_s))
+        raw = self._source.take(n_samples, self._repetitions, self._should_stop)
+        if not raw:
+            raise MeasurementError("stopped before the window was through")
+        end_s = max(sample.started_s + sample.duration_s for sample in raw)
+        return Stretch(raw[0].started_s, end_s, len(raw) * self._repetitions)
+
+
+def _settle(runner: _Runner, sampler: Sampler, protocol: Protocol) -> None:
+    """Run until the power of two stretches in a row agrees, or the time for it is up."""
+    end_s = time.monotonic() + protocol.settle_cap_s
+    before_w: dict[str, float] = {}
+    while True:
+        stretch = runner.run(protocol.settle_s)
+        sampler.read()
+        window = sampler.window(stretch.start_s, stretch.end_s, n_changed_min=1, repetitions=0)
+        powers_w = {
+            rail.rail: rail.energy_j / window.window_s
+            for rail in window.rails
+            if rail.energy_j is not None
+        }
+        agree = before_w.keys() == powers_w.keys() and all(
+            abs(power_w - before_w[rail]) <= protocol.settle_change * abs(power_w)
+            for rail, power_w in powers_w.items()
+        )
+        if agree or time.monotonic() >= end_s:
+            return
+        before_w = powers_w
+
+
+def _take_window(runner: _Runner, sampler: Sampler, protocol: Protocol) -> EnergyWindow:
+    """One window: as long as it must be, and until the sensor has changed often enough."""
+    first = runner.run(min(_CHUNK_S, protocol.energy_window_s))
+    repetitions, end_s = first.repetitions, first.end_s
+    while True:
+        sampler.read()  # so that the samples reach over the end
+        window = sampler.window(
+            first.start_s, end_s, n_changed_min=protocol.n_changed_min, repetitions=repetitions
+        )
+        # A rail outside the total may sit on one step of its sensor for ever.
+        measurable = window.total_j is not None or all(
+            rail.energy_j is not None for rail in window.rails
+        )
+        long_enough = window.window_s >= protocol.energy_window_s
+        if (measurable and long_enough) or window.window_s >= protocol.energy_window_cap_s:
+            return window
+        chunk = runner.run(_CHUNK_S)
+        repetitions, end_s = repetitions + chunk.repetitions, chunk.end_s

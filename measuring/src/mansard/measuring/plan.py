@@ -1,0 +1,65 @@
+"""The plan of a run, whatever it measures: the fields that the plans of all kinds have."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mansard.core.hashing import content_hash
+from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Record
+from mansard.measuring.protocol import Profile, Protocol
+
+
+class PlannedTrial(Record, frozen=True, kw_only=True):
+    """One trial to be made; each kind adds the fields that say of what."""
+
+    @property
+    def trial_id(self) -> str:
+        """The same trial of any run has the same id."""
+        return content_hash(self)
+
+    @property
+    def title(self) -> str:
+        """What a person reads while the trial runs."""
+        raise NotImplementedError
+
+
+class RunPlan(Record, frozen=True, kw_only=True):
+    """Everything a run needs to know, and all that can change its result."""
+
+    kind: ClassVar[str]  # where its Kind is defined: "module:name"
+
+    profile: Profile
+    machine: MachineIdentity
+    processor: Processor  # that the work runs on
+    gpu: Gpu | None  # as it was found before the mode was set; the mode may leave fewer SMs on
+    mode: PowerMode
+    cpus: tuple[int, ...]
+    trials: tuple[PlannedTrial, ...]  # in the order they are made
+    protocol: Protocol
+    seed: int
+    versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({spec.trial_id for spec in self.trials}) < len(self.trials):
+            raise ValueError("the plan has the same trial twice")
+
+    @property
+    def plan_hash(self) -> str:
+        """Hash of what is measured and how, without the machine and the mode."""
+        return content_hash([self.trials, self.protocol, self.seed])
+
+    @property
+    def run_id(self) -> str:
+        """Hash of machine, mode, plan and versions: equal exactly when a run would repeat."""
+        # The kernel reports a slightly different MemTotal after an update of its own.
+        machine = _without(self.machine, {"memory_bytes", "unknown"})
+        # How many SMs are on, and how fast, depends on the mode.
+        gpu = self.gpu and _without(self.gpu, {"n_sms", "memory_bytes", "unknown"})
+        where = [machine, self.mode, self.cpus, self.processor, gpu]
+        return content_hash([*where, self.profile, self.plan_hash, self.versions])
+
+
+def _without(record: Record, names: set[str]) -> dict[str, object]:
+    """The fields of ``record`` but for those called ``names``."""
+    return {name: getattr(record, name) for name in record.__struct_fields__ if name not in names}

@@ -1,0 +1,51 @@
+"""One sample as it was read, where samples come from, which of them count, and the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol as Seam
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The monotonic clock in seconds, and a way to let it pass; tests bring their own."""
+
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+SYSTEM_CLOCK = Clock()
+
+
+@dataclass(frozen=True)
+class RawSample:
+    """What was read around one sample, over all its threads or the whole GPU.
+
+    What a processor does not have is None: shares and switches of a GPU, a clock of CPUs.
+    """
+
+    duration_s: float  # from the first thread's start to the last thread's end
+    started_s: float  # monotonic clock
+    cpu_share: float | None = None  # least of all threads: CPU time over wall time
+    n_switches: int | None = None  # involuntary context switches of all threads
+    clock_hz: float | None = None  # of an SM, counted by the kernel itself
+
+
+class SampleSource(Seam):
+    """Where samples come from: threads on real CPUs, a GPU, or a recording in a test."""
+
+    def take(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        """Up to ``n_samples``; fewer only when told to stop."""
+
+
+def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
+    """Why a sample of CPUs does not count; None if it does."""
+    if sample.n_switches:
+        return f"{sample.n_switches} involuntary context switches"
+    if sample.cpu_share is not None and sample.cpu_share <= cpu_share_min:
+        return f"CPU time is {sample.cpu_share:.3f} of wall time"
+    return None

@@ -1,0 +1,99 @@
+"""Runs a plan: keeps every trial of a measurement on disk as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mansard.core.errors import SchemaError
+from mansard.core.files import make_folder
+from mansard.core.jsonl import RowWriter, read_rows
+from mansard.core.records import PowerMode
+from mansard.measuring.events import Measurer
+from mansard.measuring.kind import Job, Kind, find_kind
+from mansard.measuring.manifest import Image
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.plan import RunPlan
+from mansard.measuring.run_writer import RunWriter, SweepState
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did: trials measured now, and trials that were there already."""
+
+    run_id: str
+    folder: Path
+    n_measured: int
+    n_resumed: int
+    torn_path: Path | None  # where a half-written row of an earlier run went
+
+
+def run_plan(
+    plan: RunPlan,
+    runs: Path,
+    *,
+    measurer: Measurer | None = None,
+    read_back: PowerMode | None = None,
+    image: Image | None = None,
+    on_progress: Callable[[SweepState], None] | None = None,
+) -> Outcome:
+    """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
+
+    ``measurer`` does the work, by default in this process and without meters; ``image`` is
+    the container image that it runs in. ``read_back`` is the power mode that the machine is
+    in; the plan's where nothing was set. A trial's row is synced to disk before the next
+    event is taken, so a run that is killed resumes after its last finished trial. Raises
+    StorageError, SchemaError (the folder holds another version's rows) and what the
+    measurer raises.
+    """
+    kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
+    folder = make_folder(runs / run_id)
+    with RowWriter(folder / kind.rows_name, kind.row_type) as rows:
+        done = _finished_trials(folder, kind, plan, run_id)
+        missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
+        job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)
+        with ExitStack() as stack:
+            writer = RunWriter(folder, job, image, rows, stack, on_progress)
+            if missing or writer.manifest is None:
+                try:
+                    writer.write_all(measurer or LocalMeasurer())
+                except BaseException:
+                    if writer.manifest is None and not done:  # it did not even begin
+                        with suppress(OSError):  # a folder that holds more stays
+                            (folder / kind.rows_name).unlink()
+                            folder.rmdir()
+                    raise
+            writer.finish(resumed=bool(done))
+        return Outcome(
+            run_id=run_id,
+            folder=folder,
+            n_measured=len(missing),
+            n_resumed=len(done),
+            torn_path=rows.torn_path,
+        )
+
+
+def count_missing(plan: RunPlan, runs: Path) -> int:
+    """How many trials of ``plan`` are not in ``runs`` yet; raises as ``run_plan`` does."""
+    kind, run_id = find_kind(plan.kind), plan.run_id
+    if not (runs / run_id / kind.rows_name).exists():
+        return len(plan.trials)
+    return len(plan.trials) - len(_finished_trials(runs / run_id, kind, plan, run_id))
+
+
+def _finished_trials(folder: Path, kind: Kind[Any, Any], plan: RunPlan, run_id: str) -> set[str]:
+    path = folder / kind.rows_name
+    planned = {spec.trial_id for spec in plan.trials}
+    done = set()
+    for row in read_rows(path, kind.row_type).rows:
+        if row.run_id != run_id or row.trial_id not in planned or row.trial_id in done:
+            raise SchemaError(
+                f"trial {row.trial_id} of run {row.run_id} does not belong into this run",
+                where=str(path),
+                fix="the file was changed by hand; move the folder away and measure again",
+            )
+        done.add(row.trial_id)
+    return done
