@@ -46,7 +46,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 def test_two_folders_are_one_dataset(two: tuple[Path, Path]) -> None:
     found = open_runs(two)
     one, other = (ingest(runs) for runs in two)
-    assert found.places == tuple(str(runs) for runs in two)
+    assert found.locations == tuple(str(runs) for runs in two)
     assert found.runs["run_id"].to_list() == ["r1", "r2"]
     assert [each.run_id for each in found.manifests] == ["r1", "r2"]
     assert_frame_equal(found.trials, pl.concat([one.trials, other.trials]))

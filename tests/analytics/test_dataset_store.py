@@ -246,7 +246,7 @@ def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) ->
     files = run_files(entry["files_json"].item(), "here")
     assert (len(files.trials), len(files.samples)) == (138, 3)
     part = read_part(str(runs / "dataset"))
-    pieces = dataset_of(replace(part, store=store, runs=entry, place=str(runs / "dataset")))
+    pieces = dataset_of(replace(part, store=store, runs=entry, location=str(runs / "dataset")))
     own = pl.col("run_id") == "run-1c"
     assert_frame_equal(pieces.trials, whole.trials.filter(own))
     for name in ("repetitions", "samples"):

@@ -24,7 +24,7 @@ class Dataset:
     looks odd.
     """
 
-    places: tuple[str, ...]  # folders of runs or datasets, and URLs
+    locations: tuple[str, ...]  # folders of runs or datasets, and URLs
     runs: pl.DataFrame
     trials: pl.DataFrame
     repetitions: pl.LazyFrame

@@ -92,7 +92,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     for measurement in measurements:
         check_measurement(measurement, runs / "measurements.jsonl")
     found = Part(
-        place=str(runs),
+        location=str(runs),
         store=store,
         runs=entries,
         scores=score_entries(scores),

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec.structs import replace as replaced
 
 from mansard.analytics.data.dataset import Dataset, device_id, machine_id
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest
 
@@ -28,7 +28,7 @@ def unmixed(dataset: Dataset) -> Dataset:
     for what in _mixtures(dataset):
         raise InputError(
             what,
-            where=", ".join(dataset.places),
+            where=", ".join(dataset.locations),
             fix="report them from folders of their own, or mix them with --mix",
         )
     notes = [
@@ -99,7 +99,7 @@ def _sources(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterable[st
     for key, rows in kernels.group_by("kernel", "backend", "precision", maintain_order=True):
         if rows["source_hash"].n_unique() > 1:
             sources = _grouped(rows.select("source_hash", "run_id").iter_rows())
-            kernel = " ".join(shown(str(part)) for part in key)
+            kernel = " ".join(display_name(str(part)) for part in key)
             yield f"the kernel {kernel} ran on {_device(manifests)} from sources {_listed(sources)}"
             return
 
@@ -117,13 +117,13 @@ def _listed(groups: dict[str, list[str]]) -> str:
     for key, run_ids in groups.items():
         more = f" and {len(run_ids) - _MOST_NAMED} more" if len(run_ids) > _MOST_NAMED else ""
         word = "run" if len(run_ids) == 1 else "runs"
-        parts.append(f"{shown(key)} ({word} {', '.join(run_ids[:_MOST_NAMED])}{more})")
+        parts.append(f"{display_name(key)} ({word} {', '.join(run_ids[:_MOST_NAMED])}{more})")
     return " and ".join(parts)
 
 
 def _device(manifests: Sequence[Manifest]) -> str:
     gpu = manifests[0].gpu
-    return shown(manifests[0].machine.name if gpu is None else gpu.name)
+    return display_name(manifests[0].machine.name if gpu is None else gpu.name)
 
 
 _KERNEL = ["kernel", "backend", "precision"]

@@ -12,7 +12,7 @@ from mansard.core.text import printable
 LONGEST_NAME = 80
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """A name from outside, on one line and of readable length. Not escaped for HTML."""
     return printable(name, LONGEST_NAME).strip() or "(no name)"
 
@@ -24,12 +24,12 @@ def network_names(dataset: Dataset) -> dict[str, str]:
     """
     files = {(score.model, score.model_hash) for score in dataset.scores}
     files |= {(row.model, row.model_hash) for row in dataset.measurements}
-    plain = [shown(model) for model, _ in files]
+    plain = [display_name(model) for model, _ in files]
     return {
         network_key(model, model_hash): (
-            shown(model)
-            if plain.count(shown(model)) == 1
-            else f"{shown(model)} ({shown(model_hash[:8])})"
+            display_name(model)
+            if plain.count(display_name(model)) == 1
+            else f"{display_name(model)} ({display_name(model_hash[:8])})"
         )
         for model, model_hash in sorted(files)
     }
@@ -45,9 +45,9 @@ def in_order(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (name.casefold(), name))
 
 
-def shown_long(text: str) -> str:
+def display_text(text: str) -> str:
     """A sentence from outside: longer than a name may be."""
-    return " ".join(shown(part) for part in text.split(" "))[:600]
+    return " ".join(display_name(part) for part in text.split(" "))[:600]
 
 
 def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
@@ -70,7 +70,7 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 
     Devices of one name, such as two equal boards, are told apart by the start of their id.
     """
-    names = {device_id(manifest): shown(_device(manifest)) for manifest in manifests}
+    names = {device_id(manifest): display_name(_device(manifest)) for manifest in manifests}
     n_of_name = Counter(names.values())
     labels = {
         identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"

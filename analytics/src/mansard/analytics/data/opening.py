@@ -35,32 +35,35 @@ from mansard.core.errors import InputError, UsageError
 
 
 def open_runs(
-    places: Sequence[str | Path], *, mix: bool = False, newest_only: bool = False
+    locations: Sequence[str | Path], *, mix: bool = False, newest_only: bool = False
 ) -> Dataset:
-    """All runs of ``places``: folders of runs, datasets that were merged, URLs of such.
+    """All runs of ``locations``: folders of runs, datasets that were merged, URLs of such.
 
     There is at least one. A folder of runs is ingested first. Runs of one device by different
     versions of Mansard, or from different sources of a kernel, raise InputError unless ``mix``,
     which also takes boards that are alike for one, or ``newest_only``, which leaves out what does
     not go with the newest run of a device. Raises what ``ingest`` and ``join`` raise.
     """
-    parts = [open_part(str(place)) for place in dict.fromkeys(str(place) for place in places)]
+    parts = [
+        open_part(str(location))
+        for location in dict.fromkeys(str(location) for location in locations)
+    ]
     dataset = newest(join(parts)) if newest_only else join(parts)
     return mixed(dataset) if mix else unmixed(dataset)
 
 
-def open_part(place: str) -> Part:
-    """One place; a folder of runs is ingested, anything else has to hold a dataset."""
-    if not is_url(place):
-        if not holds_dataset(Path(place)):
-            return update_dataset(Path(place))
-        if holds_runs(Path(place)):
+def open_part(location: str) -> Part:
+    """One location; a folder of runs is ingested, anything else has to hold a dataset."""
+    if not is_url(location):
+        if not holds_dataset(Path(location)):
+            return update_dataset(Path(location))
+        if holds_runs(Path(location)):
             raise InputError(
                 "holds a dataset and folders of runs beside it",
-                where=place,
+                where=location,
                 fix="move the runs into a folder of their own",
             )
-    return read_filled_part(place)
+    return read_filled_part(location)
 
 
 def holds_dataset(folder: Path) -> bool:
@@ -77,14 +80,14 @@ def holds_runs(folder: Path) -> bool:
 class Merged:
     """What ``merge`` did: runs that are new, that grew, and that were there already."""
 
-    place: str
+    place: str  # its location; the name is that of the JSON
     n_new: int
     n_grown: int
     n_same: int
 
 
-def merge(places: Sequence[str | Path], into: str) -> Merged:
-    """Bring the runs, scores and measurements of ``places`` into the dataset ``into``.
+def merge(locations: Sequence[str | Path], into: str) -> Merged:
+    """Bring the runs, scores and measurements of ``locations`` into the dataset ``into``.
 
     ``into`` is a folder or a URL; boards may merge into one at the same time, for each run has
     files of its own. Merging again changes nothing. Raises UsageError where ``into`` is a
@@ -94,7 +97,7 @@ def merge(places: Sequence[str | Path], into: str) -> Merged:
         raise UsageError(
             f"{into!r} is a folder of runs, no dataset", fix="merge into a folder of its own"
         )
-    parts = without_repeats([open_part(str(place)) for place in places])
+    parts = without_repeats([open_part(str(location)) for location in locations])
     there = read_part(into)
     known = {row["run_id"]: row for row in there.runs.iter_rows(named=True)}
     n_new = n_grown = n_same = 0
@@ -116,7 +119,7 @@ def merge(places: Sequence[str | Path], into: str) -> Merged:
 
 def _copy(part: Part, entry: pl.DataFrame, into: Store) -> RunFiles:
     """Write a run's rows, then its entry, which says that it is there."""
-    files = run_files(entry["files_json"].item(), part.place)
+    files = run_files(entry["files_json"].item(), part.location)
     copied: dict[str, dict[str, int]] = {}
     for table, schema in RUN_TABLES.items():
         for name in files.of(table):

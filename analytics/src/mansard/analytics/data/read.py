@@ -34,9 +34,9 @@ _MAKE_AGAIN = "make the dataset again from the runs"
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Which runs, scores and measurements are in one place, and where their rows lie."""
+    """Which runs, scores and measurements are in one location, and where their rows lie."""
 
-    place: str  # as the user named it
+    location: str  # as the user named it
     store: Store
     runs: pl.DataFrame  # RUN_ENTRY_SCHEMA
     scores: pl.DataFrame  # SCORE_ENTRY_SCHEMA
@@ -44,14 +44,14 @@ class Part:
     notes: tuple[str, ...] = ()  # beside those of the runs
 
 
-def read_part(place: str) -> Part:
+def read_part(location: str) -> Part:
     """What is in the dataset in a folder or at a URL; empty frames where there is none.
 
     Raises SchemaError and StorageError where it cannot be read.
     """
-    store = Store(place)
+    store = Store(location)
     part = Part(
-        place=place,
+        location=location,
         store=store,
         runs=store.read_each("runs", ENTRY_FILE, RUN_ENTRY_SCHEMA),
         scores=store.read_each("scores", ENTRY_FILE, SCORE_ENTRY_SCHEMA),
@@ -61,25 +61,25 @@ def read_part(place: str) -> Part:
     ids = pl.concat([part.runs["run_id"], part.scores["score_id"], part.measurements["run_id"]])
     odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
     if len(odd):
-        raise SchemaError(f"the id {odd[0]!r} cannot name a file", where=place, fix=_MAKE_AGAIN)
+        raise SchemaError(f"the id {odd[0]!r} cannot name a file", where=location, fix=_MAKE_AGAIN)
     return part
 
 
-def read_dataset(place: str) -> Dataset:
+def read_dataset(location: str) -> Dataset:
     """The dataset in a folder or at a URL, as ``mansard merge`` or a report left it.
 
     Raises what ``read_filled_part`` raises.
     """
-    return dataset_of(read_filled_part(place))
+    return dataset_of(read_filled_part(location))
 
 
-def read_filled_part(place: str) -> Part:
+def read_filled_part(location: str) -> Part:
     """As ``read_part``; raises InputError where there is no dataset."""
-    part = read_part(place)
+    part = read_part(location)
     if part.runs.is_empty():
         raise InputError(
             "no dataset of this version of Mansard is here",
-            where=place,
+            where=location,
             fix="make one with 'mansard merge RUNS --into' this place",
         )
     return part
@@ -88,19 +88,19 @@ def read_filled_part(place: str) -> Part:
 def dataset_of(part: Part) -> Dataset:
     """The frames of all that is in ``part``; SchemaError, InputError or StorageError."""
     runs = part.runs.sort("run_id")
-    files = [run_files(text, part.place) for text in runs["files_json"]]
+    files = [run_files(text, part.location) for text in runs["files_json"]]
     names = {table: [name for each in files for name in each.of(table)] for table in RUN_TABLES}
     scores = tuple(
-        decode(text, ModelScore, part.place)
+        decode(text, ModelScore, part.location)
         for text in part.scores.sort("position", "score_id")["score_json"]
     )
     for score in scores:
-        check_score(score, part.place)
+        check_score(score, part.location)
     measured = part.measurements.sort("run_id", "position")["measurement_json"]
     by_folder = runs.sort("folder", maintain_order=True)
     read, scan = part.store.read, part.store.scan
     return Dataset(
-        places=(part.place,),
+        locations=(part.location,),
         runs=runs.select(list(RUN_SCHEMA)),
         trials=read(names["trials"], RUN_TABLES["trials"]).sort("run_id", "trial_id"),
         repetitions=scan(names["repetitions"], RUN_TABLES["repetitions"]),
@@ -109,9 +109,9 @@ def dataset_of(part: Part) -> Dataset:
         ),
         samples=scan(names["samples"], RUN_TABLES["samples"]),
         layers=layer_frame(scores),
-        manifests=tuple(_manifest(text, part.place) for text in runs["manifest_json"]),
+        manifests=tuple(_manifest(text, part.location) for text in runs["manifest_json"]),
         scores=scores,
-        measurements=tuple(decode(text, Measurement, part.place) for text in measured),
+        measurements=tuple(decode(text, Measurement, part.location) for text in measured),
         notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
     )
 
@@ -152,17 +152,17 @@ Entry = Mapping[str, object]  # a row of RUN_ENTRY_SCHEMA
 
 
 def join(parts: Sequence[Part]) -> Dataset:
-    """One dataset of several places, at least one; raises InputError as ``without_repeats``."""
-    places = tuple(part.place for part in parts)
+    """One dataset of several locations, at least one; raises InputError as ``without_repeats``."""
+    locations = tuple(part.location for part in parts)
     found = [dataset_of(part) for part in without_repeats(parts)]
     if len(found) == 1:
-        return replace(found[0], places=places)
+        return replace(found[0], locations=locations)
     scores = tuple(score for each in found for score in each.scores)
     manifests = [manifest for each in found for manifest in each.manifests]
     trials = pl.concat([each.trials for each in found])
     energy = pl.concat([each.energy for each in found])
     return Dataset(
-        places=places,
+        locations=locations,
         runs=pl.concat([each.runs for each in found]).sort("run_id"),
         trials=trials.sort("run_id", "trial_id"),
         repetitions=pl.concat([each.repetitions for each in found]),
@@ -177,9 +177,9 @@ def join(parts: Sequence[Part]) -> Dataset:
 
 
 def without_repeats(parts: Sequence[Part]) -> list[Part]:
-    """The same places, each without what another one has as well.
+    """The same locations, each without what another one has as well.
 
-    Of a run that is in several the fullest copy counts, of a score the last place's, of equal
+    Of a run that is in several the fullest copy counts, of a score the last location's, of equal
     measurements the first. Raises InputError where two copies of a run hold different trials.
     """
     runs = _chosen_runs(parts)
@@ -228,8 +228,8 @@ def is_fuller(part: Part, entry: Entry, other_part: Part, other: Entry) -> bool:
     own, there = _trials(part, entry), _trials(other_part, other)
     if own != there and not own < there and not there < own:
         raise InputError(
-            f"run {entry['run_id']} is also in {other_part.place}, with other trials",
-            where=part.place,
+            f"run {entry['run_id']} is also in {other_part.location}, with other trials",
+            where=part.location,
             fix="it was measured twice under one id; leave one of the two out",
         )
     return _fullness(entry, len(own)) > _fullness(other, len(there))
@@ -243,6 +243,6 @@ def _fullness(entry: Entry, n_trials: int) -> tuple[int, bool, int]:
 
 def _trials(part: Part, entry: Entry) -> set[tuple[object, ...]]:
     """What tells trials apart: one that was measured again began at another time."""
-    files = run_files(str(entry["files_json"]), part.place)
+    files = run_files(str(entry["files_json"]), part.location)
     rows = part.store.read(files.of("trials"), RUN_TABLES["trials"])
     return set(rows.select("trial_id", "started_utc", "duration_s").iter_rows())

@@ -15,7 +15,7 @@ import polars as pl
 from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.limits import check_trial
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
     energy_frame,
     repetition_frame,
@@ -159,7 +159,7 @@ def _check_identity(trial: Trial, manifest: Manifest, path: Path, seen: set[str]
 
 
 def _told(trial: Trial, error: InputError) -> str:
-    return f"trial {shown(trial.trial_id)}: {error.what}"
+    return f"trial {display_name(trial.trial_id)}: {error.what}"
 
 
 def idle_notes(folder: Path, manifest: Manifest) -> list[str]:

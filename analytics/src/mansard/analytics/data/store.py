@@ -37,16 +37,16 @@ _NO_FILES = ("expanded paths were empty", "expected at least 1 source")
 _MAKE_AGAIN = "remove the dataset; it is made again from the runs"
 
 
-def is_url(place: str) -> bool:
-    """Whether ``place`` is a URL and no folder; raises InputError for one we cannot read."""
-    scheme, found, _ = place.partition("://")
+def is_url(location: str) -> bool:
+    """Whether ``location`` is a URL and no folder; raises InputError for one we cannot read."""
+    scheme, found, _ = location.partition("://")
     if not found or "/" in scheme:
         return False
-    if not place.startswith(_SCHEMES):
+    if not location.startswith(_SCHEMES):
         known = ", ".join(_SCHEMES)
         raise InputError(
             f"{scheme}:// is no object store that can hold a dataset",
-            where=place,
+            where=location,
             fix=f"give a folder, or a URL that begins with one of {known}",
         )
     return True

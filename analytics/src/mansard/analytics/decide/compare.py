@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from mansard.analytics.data.dataset import Dataset, device_id, processor_of
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.significance import (
     LEVEL,
     Span,
@@ -150,7 +150,8 @@ def _networks(measurements: Sequence[Measurement]) -> dict[str, Entry]:
         parts = np.array_split(seconds, min(_MOST_BLOCKS, len(seconds)))
         blocks = np.array([float(np.median(part)) for part in parts])
         seen = estimate([blocks])
-        name = f"{shown(row.model)} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
+        model = display_name(row.model)
+        name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
         found[name] = Entry("network", "s", (seen.value, seen.low, seen.high), {"": blocks})
     return found
 
@@ -193,7 +194,7 @@ def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> Mansar
         )
     return InputError(
         "no run with trials is there to compare; published tables are not compared",
-        where=", ".join(dataset.places),
+        where=", ".join(dataset.locations),
         fix="measure first, with 'mansard bench'",
     )
 
@@ -351,7 +352,7 @@ def _differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
     names = first.versions.keys() & second.versions.keys()
     pairs |= {name: (first.versions[name], second.versions[name]) for name in sorted(names)}
     return tuple(
-        f"{name}: {shown(str(mine))} and {shown(str(its))}"
+        f"{name}: {display_name(str(mine))} and {display_name(str(its))}"
         for name, (mine, its) in pairs.items()
         if mine != its and mine is not None and its is not None
     )

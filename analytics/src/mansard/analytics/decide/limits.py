@@ -67,7 +67,7 @@ def screen(values: Values, wanted: Wanted) -> Screen:
     may_be = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
-        band, most = values.of(quantity), most_of(quantity, limit)
+        band, most = values.of(quantity), upper_bound(quantity, limit)
         excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
         is_likely &= band.quantile(wanted.probability) <= most
         may_be &= band.ends()[0] <= most
@@ -92,7 +92,7 @@ def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]
     return tuple(_check(candidate, quantity, limit) for quantity, limit in limits_of(wanted))
 
 
-def most_of(quantity: Quantity, limit: float) -> float:
+def upper_bound(quantity: Quantity, limit: float) -> float:
     """The most that ``Values.of`` the quantity may be; rounding alone breaks no limit."""
     # So many items in a second are so many seconds for an item.
     most = 1.0 / limit if quantity == "rate" else limit
@@ -108,7 +108,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck
             quantity=quantity, limit=limit, value=None, excess=None, probability=None,
             unknown=unknown,
         )  # fmt: skip
-    most = most_of(quantity, limit)
+    most = upper_bound(quantity, limit)
     probability = probability_at_most(value, low, high, most)
     return LimitCheck(
         quantity=quantity,
@@ -189,5 +189,5 @@ def _keeps_others(values: Values, screened: Screen, wanted: Wanted, but: int) ->
 
 def _is_likely(values: Values, wanted: Wanted, quantity: Quantity, limit: float) -> Mask:
     quantile = values.of(quantity).quantile(wanted.probability)
-    likely: Mask = quantile <= most_of(quantity, limit)
+    likely: Mask = quantile <= upper_bound(quantity, limit)
     return likely

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.alternatives import (
     DEFAULT,
     HIGHEST,
@@ -128,7 +128,7 @@ def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) ->
         minimise=wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {shown(network)}: {what}.",
+        sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
         n_candidates=0,
         n_feasible=0,
         most_excess=None,

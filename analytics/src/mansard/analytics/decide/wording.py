@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, seconds
 from mansard.analytics.decide.limits import limits_of
 from mansard.analytics.decide.records import (
@@ -78,7 +78,7 @@ _BOUND_WORDS = {
 def _mode_words(candidate: Candidate) -> str:
     """``30W``, or ``30W at batch 8``."""
     batch = "" if candidate.batch == 1 else f" at batch {candidate.batch}"
-    return f"{shown(candidate.mode)}{batch}"
+    return f"{display_name(candidate.mode)}{batch}"
 
 
 def _figures(candidate: Candidate) -> str:
@@ -128,7 +128,7 @@ def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
         for each in savings
         if each.other is not None
     ]
-    name = f"{shown(choice.network)} in {choice.precision}"
+    name = f"{display_name(choice.network)} in {choice.precision}"
     return "; ".join([f" for {name} ({facts})", *compared]) + "."
 
 
@@ -144,7 +144,7 @@ def saving_words(saving: Saving) -> str:
     parts = [f"{name} {change(ratio)}" for name, ratio in ratios if ratio is not None]
     is_same = all(ratio in (None, 1.0) for _, ratio in ratios)
     words = "no difference" if is_same else ", ".join(parts)
-    return f"compared with {shown(saving.mode)} ({saving.baseline}): {words}"
+    return f"compared with {display_name(saving.mode)} ({saving.baseline}): {words}"
 
 
 def nearest_sentence(nearest: Candidate, wanted: Wanted, relaxations: Sequence[Relaxation]) -> str:
@@ -156,7 +156,7 @@ def nearest_sentence(nearest: Candidate, wanted: Wanted, relaxations: Sequence[R
     )
     relax = f"A limit that can be kept: {ways}." if ways else "One looser limit is not enough."
     return (
-        f"No mode keeps the {_limit_words(wanted)} for {shown(nearest.network)}. "
+        f"No mode keeps the {_limit_words(wanted)} for {display_name(nearest.network)}. "
         f"{_mode_words(nearest)} is nearest ({_figures(nearest)}; {nearest.source}). {relax}"
     )
 

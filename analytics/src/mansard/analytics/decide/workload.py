@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
 from mansard.analytics.decide.records import Objective, Wanted
 from mansard.analytics.decide.time_sharing import (
@@ -58,12 +58,12 @@ def mix_sentence(
 
 def hopeless_sentence(networks: Sequence[str]) -> str:
     """That some networks keep their limits in no mode."""
-    names = ", ".join(shown(name) for name in networks)
+    names = ", ".join(display_name(name) for name in networks)
     return f"No mode runs {names} within the limits, whatever else runs: loosen them."
 
 
 def _words(plan: MixPlan) -> str:
-    modes = ", ".join(shown(mode) for mode in plan.modes)
+    modes = ", ".join(display_name(mode) for mode in plan.modes)
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     beside = " without what idles" if power_w is not None and plan.power_w is None else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, percent
 from mansard.analytics.figures.charting import inline, layered, shape_scale, tooltips
 from mansard.analytics.figures.figure import (
@@ -254,7 +254,7 @@ def _accuracy_table(frame: pl.DataFrame) -> Table:
             row["network"],
             row["mode"],
             UNKNOWN if row["batch"] is None else str(row["batch"]),
-            shown(row["precision"]),
+            display_name(row["precision"]),
             row["source"],
             f"{row['measured']:,.4g}",
             f"{row['predicted']:,.4g}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.charting import inline, layered, shape_scale, tooltips
 from mansard.analytics.figures.figure import (
@@ -188,7 +188,7 @@ def _batch_table(own: pl.DataFrame, network: str) -> Table:
         [
             str(row["batch"]),
             row["mode"],
-            shown(row["precision"]),
+            display_name(row["precision"]),
             f"{row['rate']:,.4g}",
             f"{row['latency']:,.4g}",
             _number(row["energy"]),
@@ -198,7 +198,7 @@ def _batch_table(own: pl.DataFrame, network: str) -> Table:
         for row in own.head(MOST_TABLE_ROWS).iter_rows(named=True)
     ]
     return Table(
-        caption=f"Batch sizes of {shown(network)}",
+        caption=f"Batch sizes of {display_name(network)}",
         columns=(
             *("Batch", "Mode", "Precision", "Items per second", "Latency, ms"),
             *("Energy of one item, mJ", "Power, W", "Bound by"),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.roof import Balance, EnergyRoof, Span, balance
@@ -207,7 +207,7 @@ def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
         found, gap = _priced_roof(roof, fit, cap_w(results, roof))
         priced += found
         if gap and not found:
-            gaps.append(f"{shown(roof.label)}: no energy roof, for {gap}.")
+            gaps.append(f"{display_name(roof.label)}: no energy roof, for {gap}.")
     return priced, gaps
 
 

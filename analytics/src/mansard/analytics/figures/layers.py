@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.charting import inline, layered, tooltips
 from mansard.analytics.figures.figure import Figure, Missing, make_figure
@@ -151,7 +151,7 @@ def _layer_table(own: pl.DataFrame, network: str) -> Table:
         for row in own.sort("mode", "rank").head(MOST_TABLE_ROWS).iter_rows(named=True)
     ]
     return Table(
-        caption=f"Slowest layers of {shown(network)}",
+        caption=f"Slowest layers of {display_name(network)}",
         columns=(
             *("Layer", "Mode", "Class", "Time, ms", "Share, %", "Bound by", "Energy, mJ"),
             *("Energy mostly for", "FLOP/byte"),

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.decide.alternatives import pareto_front
 from mansard.analytics.decide.records import Candidate
@@ -456,7 +456,7 @@ def mode_point_table(points: pl.DataFrame, network: str) -> Table:
     ordered = own.sort("energy", "latency", nulls_last=True)
     rows = [
         [
-            shown(row["mode"]),
+            display_name(row["mode"]),
             _number(row["gpu"]),
             _number(row["memory"]),
             _number(row["latency"]),
@@ -473,7 +473,7 @@ def mode_point_table(points: pl.DataFrame, network: str) -> Table:
         else ""
     )
     return Table(
-        caption=f"Modes as drawn for {shown(network)}, batch {_only(own, 'batch')}, "
+        caption=f"Modes as drawn for {display_name(network)}, batch {_only(own, 'batch')}, "
         f"{_only(own, 'precision')}{more}",
         columns=(
             *("Mode", "GPU, MHz", "Memory, MHz", "Latency of one batch, ms"),
@@ -494,7 +494,7 @@ def _remark(row: dict[str, object]) -> str:
 
 def _only(frame: pl.DataFrame, column: str) -> str:
     values = sorted({str(value) for value in frame[column].to_list()})
-    return shown(" and ".join(values)) if values else UNKNOWN
+    return display_name(" and ".join(values)) if values else UNKNOWN
 
 
 def _number(value: float | None) -> str:

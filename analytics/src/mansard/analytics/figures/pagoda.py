@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits
 from mansard.analytics.energy.least_squares import Array, solve_non_negative
 from mansard.analytics.figures.charting import inline, shape_scale, tooltips
@@ -386,7 +386,7 @@ def point_table(points: pl.DataFrame) -> Table:
     """The 25 measured points with our times and powers beside them."""
     rows = [
         [
-            shown(row["network"]),
+            display_name(row["network"]),
             str(row["batch"]),
             _scaled(row["measured_s"], 1e-3),
             _scaled(row["estimate_s"], 1e-3),
@@ -396,7 +396,7 @@ def point_table(points: pl.DataFrame) -> Table:
             _scaled(row["measured_w"], 1.0, 3),
             _scaled(row["estimate_w"], 1.0, 3),
             _error(row["estimate_w"], row["measured_w"]),
-            shown_long(row["remark"]) if row["remark"] else "",
+            display_text(row["remark"]) if row["remark"] else "",
         ]
         for row in points.iter_rows(named=True)
     ]
@@ -430,7 +430,7 @@ def mark_table(marks: pl.DataFrame) -> Table:
     """The points of the roofline chart."""
     rows = [
         [
-            shown(row["network"]),
+            display_name(row["network"]),
             str(row["batch"]),
             row["count"],
             digits(row["intensity"]),

@@ -10,7 +10,7 @@ from typing import Literal
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order, network_key, shown
+from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.figures.tables import batch_text
 from mansard.analytics.results import Results
 
@@ -81,7 +81,7 @@ def _mode_label(key: Key, several: bool, roofs: set[str], by_mode: dict[str, lis
     if not several:
         # Several runs of one mode: their labels say more than the mode, the last is the newest.
         return mode if mode in roofs or mode not in by_mode else by_mode[mode][-1]
-    return shown(full)
+    return display_name(full)
 
 
 def _mode_keys(frame: pl.DataFrame) -> Iterable[Key]:
@@ -158,4 +158,4 @@ def device_options(results: Results) -> list[str]:
 
 
 def _same(values: Sequence[str]) -> list[tuple[str, str]]:
-    return [(value, shown(value)) for value in values]
+    return [(value, display_name(value)) for value in values]

@@ -8,7 +8,7 @@ from typing import cast
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order, shown_long
+from mansard.analytics.data.names import display_text, in_order
 from mansard.analytics.data.quantities import capacity, quantity, seconds
 from mansard.analytics.figures.charting import (
     inline,
@@ -145,7 +145,7 @@ def _rate_fields(rate: TrialRate, unit: str) -> dict[str, object]:
 def trial_state(rate: TrialRate) -> str:
     """Whether a trial counts, in a word or with what disturbed it."""
     if rate.disturbances:
-        return f"disturbed, in no ceiling: {shown_long('; '.join(rate.disturbances))}"
+        return f"disturbed, in no ceiling: {display_text('; '.join(rate.disturbances))}"
     return "unstable" if rate.unstable else "stable"
 
 

@@ -93,7 +93,7 @@ class Prediction:
         if self.predictions.is_empty():
             raise InputError(
                 "there is nothing to predict: no roof with a scored network, and no times of one",
-                where=", ".join(self.models.dataset.places),
+                where=", ".join(self.models.dataset.locations),
                 fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
             )
         return self

@@ -21,7 +21,7 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.importing import Imported, table_id_of
@@ -67,12 +67,12 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
     return path, was_there
 
 
-def published_in(places: Sequence[str]) -> Published:
-    """What was imported into the local folders among ``places``, as ``Dataset.places`` names them.
+def published_in(locations: Sequence[str]) -> Published:
+    """What was imported into the local folders of ``locations``, a ``Dataset.locations``.
 
     A dataset on an object store has none: tables stay where they were imported.
     """
-    return read_published(*(Path(place) for place in places if not is_url(place)))
+    return read_published(*(Path(location) for location in locations if not is_url(location)))
 
 
 def read_published(*folders: Path) -> Published:
@@ -160,7 +160,7 @@ def device_names(published: Published) -> dict[Device, str]:
 
 
 def _plain(rows: Rows) -> str:
-    return f"{shown(rows[0].device)}{' CPU' if rows[0].processor == 'cpu' else ''}"
+    return f"{display_name(rows[0].device)}{' CPU' if rows[0].processor == 'cpu' else ''}"
 
 
 def _mark(key: Device, tables: Mapping[Device, Rows], rated: Sequence[Device]) -> str:

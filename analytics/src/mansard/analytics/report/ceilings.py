@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity, seconds
 from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine
 from mansard.analytics.results import Results
@@ -16,7 +16,7 @@ def peak_table(results: Results) -> Table:
     """The compute ceiling of each precision in each mode."""
     rows = [
         [
-            shown(roof.label),
+            display_name(roof.label),
             peak.name,
             ceiling_text(peak),
             str(len(peak.trial_ids)),
@@ -47,7 +47,7 @@ def bandwidth_table(results: Results) -> Table:
             cells = {c.kernel: c for c in roof.bandwidths if c.subject == level.name}
             rows.append(
                 [
-                    shown(roof.label),
+                    display_name(roof.label),
                     level.name,
                     *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
                     *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
@@ -67,7 +67,7 @@ def ridge_table(results: Results) -> Table:
     """Ridge points of every precision and level, FLOP/byte."""
     levels = list(dict.fromkeys(level.name for roof in results.roofs for level in roof.levels))
     rows = [
-        [shown(roof.label), peak.name]
+        [display_name(roof.label), peak.name]
         + [_ridge_text(roof.ridge(peak.subject, level, peak.family)) for level in levels]
         for roof in results.roofs
         for peak in roof.peaks
@@ -104,7 +104,7 @@ _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"
 def backend_table(results: Results) -> Table:
     """Every kernel and backend side by side, with its share of the hardware's limit."""
     rows = [
-        [shown(roof.label), *_standing_cells(standing)]
+        [display_name(roof.label), *_standing_cells(standing)]
         for roof in results.roofs
         for standing in roof.standings
     ]
@@ -122,7 +122,7 @@ def backend_table(results: Results) -> Table:
 def latency_table(results: Results) -> Table:
     """What one dependent load takes from each level."""
     rows = [
-        [shown(roof.label), latency.level, *_latency_cells(latency)]
+        [display_name(roof.label), latency.level, *_latency_cells(latency)]
         for roof in results.roofs
         for latency in roof.latencies
     ]
@@ -138,9 +138,9 @@ def _standing_cells(standing: Standing) -> list[str]:
     ceiling = standing.ceiling
     return [
         _UNITS[ceiling.family],
-        "" if ceiling.family == "stream" else shown(ceiling.subject),
-        shown(ceiling.kernel or UNKNOWN),
-        shown(ceiling.backend or UNKNOWN),
+        "" if ceiling.family == "stream" else display_name(ceiling.subject),
+        display_name(ceiling.kernel or UNKNOWN),
+        display_name(ceiling.backend or UNKNOWN),
         quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high),
         UNKNOWN if standing.ratio is None else digits(standing.ratio, 3),
         quantity(standing.limit, ceiling.unit),
@@ -153,12 +153,12 @@ def _standing_cells(standing: Standing) -> list[str]:
 def _remark(standing: Standing) -> str:
     ceiling = standing.ceiling
     if ceiling.value is None:
-        return shown_long(ceiling.unknown["value"])
+        return display_text(ceiling.unknown["value"])
     remarks = [] if ceiling.stable else ["unstable"]
     if ceiling.n_disturbed:
         remarks.append(f"{ceiling.n_disturbed} disturbed left out")
     if standing.limit is None:
-        remarks.append(shown_long(standing.unknown["limit"]))
+        remarks.append(display_text(standing.unknown["limit"]))
     if standing.share is not None and standing.share > standing.most_share:
         most = percent(standing.most_share)
         remarks.append(f"above {most} of its limit: something is miscounted")
@@ -166,7 +166,7 @@ def _remark(standing: Standing) -> str:
 
 
 def _latency_cells(latency: Latency) -> list[str]:
-    remarks = [] if latency.value_s is not None else [shown_long(latency.unknown["value_s"])]
+    remarks = [] if latency.value_s is not None else [display_text(latency.unknown["value_s"])]
     if latency.value_s is not None and latency.n_disturbed:
         remarks.append(f"{latency.n_disturbed} disturbed left out")
     return [

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import UNDISTURBED, Dataset
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, percent, quantity
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
@@ -24,7 +24,7 @@ def energy_table(results: Results) -> Table:
     """The coefficients of each metered mode with their intervals, or why there is none."""
     labels = results.labels()
     rows = [
-        [shown(labels[run_id]), *cells]
+        [display_name(labels[run_id]), *cells]
         for run_id, found in results.energies.items()
         for cells in [*_rows(found), *_true_idle(found, results.dataset.manifest(run_id))]
     ]
@@ -40,15 +40,16 @@ def energy_facts(results: Results) -> list[str]:
     """How well each fit describes its points, and what it lacks."""
     labels = results.labels()
     return [
-        f"{shown(labels[run_id])}: {_quality(found)}" for run_id, found in results.energies.items()
+        f"{display_name(labels[run_id])}: {_quality(found)}"
+        for run_id, found in results.energies.items()
     ]
 
 
 def _rows(found: EnergyFit) -> Iterator[list[str]]:
     for name, coefficient in found.flop_j.items():
-        yield [f"work in {shown(name)}", *_cells(coefficient, "pJ/FLOP", PICO)]
+        yield [f"work in {display_name(name)}", *_cells(coefficient, "pJ/FLOP", PICO)]
     for name, coefficient in found.byte_j.items():
-        yield [f"traffic from {shown(name)}", *_cells(coefficient, "pJ/byte", PICO)]
+        yield [f"traffic from {display_name(name)}", *_cells(coefficient, "pJ/byte", PICO)]
     yield ["constant power", *_cells(found.constant_w, "W", 1.0)]
 
 
@@ -62,7 +63,7 @@ def _true_idle(found: EnergyFit, manifest: Manifest) -> Iterator[list[str]]:
 def _cells(coefficient: Coefficient, unit: str, factor: float) -> tuple[str, str]:
     value, low, high = coefficient.value, coefficient.low, coefficient.high
     if value is None or low is None or high is None:
-        return UNKNOWN, shown_long(coefficient.unknown["value"])
+        return UNKNOWN, display_text(coefficient.unknown["value"])
     return fixed(value / factor, unit, low / factor, high / factor), ""
 
 
@@ -81,7 +82,7 @@ def rail_table(results: Results) -> Table:
     """What work, traffic and time cost on each rail, fitted apart; empty without several rails."""
     labels = results.labels()
     rows = [
-        [shown(labels[run_id]), shown(rail), what, text]
+        [display_name(labels[run_id]), display_name(rail), what, text]
         for run_id, fits in results.rail_energies.items()
         if run_id in labels and len(fits) > 1
         for rail, fit in fits.items()
@@ -94,9 +95,9 @@ def _cost_cells(
     flop_j: dict[str, Coefficient], byte_j: dict[str, Coefficient], constant_w: Coefficient
 ) -> Iterator[tuple[str, str]]:
     for name, cost in flop_j.items():
-        yield f"work in {shown(name)}", _scaled(cost, "pJ/FLOP", PICO)
+        yield f"work in {display_name(name)}", _scaled(cost, "pJ/FLOP", PICO)
     for name, cost in byte_j.items():
-        yield f"traffic from {shown(name)}", _scaled(cost, "pJ/byte", PICO)
+        yield f"traffic from {display_name(name)}", _scaled(cost, "pJ/byte", PICO)
     yield "constant power", _scaled(constant_w, "W", 1.0)
 
 
@@ -121,8 +122,8 @@ def power_table(results: Results) -> Table:
     by_run = powers.sort("family", "rail", nulls_last=True).partition_by("run_id", as_dict=True)
     rows = [
         [
-            shown(roof.label),
-            TOTAL if row["rail"] is None else shown(row["rail"]),
+            display_name(roof.label),
+            TOTAL if row["rail"] is None else display_name(row["rail"]),
             row["family"],
             quantity(row["power_w"], "W"),
             str(row["n_trials"]),
@@ -182,14 +183,14 @@ def meter_facts(results: Results) -> list[str]:
         if manifest.meters:
             facts[_total_fact(manifest.meters, manifest.total_rule, manifest.boundary)] = None
         for meter, what in manifest.meters_missing.items():
-            facts[f"{shown(meter)}: {shown_long(what)}"] = None
+            facts[f"{display_name(meter)}: {display_text(what)}"] = None
     return list(facts)
 
 
 def _total_fact(meters: Sequence[str], rule: str | None, boundary: str | None) -> str:
-    read = f"{', '.join(map(shown, meters))} {'was' if len(meters) == 1 else 'were'} read."
-    total = UNKNOWN if rule is None else shown_long(rule)
-    covers = UNKNOWN if boundary is None else shown_long(boundary)
+    read = f"{', '.join(map(display_name, meters))} {'was' if len(meters) == 1 else 'were'} read."
+    total = UNKNOWN if rule is None else display_text(rule)
+    covers = UNKNOWN if boundary is None else display_text(boundary)
     return f"{read} Total: {total}. It covers: {covers}."
 
 
@@ -202,7 +203,7 @@ def operand_table(results: Results) -> Table:
     labels = results.labels()
     rows = [
         [
-            shown(labels[row["run_id"]]),
+            display_name(labels[row["run_id"]]),
             describe(row),
             quantity(row["power_w"], "W"),
             quantity(row["constant_w"], "W"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.names import network_key, shown
+from mansard.analytics.data.names import display_name, network_key
 from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
 from mansard.analytics.figures.tables import Table, batch_text, bound_text
 from mansard.analytics.results import Results
@@ -55,11 +55,11 @@ def _network_row(
     return [
         names[network_key(str(row["model"]), str(row["model_hash"]))],
         batch_text(batch if isinstance(batch, int) else None),
-        shown(str(row["precision"])),
+        display_name(str(row["precision"])),
         _giga(row["work_flop"]),
         _mega(row["traffic_bytes"]),
         UNKNOWN if intensity is None else digits(intensity, 3),
-        shown(str(row["label"])),
+        display_name(str(row["label"])),
         *_mode_cells(row, has_energy=has_energy),
     ]
 
@@ -75,8 +75,8 @@ def measurement_table(results: Results) -> Table:
             [
                 results.names[network_key(row.model, row.model_hash)],
                 str(row.batch),
-                shown(row.precision),
-                shown(row.engine),
+                display_name(row.precision),
+                display_name(row.engine),
                 row.source,
                 UNKNOWN if found is None else seconds(found.value, found.low, found.high),
                 str(len(row.seconds_s)),
@@ -117,7 +117,7 @@ def _detail(results: Results, network: dict[str, object], n_most: int) -> Networ
     rows = [_layer_row(cells[group], modes, totals) for group in kept]
     columns = ["Layer", "Class", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
-        columns += [f"Time, {shown(mode)}", "Share", "Bound"]
+        columns += [f"Time, {display_name(mode)}", "Share", "Bound"]
     numeric = {2, 3, 4}
     for at in range(len(modes)):
         numeric |= {5 + 3 * at, 6 + 3 * at}
@@ -142,7 +142,7 @@ def _detailed_modes(roofs: Sequence[Roofline]) -> list[str]:
     """The labels of all modes, or of the last, fastest one of each processor if they are many."""
     if len(roofs) <= MOST_MODES:
         return [roof.label for roof in roofs]
-    last = {(roof.machine_id, roof.place, roof.processor): roof.label for roof in roofs}
+    last = {(roof.machine_id, roof.full_name, roof.processor): roof.label for roof in roofs}
     return list(last.values())[:MOST_MODES]
 
 
@@ -152,7 +152,7 @@ def _layer_row(
     first = cells[modes[0]]
     work, traffic = first["work_flop"], first["traffic_bytes"]
     row = [
-        shown(str(first["name"])),
+        display_name(str(first["name"])),
         str(first["op_class"]),
         _giga(work),
         _mega(traffic),
@@ -180,7 +180,7 @@ def _mode_cells(row: dict[str, object], *, has_energy: bool) -> list[str]:
         least = row["least_s"]
         bound = f", at least {seconds(least)}" if isinstance(least, float) and least > 0 else ""
         unpriced = [UNKNOWN] if has_energy else []
-        return [f"{UNKNOWN}{bound}", *unpriced, shown(str(row["reason"]))]
+        return [f"{UNKNOWN}{bound}", *unpriced, display_name(str(row["reason"]))]
     energy = joules(_float(row["energy_j"]), *_interval(row, "energy_low_j", "energy_high_j"))
     bound_by = row["bound"]
     return [

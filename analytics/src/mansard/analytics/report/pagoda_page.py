@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import percent, quantity, seconds
 from mansard.analytics.figures.figure import pool
 from mansard.analytics.figures.pagoda import (
@@ -94,7 +94,7 @@ def count_table(counts: pl.DataFrame) -> Table:
     """Pagoda's analytical table, with our counts beside it."""
     rows = [
         [
-            shown(row["network"]),
+            display_name(row["network"]),
             str(row["batch"]),
             _scaled(row["their_flop"], 1e9),
             _scaled(row["our_flop"], 1e9),

@@ -10,7 +10,7 @@ from typing import Any
 
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.names import differing_dimensions, in_order, shown
+from mansard.analytics.data.names import differing_dimensions, display_name, in_order
 from mansard.analytics.data.quantities import UNKNOWN, digits
 from mansard.analytics.figures.figure import Figure, make_figure, pool
 from mansard.analytics.figures.network_points import roof_points
@@ -62,7 +62,11 @@ def summary_table(scores: Sequence[ModelScore]) -> Table:
 
 def full_name(score: ModelScore, sizes: str) -> str:
     """A network's name, and the ``sizes`` that tell its scores apart."""
-    return f"{shown(score.model)}, {shown(sizes)}" if sizes else shown(score.model)
+    return (
+        f"{display_name(score.model)}, {display_name(sizes)}"
+        if sizes
+        else display_name(score.model)
+    )
 
 
 def operator_table(score: ModelScore) -> Table:
@@ -76,7 +80,7 @@ def operator_table(score: ModelScore) -> Table:
     whole = sum(sums[1] for sums in work.values()) or 1
     rows = [
         [
-            shown(name),
+            display_name(name),
             str(runs),
             _scaled(flop, 1e6),
             f"{100 * flop / whole:.3g}",
@@ -101,7 +105,7 @@ def class_table(score: ModelScore) -> Table:
             parts[key] = parts.get(key, 0) + (layer.work_flop or 0)
     whole = sum(layer.work_flop or 0 for layer in layers) or 1
     rows = [
-        [by, shown(name), _scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
+        [by, display_name(name), _scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
         for (by, name), flop in sorted(parts.items(), key=lambda item: (item[0][0], -item[1]))
     ]
     return Table("By kind of work", ("By", "Work", "MFLOP", "Share, %"), rows, frozenset({2, 3}))
@@ -125,7 +129,7 @@ def _layer_row(layer: LayerScore) -> list[str]:
     moved = layer.traffic_bytes or 0
     return [
         layer_name(layer),
-        shown(layer.op_type),
+        display_name(layer.op_type),
         layer.precision,
         layer.unit,
         str(layer.runs),
@@ -184,7 +188,7 @@ def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> 
     ]
     chosen = first_choice(results) if results is not None else Chosen()
     roofline = _roofline(results, chosen) if results is not None else None
-    names = in_order([shown(score.model) for score in scores])
+    names = in_order([display_name(score.model) for score in scores])
     left = len(scores) - len(sections)
     drawn = [
         *([roofline] if roofline is not None else []),
@@ -220,7 +224,7 @@ def _roofline(results: Results, chosen: Chosen) -> Figure | None:
 
 
 def _machines(results: Results) -> str:
-    return " and ".join(in_order([shown(roof.machine) for roof in results.roofs]))
+    return " and ".join(in_order([display_name(roof.machine) for roof in results.roofs]))
 
 
 def _section(number: int, score: ModelScore, sizes: str) -> Section:
@@ -251,7 +255,7 @@ def _section(number: int, score: ModelScore, sizes: str) -> Section:
 
 def _sentence(score: ModelScore, n_busy: int) -> str:
     unknown = sum(layer.work_flop is None for layer in score.layers)
-    sizes = ", ".join(f"{shown(name)} = {size}" for name, size in score.dimensions.items())
+    sizes = ", ".join(f"{display_name(name)} = {size}" for name, size in score.dimensions.items())
     parts = [f"{len(score.layers)} nodes, {n_busy} of which work or move something"]
     if sizes:
         parts.append(f"with {sizes}")

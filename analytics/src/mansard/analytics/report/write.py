@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import in_order, shown, shown_long
+from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
 from mansard.analytics.figures.energy_roofline import arch_figure, balances
@@ -75,12 +75,12 @@ def write_report(dataset: Dataset, path: Path, results: Results | None = None) -
 def render(results: Results) -> str:
     """The page as text."""
     shown_results, left_out = for_page(results)
-    notes = [*left_out, *map(shown_long, notices(results))]  # of all modes, drawn or not
+    notes = [*left_out, *map(display_text, notices(results))]  # of all modes, drawn or not
     return page.render("report.html.j2", _context(shown_results, notes))
 
 
 def _context(results: Results, notes: Sequence[str]) -> dict[str, Any]:
-    machines = in_order([shown(roof.place) for roof in results.roofs])
+    machines = in_order([display_name(roof.full_name) for roof in results.roofs])
     chosen = first_choice(results)
     return {
         "title": _title(results, machines),
@@ -169,7 +169,7 @@ def _started(results: Results) -> str:
 
 def _title(results: Results, machines: list[str]) -> str:
     if not machines:
-        return f"Power modes of {' and '.join(map(shown, device_options(results)))}"
+        return f"Power modes of {' and '.join(map(display_name, device_options(results)))}"
     title = f"Rooflines of {' and '.join(machines)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):

@@ -14,7 +14,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import device_id, processor_of
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.data.names import device_labels, network_key, shown
+from mansard.analytics.data.names import device_labels, display_name, network_key
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.roofline import Roofline
@@ -39,8 +39,8 @@ def run_notes(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     labels, counted = device_labels(manifests), newest_runs(manifests)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
     return tuple(
-        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {shown(mode[1])}; what is modelled "
-        f"rests on that of {run.started_utc[:16].replace('T', ' ')}"
+        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
+        f"modelled rests on that of {run.started_utc[:16].replace('T', ' ')}"
         for run in counted
         for mode in ((device_id(run), run.mode_read_back.name),)
         if n_runs[mode] > 1
