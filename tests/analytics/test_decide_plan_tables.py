@@ -98,7 +98,7 @@ def test_what_the_roofs_allow_stands_for_networks_that_nobody_ran() -> None:
     assert dict(known.observations.schema) == OBSERVATION_SCHEMA
     sources = known.observations.group_by("network", "source", maintain_order=True).len().rows()
     assert sources == [("net", "measured", 6), ("other", "modelled", 6)]
-    assert known.notes == ("not measured: other; what its roofs allow is used instead",)
+    assert known.notes == ("not measured: other; what the roofs allow is used instead",)
 
 
 def test_nothing_measured_is_said() -> None:

@@ -190,7 +190,7 @@ def observed(
     notes = []
     if allowed.height:
         names = allowed.get_column("network").unique(maintain_order=True).to_list()
-        notes.append(f"not measured: {_few(names)}; what its roofs allow is used instead")
+        notes.append(f"not measured: {_few(names)}; what the roofs allow is used instead")
     return Observed(
         chosen,
         modes.filter(ours).select(*MODE_SCHEMA),

@@ -150,11 +150,11 @@ def saving_words(saving: Saving) -> str:
 def nearest_sentence(nearest: Candidate, wanted: Wanted, relaxations: Sequence[Relaxation]) -> str:
     """That no mode keeps the limits, and what would."""
     ways = "; or ".join(
-        f"{_limit(way.quantity, way.limit)} instead of {_limit(way.quantity, way.asked)} "
-        f"({_mode_words(way.candidate)})"
+        f"{_QUANTITY_WORDS[way.quantity]} {_limit(way.quantity, way.limit)} instead of "
+        f"{_limit(way.quantity, way.asked)} ({_mode_words(way.candidate)})"
         for way in relaxations
     )
-    relax = f"A limit that can be kept: {ways}." if ways else "One looser limit is not enough."
+    relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
     return (
         f"No mode keeps the {_limit_words(wanted)} for {display_name(nearest.network)}. "
         f"{_mode_words(nearest)} is nearest ({_figures(nearest)}; {nearest.source}). {relax}"
