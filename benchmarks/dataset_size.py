@@ -20,7 +20,9 @@ from pathlib import Path
 
 from synthetic_runs import TRIALS_OF_A_MODE, write_modes, write_samples
 
-from mansard.cli.workload import score_workload, write_scores
+from mansard.api.scores import score_networks
+from mansard.core.jsonl import write_rows
+from mansard.core.records import ModelScore
 
 LIMIT_MB = 2000
 
@@ -50,7 +52,7 @@ def main() -> None:
 def _make(folder: Path, n_modes: int, n_samples: int) -> None:
     if not (folder / "trials").exists():
         write_modes(folder / "trials", n_modes)
-        write_scores(folder / "trials", score_workload((), (1, 8), {}))
+        write_rows(folder / "trials" / "scores.jsonl", ModelScore, score_networks((), (1, 8), {}))
     if not (folder / "samples").exists():
         write_modes(folder / "samples", 1)
         (run,) = (folder / "samples").iterdir()

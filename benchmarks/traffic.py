@@ -35,10 +35,10 @@ from recorded.operators import (
 from mansard.core.errors import MansardError
 from mansard.core.precision import Precision
 from mansard.estimator import zoo
-from mansard.estimator.context import find_formulas
 from mansard.estimator.fusion import Fusion, fuse
-from mansard.estimator.loading import Loaded, load
 from mansard.estimator.model import Given
+from mansard.estimator.score_context import find_operators
+from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Node, walk
@@ -67,7 +67,7 @@ def place(
 ) -> tuple[tuple[Node, ...], Fusion]:
     """The nodes of a network with their shapes, and their groups."""
     network = infer_shapes(loaded.model, bind(loaded.model, given), loaded.prepared)
-    formulas = find_formulas(each.node for each in walk(network.nodes))
+    formulas = find_operators(each.node for each in walk(network.nodes))
     outputs = [output.name for output in loaded.model.outputs]
     return network.nodes, fuse(network.nodes, outputs, formulas, precision)
 
@@ -132,7 +132,7 @@ def show_zoo() -> None:
 def _zoo_row(data: bytes) -> str:
     loaded = load(data, "model")
     nodes, fusion = place(loaded, _given(loaded))
-    formulas = find_formulas(nodes)
+    formulas = find_operators(nodes)
     live = [node for node in nodes if not node.is_constant]
     algorithmic = sum(
         traffic(node, formula, None).traffic_bytes

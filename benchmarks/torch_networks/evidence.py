@@ -13,7 +13,7 @@ import msgspec
 from mansard.core.errors import MansardError
 from mansard.core.records import Phase
 from mansard.estimator.export.network import Network
-from mansard.estimator.export.request import Request
+from mansard.estimator.export.request import ExportRequest
 from mansard.estimator.export.run import Exported, export_network
 from mansard.estimator.export.sources import load_network
 from torch_networks.counting import Counts, torch_counts
@@ -43,7 +43,7 @@ def evidence_of(
     missing = [exporter for exporter in exporters if exporter not in files]
     if known is not None and not missing:
         return known
-    request = Request(
+    request = ExportRequest(
         source=subject.source,
         output=folder / f"{subject.name}.onnx",
         inputs=subject.inputs,
@@ -65,7 +65,7 @@ def to_path(kind: type, text: str) -> object:
     return kind(text)
 
 
-def export_file(network: Network, request: Request, exporter: Exporter) -> Exported | str:
+def export_file(network: Network, request: ExportRequest, exporter: Exporter) -> Exported | str:
     """What was written, or why nothing was."""
     output = request.output.with_suffix(f".{exporter}.onnx")
     start_s = time.monotonic()

@@ -78,7 +78,7 @@ def test_the_page_and_the_summary_count_and_list_them(tmp_path: Path) -> None:
     assert "Trials that were disturbed" in page
     assert f"{FELL}; over-current event" in page
     assert "1 disturbed left out" in page
-    assert "Crosses (1) are trials that something disturbed" in page
+    assert "Crosses (1) are disturbed trials" in page
     assert f'"disturbed, in no ceiling: {FELL}; over-current event"' in page  # in the chart
 
 

@@ -95,7 +95,7 @@ def test_the_page_says_what_ran_where_and_how_near_the_limit(page: str) -> None:
     assert "With 8 SMs at 612.0 MHz it computes at most 1.228 TFLOP/s in fp32" in page
     assert "9.526 TFLOP/s in fp16 on tensor cores" in page
     for text in (
-        *("Backends, and how near the limit they come", "98.0 %", "1.253 TFLOP/s"),
+        *("Backends beside their limits", "98.0 %", "1.253 TFLOP/s"),
         *("± 0.30 %; 95.0 % of limit", "± 0.20 %, read; 97.0 % of limit"),
         *("Latency: the ladder", "57.19 ± 0.12 ns", "numba-cuda", "read, zero-copy"),
         *("true idle", "Power with values that never settle", "Compute capability"),

@@ -163,6 +163,17 @@ def test_of_many_modes_the_page_keeps_some_and_says_so(results: Results) -> None
     assert MOST_ROOFS == 12
 
 
+def test_layers_are_those_of_the_roofs_that_are_kept(tmp_path: Path) -> None:
+    modes = {f"M{at:02}": (408e6 + 60e6 * at, 3199e6) for at in range(MOST_ROOFS + 2)}
+    runs = write_board(tmp_path, modes)
+    write_scores(runs, [score("net", [layer(0, 10**9, 10**6)])])
+    kept, notes = for_page(compute(ingest(runs)))
+    assert len(notes) == 1
+    labels = {roof.label for roof in kept.roofs}
+    assert len(labels) == MOST_ROOFS
+    assert set(kept.groups["label"].to_list()) == labels
+
+
 def test_a_long_table_is_cut_and_says_so() -> None:
     table = Table("Rows", ("a",), [[str(at)] for at in range(500)])
     found = shortened(table)

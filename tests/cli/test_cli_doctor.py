@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mansard import api
 from mansard.cli.app import app
-from mansard.cli.checks import run_checks
 from mansard.device.holding.board_lock import board_lock
 from mansard.simulator import create_board, running, set_fault
 
@@ -79,7 +79,7 @@ def test_doctor_on_a_healthy_board_tells_all_of_it(board: Path) -> None:
 @pytest.mark.parametrize("name", ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"])
 def test_doctor_finds_no_fault_on_a_healthy_board(name: str, tmp_path: Path) -> None:
     with running(create_board(name, tmp_path)) as root:
-        checks = run_checks(root)
+        checks = api.doctor(root)
     assert [check for check in checks if check.fix and check.name not in OF_THE_HOST] == []
 
 
@@ -200,7 +200,7 @@ def test_doctor_on_a_board_that_throttles_and_wants_current(board: Path) -> None
     set_fault(board, "throttle", True)
     seen: dict[str, str] = {}
     for _ in range(100):  # the daemon takes a moment
-        seen = {check.name: check.detail for check in run_checks(board) if check.fix}
+        seen = {check.name: check.detail for check in api.doctor(board) if check.fix}
         if {"throttling", "over-current"} <= seen.keys():
             break
     assert "slows the board down now" in seen["throttling"]
@@ -211,7 +211,7 @@ def test_doctor_on_a_board_that_is_switched_off(tmp_path: Path) -> None:
     root = create_board("agx-orin", tmp_path)
     for current in root.glob("sys/devices/**/curr[1-3]_input"):
         current.write_text("0\n")
-    checks = {check.name: check for check in run_checks(root)}
+    checks = {check.name: check for check in api.doctor(root)}
     assert checks["total power"].status == "warning"
     assert "reads 0.000 W, which no machine takes" in checks["total power"].detail
 
@@ -256,5 +256,5 @@ def test_doctor_on_a_board_whose_files_hold_junk(tmp_path: Path, junk: bytes) ->
         if path.is_file() and not path.is_symlink() and not is_tool:
             path.chmod(0o644)
             path.write_bytes(junk)
-    checks = run_checks(board)
+    checks = api.doctor(board)
     assert all(check.fix for check in checks if check.status != "ok")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.cli.score_tables import score_rows
+from mansard.cli.counting.score import score_rows
 from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
 
 

@@ -205,13 +205,13 @@ def test_a_full_device_is_told_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--dim", "--trip", "--value", "--shape"])
 def test_a_name_has_one_value(option: str) -> None:
-    from mansard.cli import given_options
+    from mansard.cli import options
 
     parse = {
-        "--dim": given_options.parse_dimensions,
-        "--trip": given_options.parse_trips,
-        "--value": given_options.parse_values,
-        "--shape": given_options.parse_shapes,
+        "--dim": options.parse_dimensions,
+        "--trip": options.parse_trips,
+        "--value": options.parse_values,
+        "--shape": options.parse_shapes,
     }[option]
     assert parse(["a=3", "a=3"]) == parse(["a=3"])
     with pytest.raises(UsageError, match="two values") as caught:

@@ -17,7 +17,7 @@ from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
-from mansard.measuring.events import Event
+from mansard.measuring.events import Event, event_decoder
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
@@ -48,8 +48,9 @@ def keep(plan: Plan, runs: Path, lines: Lines) -> list[str]:
     """Keep what ``lines`` say; the trials that are on disk then, and the error as it is told."""
 
     def say(_: Job) -> Iterator[Event]:
+        decoder = event_decoder(Trial)
         for line in lines:
-            yield decode_event(json.dumps(line).encode(), Trial)
+            yield decode_event(json.dumps(line).encode(), decoder)
 
     run_plan(plan, runs, measurer=say)
     return kept(runs)

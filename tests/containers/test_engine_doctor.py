@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.cli.check import Check
-from mansard.cli.check_containers import check_containers
+from mansard.api.checks import Check
+from mansard.api.container_checks import check_containers
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import identify
 from mansard.simulator import create_board

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.context import find_formulas
 from mansard.estimator.fusion import Fusion, fuse
-from mansard.estimator.loading import Loaded, load
 from mansard.estimator.model import Given
+from mansard.estimator.score_context import find_operators
+from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Node, Tensor, walk
@@ -58,7 +58,7 @@ def fuse_loaded(
     """The groups of a model that was read before."""
     binding = bind(loaded.model, given)
     network = infer_shapes(loaded.model, binding, loaded.prepared)
-    formulas = find_formulas(each.node for each in walk(network.nodes))
+    formulas = find_operators(each.node for each in walk(network.nodes))
     outputs = tuple(output.name for output in loaded.model.outputs)
     fusion = fuse(network.nodes, outputs, formulas, precision, attention_buffer_bytes)
     return Fused(network.nodes, tuple(binding.tensors.values()), outputs, fusion)

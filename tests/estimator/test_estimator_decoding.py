@@ -6,9 +6,8 @@ import pytest
 
 from mansard.core.errors import UsageError
 from mansard.core.records import ModelScore
-from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
+from mansard.estimator import Given, Loaded, Settings, load, score_loaded, totals, zoo
 from mansard.estimator.decoding import stage_dims
-from mansard.estimator.model import Model
 from tests.estimator.models import model
 
 LAYERS, WIDTH, KV_WIDTH, INNER, WORDS = 22, 2048, 256, 5632, 32_000  # TinyLlama-1.1B
@@ -16,7 +15,7 @@ LAYERS, WIDTH, KV_WIDTH, INNER, WORDS = 22, 2048, 256, 5632, 32_000  # TinyLlama
 
 def stage(n_new: int, n_cached: int) -> ModelScore:
     loaded = load(zoo.read("tinyllama_1_1b"))
-    dims = stage_dims(loaded.model, n_new, n_cached)
+    dims = stage_dims(loaded, n_new, n_cached)
     return score_loaded(loaded, Settings(Given(batch=1, dims=dims)))
 
 
@@ -41,12 +40,12 @@ def test_a_step_of_decoding_moves_a_cache_that_grows_by_concat_three_times() -> 
 
 def test_a_network_without_a_cache_is_no_decoder() -> None:
     with pytest.raises(UsageError, match="does not look like a decoder"):
-        stage_dims(load(zoo.read("resnet18")).model, 1, 10)
+        stage_dims(load(zoo.read("resnet18")), 1, 10)
 
 
-def decoder(inputs: str) -> Model:
+def decoder(inputs: str) -> Loaded:
     """A network with these inputs, which it does nothing with."""
-    return load(model("y = Identity(x)", f"float[1] x, {inputs}")).model
+    return load(model("y = Identity(x)", f"float[1] x, {inputs}"))
 
 
 CACHE = "float[batch,8,past,64] past_key_values_0_key"

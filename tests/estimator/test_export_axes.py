@@ -8,7 +8,7 @@ import pytest
 
 from mansard.core.errors import UsageError
 from mansard.estimator.export.network import Input
-from mansard.estimator.export.request import DynamicAxis, Request
+from mansard.estimator.export.request import DynamicAxis, ExportRequest
 from mansard.estimator.export.run import plan_attempts
 from mansard.estimator.export.tracing import plan_axes, traced_sizes, with_sizes
 
@@ -64,12 +64,12 @@ def test_export_sizes_for_tracing() -> None:
     }
 
 
-def names(request: Request, *inputs: Input) -> list[tuple[str, int]]:
+def names(request: ExportRequest, *inputs: Input) -> list[tuple[str, int]]:
     return [(one.name, len(one.axes)) for one in plan_attempts(inputs, request)]
 
 
 def test_export_attempts_end_with_fixed_sizes() -> None:
-    request = Request("net.py:net", Path("a.onnx"))
+    request = ExportRequest("net.py:net", Path("a.onnx"))
     assert names(request, TOKENS) == [
         ("dynamo", 2),
         ("torchscript", 2),
@@ -80,7 +80,7 @@ def test_export_attempts_end_with_fixed_sizes() -> None:
 
 def test_export_attempts_keep_what_was_asked() -> None:
     asked = (DynamicAxis("table", 1, "width"),)
-    one = Request("net.py:net", Path("a.onnx"), dynamic=asked, exporter="dynamo")
+    one = ExportRequest("net.py:net", Path("a.onnx"), dynamic=asked, exporter="dynamo")
     assert names(one, TABLE) == [("dynamo", 2), ("dynamo with fixed sizes", 1)]
-    static = Request("net.py:net", Path("a.onnx"), is_static=True, exporter="torchscript")
+    static = ExportRequest("net.py:net", Path("a.onnx"), is_static=True, exporter="torchscript")
     assert names(static, TABLE) == [("torchscript with fixed sizes", 0)]

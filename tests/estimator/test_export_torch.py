@@ -13,7 +13,7 @@ import pytest
 
 from mansard.core.errors import MansardError, ModelError, UsageError
 from mansard.estimator import score, totals
-from mansard.estimator.export import Exported, Request, export
+from mansard.estimator.export import Exported, ExportRequest, export
 from mansard.estimator.export.request import DynamicAxis, Exporter, parse_input
 
 REASON = "needs PyTorch: pip install 'mansard[export]'"
@@ -89,7 +89,7 @@ def run(tmp_path: Path) -> Run:
 
     def export_one(name: str, **options: object) -> Exported:
         source = name if ":" in name else f"{tmp_path / 'nets.py'}:{name}"
-        return export(Request(source, tmp_path / "net.onnx", **options))  # type: ignore[arg-type]
+        return export(ExportRequest(source, tmp_path / "net.onnx", **options))  # type: ignore[arg-type]
 
     return export_one
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mansard.estimator import zoo
-from mansard.estimator.context import find_formulas
-from mansard.estimator.loading import Loaded, load
 from mansard.estimator.model import Given
+from mansard.estimator.score_context import find_operators
+from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
 from tests.estimator.fusing import Fused, fuse_loaded
 
@@ -42,7 +42,7 @@ def test_groups_partition_the_nodes_and_run_after_what_they_need(fused: Fused) -
 
 
 def test_fusing_and_a_cache_only_take_bytes_away(fused: Fused) -> None:
-    formulas = find_formulas(fused.nodes)
+    formulas = find_operators(fused.nodes)
     algorithmic = 0
     for node in fused.nodes:
         formula = formulas[node.domain, node.op_type]

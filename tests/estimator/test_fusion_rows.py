@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mansard.estimator.loading import load
 from mansard.estimator.model import Given
+from mansard.estimator.scoring import load
 from mansard.estimator.traffic import cached_traffic
 from tests.estimator.fusing import fuse_loaded, fuse_text
 from tests.estimator.models import model

@@ -15,8 +15,8 @@ from onnx import checker, defs, shape_inference
 
 from mansard.core.errors import ModelError
 from mansard.estimator import score
-from mansard.estimator.loading import load
 from mansard.estimator.model import Given
+from mansard.estimator.scoring import load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Tensor

@@ -16,10 +16,10 @@ from recorded.operators import (
     relus,
 )
 
-from mansard.estimator.context import find_formulas
 from mansard.estimator.fusion import fuse
-from mansard.estimator.loading import Loaded, load
 from mansard.estimator.model import Given
+from mansard.estimator.score_context import find_operators
+from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.traffic import cached_traffic, fused_traffic
@@ -50,7 +50,7 @@ def cached_and_naive(loaded: Loaded, dims: Mapping[str, int]) -> tuple[int, int]
     """Cache-aware bytes, and what is read and written in all."""
     binding = bind(loaded.model, Given(dims=dims))
     network = infer_shapes(loaded.model, binding, loaded.prepared)
-    fusion = fuse(network.nodes, ("y",), find_formulas(network.nodes), None)
+    fusion = fuse(network.nodes, ("y",), find_operators(network.nodes), None)
     (moved,) = fused_traffic(fusion).values()
     (cached,) = cached_traffic(fusion, A100_CACHE_BYTES).values()
     return cached, moved.read_bytes + moved.write_bytes

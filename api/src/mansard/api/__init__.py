@@ -1,1 +1,158 @@
-"""One function for each thing a person wants; returns records and frames, prints nothing."""
+"""One function for each thing a person wants; they return records and frames, and print nothing.
+
+    from mansard import api
+
+    api.score([Path("resnet50.onnx")]).scores[0].layers
+    api.bench(api.BenchRequest(mode="15W,MAXN"))
+    api.recommend(api.Question(runs=("runs",)), api.Wanted(max_latency_s=20e-3))
+
+Notes, progress and questions go to a ``Reporter``; without one a function is silent, and
+declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything here is imported
+on first use: docs/python.md shows each function.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mansard.analytics.data.names import differing_dimensions as differing_dimensions
+    from mansard.analytics.data.opening import Merged as Merged
+    from mansard.analytics.data.quantities import digits as digits
+    from mansard.analytics.data.quantities import joules as joules
+    from mansard.analytics.data.quantities import percent as percent
+    from mansard.analytics.data.quantities import quantity as quantity
+    from mansard.analytics.data.quantities import relative as relative
+    from mansard.analytics.data.quantities import seconds as seconds
+    from mansard.analytics.decide.compare import Change as Change
+    from mansard.analytics.decide.compare import Comparison as Comparison
+    from mansard.analytics.decide.plan import Pick as Pick
+    from mansard.analytics.decide.plan import Plan as Plan
+    from mansard.analytics.decide.records import Candidate as Candidate
+    from mansard.analytics.decide.records import Recommendation as Recommendation
+    from mansard.analytics.decide.records import Wanted as Wanted
+    from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
+    from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
+    from mansard.analytics.decide.wording import amount as amount
+    from mansard.analytics.decide.wording import change as change
+    from mansard.analytics.decide.wording import check_words as check_words
+    from mansard.analytics.decide.wording import saving_words as saving_words
+    from mansard.analytics.report.score_page import write_score_page as write_score_page
+    from mansard.analytics.report.summary import Summary as Summary
+    from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.api.benches import BenchRequest as BenchRequest
+    from mansard.api.benches import BenchResult as BenchResult
+    from mansard.api.benches import DryRun as DryRun
+    from mansard.api.benches import bench as bench
+    from mansard.api.benches import dry_run as dry_run
+    from mansard.api.boards import MachineModes as MachineModes
+    from mansard.api.boards import doctor as doctor
+    from mansard.api.boards import find_modes as find_modes
+    from mansard.api.boards import modes as modes
+    from mansard.api.boards import restore as restore
+    from mansard.api.boards import restore_hosts as restore_hosts
+    from mansard.api.checks import Check as Check
+    from mansard.api.comparisons import Compared as Compared
+    from mansard.api.comparisons import compare as compare
+    from mansard.api.data import ImportedTable as ImportedTable
+    from mansard.api.data import TableOrigin as TableOrigin
+    from mansard.api.data import import_tables as import_tables
+    from mansard.api.data import merge as merge
+    from mansard.api.demos import PagodaPage as PagodaPage
+    from mansard.api.demos import demo as demo
+    from mansard.api.demos import demo_pagoda as demo_pagoda
+    from mansard.api.demos import demo_simulated as demo_simulated
+    from mansard.api.images import build_image as build_image
+    from mansard.api.images import fit_image as fit_image
+    from mansard.api.images import list_images as list_images
+    from mansard.api.images import list_libraries as list_libraries
+    from mansard.api.images import load_image as load_image
+    from mansard.api.images import save_image as save_image
+    from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
+    from mansard.api.logs import LiveSummary as LiveSummary
+    from mansard.api.logs import OnLine as OnLine
+    from mansard.api.logs import live_telemetry as live_telemetry
+    from mansard.api.logs import telemetry as telemetry
+    from mansard.api.logs import write_lines as write_lines
+    from mansard.api.networks import ZooNetwork as ZooNetwork
+    from mansard.api.networks import list_networks as list_networks
+    from mansard.api.networks import show_network as show_network
+    from mansard.api.networks import write_networks as write_networks
+    from mansard.api.plans import PlanAnswer as PlanAnswer
+    from mansard.api.plans import PlanRequest as PlanRequest
+    from mansard.api.plans import plan as plan
+    from mansard.api.predictions import Network as Network
+    from mansard.api.predictions import Question as Question
+    from mansard.api.predictions import predict as predict
+    from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
+    from mansard.api.recommendations import batch as batch
+    from mansard.api.recommendations import recommend as recommend
+    from mansard.api.recommendations import recommend_workload as recommend_workload
+    from mansard.api.reporter import SILENT as SILENT
+    from mansard.api.reporter import LineProgress as LineProgress
+    from mansard.api.reporter import Progress as Progress
+    from mansard.api.reporter import Reporter as Reporter
+    from mansard.api.reporter import SilentReporter as SilentReporter
+    from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.reports import Report as Report
+    from mansard.api.reports import report as report
+    from mansard.api.scores import Scored as Scored
+    from mansard.api.scores import encode_scores as encode_scores
+    from mansard.api.scores import score as score
+    from mansard.api.targets import WantedImage as WantedImage
+    from mansard.api.workloads import parse_optional as parse_optional
+    from mansard.api.workloads import parse_quantity as parse_quantity
+    from mansard.api.workloads import parse_rate as parse_rate
+    from mansard.containers.fleet import Fleet as Fleet
+    from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
+    from mansard.device.nvpmodel.listing import ListedMode as ListedMode
+    from mansard.device.nvpmodel.listing import Listing as Listing
+    from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
+    from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
+    from mansard.device.tegrastats.rows import clean as clean
+    from mansard.device.tegrastats.summary import LogSummary as LogSummary
+    from mansard.device.tegrastats.utilisation import Utilisation as Utilisation
+    from mansard.estimator import Given as Given
+    from mansard.estimator import Settings as Settings
+    from mansard.estimator import totals as totals
+    from mansard.estimator.export import ExportCheck as ExportCheck
+    from mansard.estimator.export import Exported as Exported
+    from mansard.estimator.export import ExportRequest as ExportRequest
+    from mansard.estimator.export import export as export
+    from mansard.estimator.export.request import parse_dynamic as parse_dynamic
+    from mansard.estimator.export.request import parse_input as parse_input
+    from mansard.estimator.export.request import parse_settings as parse_settings
+    from mansard.estimator.zoo import Entry as Entry
+
+
+@cache
+def _homes() -> dict[str, tuple[str, str]]:
+    """Module and name of everything that the block above imports, read from its source."""
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    return {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: a command that lists power modes must start without polars."""
+    if name.startswith("_") or name not in _homes():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, original = _homes()[name]
+    found = getattr(import_module(module), original)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """What there is, imported yet or not."""
+    return sorted(_homes())

@@ -6,23 +6,23 @@ from typing import Annotated
 
 import typer
 
-from mansard.cli.batch import batch
-from mansard.cli.bench import bench
-from mansard.cli.compare import compare
-from mansard.cli.demo import demo_app
-from mansard.cli.doctor import doctor
-from mansard.cli.export import export
-from mansard.cli.image import image_app
-from mansard.cli.import_ import import_
-from mansard.cli.merge import merge
-from mansard.cli.modes import modes
-from mansard.cli.plan import plan
-from mansard.cli.recommend import recommend
-from mansard.cli.report import report
-from mansard.cli.restore import restore
-from mansard.cli.score import score
-from mansard.cli.telemetry import telemetry
-from mansard.cli.zoo import zoo_app
+from mansard.cli.board.doctor import doctor
+from mansard.cli.board.image import image_app
+from mansard.cli.board.modes import modes
+from mansard.cli.board.restore import restore
+from mansard.cli.counting.export import export
+from mansard.cli.counting.score import score
+from mansard.cli.counting.zoo import zoo_app
+from mansard.cli.data.import_tables import import_tables
+from mansard.cli.data.merge import merge
+from mansard.cli.data.report import report
+from mansard.cli.data.telemetry import telemetry
+from mansard.cli.deciding.batch import batch
+from mansard.cli.deciding.compare import compare
+from mansard.cli.deciding.plan import plan
+from mansard.cli.deciding.recommend import recommend
+from mansard.cli.measuring.bench import bench
+from mansard.cli.measuring.demo import demo_app
 from mansard.core.version import VERSION
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ app.command()(plan)
 app.command()(recommend)
 app.command()(restore)
 app.command()(telemetry)
-app.command("import")(import_)
+app.command("import")(import_tables)
 app.add_typer(demo_app, name="demo")
 app.add_typer(zoo_app, name="zoo")
 app.add_typer(image_app, name="image")

@@ -1,4 +1,4 @@
-"""What goes to stdout (data) and to stderr (progress and errors)."""
+"""What goes to stdout (data) and to stderr (notes, progress, questions, errors)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import contextlib
 import io
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from mansard.core.documents import readable_json
+import msgspec
+
+from mansard.api.reporter import LineProgress, Progress, format_duration
 from mansard.core.text import printable
-
-_PLAIN_PERIOD_S = 10.0  # between progress lines where there is no terminal
 
 
 def print_error(line: str) -> None:
@@ -34,7 +32,15 @@ def note(line: str) -> None:
 def print_json(value: object) -> None:
     """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(readable_json(value))
+    encoded = msgspec.json.encode(value, enc_hook=_path_text)
+    sys.stdout.buffer.write(msgspec.json.format(encoded) + b"\n")
+
+
+def _path_text(value: object) -> str:
+    """A path for JSON; bytes that are no UTF-8 are replaced, JSON has none."""
+    if isinstance(value, Path):
+        return os.fsencode(value).decode("utf-8", "replace")
+    raise NotImplementedError(type(value).__name__)
 
 
 def prepare_streams() -> None:
@@ -60,9 +66,19 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def path_text(path: Path) -> str:
-    """``path`` for a JSON document; bytes that are no UTF-8 are replaced, JSON has none."""
-    return os.fsencode(path).decode("utf-8", "replace")
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Tables on stdout, without the no-break spaces between numbers and units."""
+    for title, columns, rows in tables:
+        print_table(_plain(title), columns, [tuple(map(_plain, row)) for row in rows])
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines on stdout, as text, without the no-break spaces between numbers and units."""
+    for line in lines:
+        sys.stdout.write(f"{printable(_plain(line))}\n")
 
 
 def flush_output() -> None:
@@ -98,6 +114,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
+def _plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
 def _is_number(cell: str) -> bool:
     first = cell.partition(" ")[0].replace(",", "")
     try:
@@ -107,37 +127,35 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-class Progress(Protocol):
-    """Shows how far a piece of long work is."""
+class TerminalReporter:
+    """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        """Show the state; called after every finished step."""
+    ``is_agreed``: every question is answered with yes.
+    """
 
+    def __init__(self, *, is_agreed: bool = False) -> None:
+        self._is_agreed = is_agreed
 
-@contextlib.contextmanager
-def show_progress(title: str) -> Iterator[Progress]:
-    """A progress bar on a terminal, a line every ten seconds elsewhere."""
-    if sys.stderr.isatty():
-        with _bar(title) as progress:
-            yield progress
-    else:
-        yield PlainProgress(title)
+    def note(self, line: str) -> None:
+        """One line."""
+        note(line)
 
+    @contextlib.contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """A bar on a terminal, a line every ten seconds elsewhere."""
+        if sys.stderr.isatty():
+            with _bar(title) as progress:
+                yield progress
+        else:
+            yield LineProgress(title, note)
 
-class PlainProgress:
-    """A line every ten seconds, and one at the end."""
+    def ask(self, question: str) -> bool:
+        """Yes without asking where no person can answer."""
+        if self._is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        import typer
 
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._next_s = 0.0
-
-    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        """Say how far it is, if it is time for it."""
-        if time.monotonic() < self._next_s and n_done < n_total:
-            return
-        self._next_s = time.monotonic() + _PLAIN_PERIOD_S
-        left = f", {format_duration(remaining_s)} left" if remaining_s is not None else ""
-        note(f"{self._title}: {n_done} of {n_total}{left} ({now})")
+        return typer.confirm(printable(question), default=True, err=True)
 
 
 @contextlib.contextmanager
@@ -166,13 +184,3 @@ def _bar(title: str) -> Iterator[Progress]:
                 rich.refresh()
 
         yield Bar()
-
-
-def format_duration(duration_s: float) -> str:
-    """A duration for people: ``45 s``, ``2 min 05 s``, ``1 h 10 min``."""
-    whole_s = max(0, round(duration_s))
-    if whole_s < 60:
-        return f"{whole_s} s"
-    if whole_s < 3600:
-        return f"{whole_s // 60} min {whole_s % 60:02d} s"
-    return f"{whole_s // 3600} h {whole_s % 3600 // 60:02d} min"

@@ -13,7 +13,6 @@ from mansard.containers.launch import SILENCE_S, launched
 from mansard.containers.settings import BOARD, Launch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
-from mansard.core.records import Record
 from mansard.core.text import printable
 from mansard.measuring.events import Done, Event, Failed, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
@@ -43,10 +42,10 @@ class ContainerMeasurer:
             with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_board(self.launch)),
             run=job.plan.run_id,
         )
-        message, row_type = encode_job(job), find_kind(job.plan.kind).row_type
+        message, decoder = encode_job(job), event_decoder(find_kind(job.plan.kind).row_type)
         with launched(self.engine, launch, message) as container:
             for line in container.lines(self.silence_s):
-                event = decode_event(line, row_type)
+                event = decode_event(line, decoder)
                 yield event
                 if isinstance(event, Done | Failed):
                     return
@@ -61,10 +60,10 @@ def with_arguments(launch: Launch, module: str, *arguments: str) -> Launch:
     return msgspec.structs.replace(launch, command=(*launch.command, "-m", module, *arguments))
 
 
-def decode_event(line: bytes, row_type: type[Record]) -> Event:
+def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
     """One line of a measuring process; raises ContainerError for one that is no event."""
     try:
-        return event_decoder(row_type).decode(line)
+        return decoder.decode(line)
     except DECODE_ERRORS as error:
         shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.estimator.loading import Loaded, load
     from mansard.estimator.model import Given
-    from mansard.estimator.scoring import Settings, score, score_loaded
+    from mansard.estimator.score_context import Settings
+    from mansard.estimator.scoring import Loaded, load, score, score_loaded
     from mansard.estimator.summary import Totals, totals
 
 __all__ = [
@@ -26,12 +26,12 @@ __all__ = [
     "totals",
 ]
 
-_HOMES = {
+_MODULES = {
     "Given": "model",
-    "Loaded": "loading",
-    "Settings": "scoring",
+    "Loaded": "scoring",
+    "Settings": "score_context",
     "Totals": "summary",
-    "load": "loading",
+    "load": "scoring",
     "score": "scoring",
     "score_loaded": "scoring",
     "totals": "summary",
@@ -40,6 +40,6 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use: a command line that scores nothing must start without numpy."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

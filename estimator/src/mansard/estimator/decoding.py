@@ -11,6 +11,7 @@ import re
 
 from mansard.core.errors import UsageError
 from mansard.estimator.model import NOTHING_GIVEN, Model, ModelInput
+from mansard.estimator.scoring import Loaded, naming_model
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
     InputDimensions,
@@ -26,12 +27,17 @@ _TOKENS = re.compile(r"ids|token|embeds", re.IGNORECASE)
 _OTHER = re.compile(r"(?<![a-z])(encoder|cross)(?![a-z])", re.IGNORECASE)
 
 
-def stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
+def stage_dims(loaded: Loaded, n_new: int, n_cached: int) -> dict[str, int]:
     """Dimensions for ``n_new`` tokens after ``n_cached`` others.
 
     Inputs from an encoder have lengths of their own, which stay open.
     Raises UsageError where the network does not look like a decoder with a cache.
     """
+    with naming_model(loaded.where):
+        return _stage_dims(loaded.model, n_new, n_cached)
+
+
+def _stage_dims(model: Model, n_new: int, n_cached: int) -> dict[str, int]:
     dimensions = find_dimensions(model, NOTHING_GIVEN)
     inputs = [source for source in model.inputs if not _OTHER.search(source.name)]
     cached = _symbols(dimensions, [source for source in inputs if _CACHE.search(source.name)])

@@ -10,23 +10,66 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.core.errors import ModelError
+from mansard.core.precision import Precision
 from mansard.core.records import LAYER_COUNTS, LayerScore
-from mansard.estimator.completeness import check_complete
-from mansard.estimator.context import Context, Options, find_formulas, make_context
-from mansard.estimator.cost import NOTHING, Counts, Forward
-from mansard.estimator.free_rows import FreeRows
-from mansard.estimator.kernels import Ends, Kernels, find_kernels
+from mansard.estimator.cost import FLOP_PER_FUNCTION, NOTHING, Counts, Forward
 from mansard.estimator.memory import Memory
 from mansard.estimator.operators.registry import Operator
-from mansard.estimator.rows import Tally, known_row, unknown_row
-from mansard.estimator.tensors import Node, NodeInstance, raising_model_error, walk
+from mansard.estimator.score_context import (
+    Kernels,
+    ScoreContext,
+    Settings,
+    check_complete,
+    find_kernels,
+    find_operators,
+    make_context,
+)
+from mansard.estimator.tensors import Node, NodeInstance, Tensor, raising_model_error, walk
 from mansard.estimator.traffic import input_bytes, traffic, write_bytes
 from mansard.estimator.training import state_bytes, training_peak_bytes, training_step
 from mansard.estimator.weights import NO_WEIGHTS, LayerWeights, weight_inputs
+from mansard.estimator.work_precision import unit_of, work_precision
 
 _LARGEST = 2**63 - 1  # what an integer in a file holds
-NO_COUNTS = Counts()
+_NO_COUNTS = Counts()
+_FUSED = ("fused_group", "fused_read_bytes", "fused_write_bytes", "fused_traffic_bytes")
 _counts_of = attrgetter(*LAYER_COUNTS)
+
+
+class ConstantRows:
+    """Rows of nodes that cost nothing, constants and shape arithmetic, by the node's index.
+
+    In an exported transformer they are nine of ten. They stay the same for all
+    dimensions, so that a model that is scored again finds them here.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, LayerScore] = {}
+        self._circumstances: object = None
+
+    def begin(self, kernels: Kernels, precision: Precision | None) -> None:
+        """Forget the rows of a score in other circumstances."""
+        # Reasons are part of a row; they differ only where a count is missing.
+        form = precision.name if precision is not None else None
+        circumstances = form, kernels.fused_reason, kernels.cached_reason
+        if circumstances != self._circumstances:
+            self._circumstances = circumstances
+            self._rows.clear()
+
+    def row(self, instance: NodeInstance, runs: int, context: ScoreContext) -> LayerScore:
+        """The row of a node that costs nothing; ``begin`` comes first."""
+        index, kernels = instance.node.index, context.kernels
+        moved, found = kernels.moved.get(index), self._rows.get(index)
+        if (
+            found is None
+            or found.fused_group != (None if moved is None else moved.group)
+            or found.runs != runs
+            or found.scope != instance.scope
+            or (index in kernels.cached) != (found.cached_traffic_bytes is not None)
+        ):
+            found = _known_row(instance, runs, None, _NO_COUNTS, context)
+            self._rows[index] = found
+        return found
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -41,67 +84,66 @@ class Scored(msgspec.Struct, frozen=True):
     memory: Memory
 
 
-def score_layers(nodes: tuple[Node, ...], ends: Ends, options: Options, free: FreeRows) -> Scored:
+def score_layers(
+    nodes: tuple[Node, ...],
+    inputs: tuple[Tensor, ...],
+    outputs: frozenset[str],
+    settings: Settings,
+    constant_rows: ConstantRows,
+) -> Scored:
     """One row for each node, in the file's order.
 
-    ``free`` keeps rows that cost nothing from one score of the model to the next.
+    ``inputs`` and ``outputs``: the network's input tensors, and the names of its outputs.
+    ``constant_rows`` keeps rows that cost nothing from one score of the model to the next.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
     """
-    placed = list(walk(nodes))
-    formulas = find_formulas(each.node for each in placed)
-    taken = [each for each in placed if each.is_taken]
-    if not options.allow_unknown:
-        check_complete([each.node for each in taken], formulas)
-    context = make_context(taken, formulas, options)
-    kernels = find_kernels(nodes, ends, formulas, options)
-    rows = _rows(taken, context, kernels, free)
+    instances = list(walk(nodes))
+    operators = find_operators(each.node for each in instances)
+    taken = [each for each in instances if each.is_taken]
+    if not settings.allow_unknown:
+        check_complete([each.node for each in taken], operators)
+    kernels = find_kernels(nodes, inputs, outputs, operators, settings)
+    context = make_context(taken, operators, kernels, settings)
+    rows = _rows(taken, context, constant_rows)
     _check_sums(rows)
-    others = [each for each in placed if not each.is_taken]
+    others = [each for each in instances if not each.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
-        alternatives = _rows(others, make_context(others, formulas, options), kernels, free)
-    memory = kernels.memory
-    if options.phase == "training" and not any(row.work_flop is None for row in rows):
-        memory = replace(memory, peak_activation_bytes=_training_peak_bytes(taken, context))
-    return Scored(rows, alternatives, _state_bytes(context), memory)
+        other_context = make_context(others, operators, kernels, settings)
+        alternatives = _rows(others, other_context, constant_rows)
+    memory, training = kernels.memory, context.training
+    if settings.phase == "training" and not any(row.work_flop is None for row in rows):
+        peak_bytes = training_peak_bytes(
+            taken,
+            training.saved_bytes,
+            training.differentiable,
+            training.again_bytes,
+            settings.precision,
+        )
+        memory = replace(memory, peak_activation_bytes=peak_bytes)
+    optimizer_bytes = sum(
+        state_bytes(weights, settings.optimizer, settings.precision)
+        for weights in context.weights.values()
+    )
+    return Scored(rows, alternatives, optimizer_bytes, memory)
 
 
 def _check_sums(rows: Sequence[LayerScore]) -> None:
-    """Sums are records too, so it is them that must fit."""
-    counted = [_counts_of(row) for row in rows if _counts_something(row)]
-    # Without anything that counts there are no columns.
+    """Raise ModelError where a sum, which is stored as well, does not fit a record."""
+    # Constants and views, most rows of an exported network, add nothing.
+    counted = [
+        _counts_of(row)
+        for row in rows
+        if row.traffic_bytes or row.input_bytes or row.output_bytes or row.parameters
+    ]
     for name, column in zip(LAYER_COUNTS, zip(*counted, strict=True), strict=False):
         if sum(filter(None, column)) > _LARGEST:
             raise ModelError(
                 f"the sum of {name} does not fit 63 bits",
                 fix="check the dimensions that were given",
             )
-
-
-def _counts_something(row: LayerScore) -> bool:
-    """False for constants and views, which are most rows of an exported network."""
-    return bool(row.traffic_bytes or row.input_bytes or row.output_bytes or row.parameters)
-
-
-def _state_bytes(context: Context) -> int:
-    options = context.options
-    return sum(
-        state_bytes(weights, options.optimizer, options.precision)
-        for weights in context.weights.values()
-    )
-
-
-def _training_peak_bytes(placed: list[NodeInstance], context: Context) -> int:
-    options, training = context.options, context.training
-    return training_peak_bytes(
-        placed,
-        training.saved_bytes,
-        training.differentiable,
-        training.again_bytes,
-        options.precision,
-    )
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
@@ -114,22 +156,21 @@ def main_precision(layers: Iterable[LayerScore]) -> str:
 
 
 def _rows(
-    placed: list[NodeInstance], context: Context, kernels: Kernels, free: FreeRows
+    instances: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> tuple[LayerScore, ...]:
-    free.begin(kernels, context.options.precision)
+    constant_rows.begin(context.kernels, context.settings.precision)
     passes: dict[int, list[NodeInstance]] = {}
-    for each in placed:
+    for each in instances:
         passes.setdefault(each.node.index, []).append(each)
-    return tuple([_row(passes[index], context, kernels, free) for index in sorted(passes)])
+    return tuple([_row(passes[index], context, constant_rows) for index in sorted(passes)])
 
 
 def _row(
-    passes: list[NodeInstance], context: Context, kernels: Kernels, free: FreeRows
+    passes: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> LayerScore:
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
-    first = passes[0]
-    node, options = first.node, context.options
-    is_one = len(passes) == 1
+    first, is_one = passes[0], len(passes) == 1
+    node = first.node
     runs = first.runs if is_one else sum(each.runs for each in passes)
     weights = context.weights.get(node.index, NO_WEIGHTS)
     if (
@@ -137,79 +178,132 @@ def _row(
         and node.is_constant
         and (is_one or all(each.node.is_constant for each in passes))
     ):
-        return free.row(first, runs, kernels, options.precision)
-    formula = context.formula(node)
-    lost = _lost(node)
-    if not is_one and lost is None:
-        lost = next((reason for each in passes if (reason := _lost(each.node))), None)
-    if lost is None and formula is None:
+        return constant_rows.row(first, runs, context)
+    operator = context.operators[node.domain, node.op_type]
+    lost = next((reason for each in passes if (reason := _lost(each.node))), None)
+    if lost is None and operator is None:
         lost = "the operator has no formula"
     if lost is not None:
-        return unknown_row(first, runs, context.behind, options.precision, lost)
-    total = NO_COUNTS
+        return _unknown_row(first, runs, lost, context)
+    total = _NO_COUNTS
     for each in passes:
-        counts = raising_model_error(_counts, each.node, formula, weights, context)
+        counts = raising_model_error(_counts, each.node, operator, weights, context)
         if runs == 1 and is_one:
             total = counts
         else:
             # A weight is updated once, however often it is used.
             total = replace(total, update=NOTHING) + counts.times(each.runs)
-    saved = context.training.saved_bytes.get(node.index, 0)
-    tally = Tally(first, runs, formula, weights, total, saved)
-    return known_row(tally, context.behind, kernels, options.precision)
+    return _known_row(first, runs, operator, total, context, weights)
 
 
 def _lost(node: Node) -> str | None:
     if node.alike >= 0:  # only what is known is compared
         return None
-    for tensor in node.inputs:
+    for tensor in (*node.inputs, *node.outputs):
         if tensor is not None and tensor.unknown:
-            return tensor.unknown
-    for tensor in node.outputs:
-        if tensor.unknown:
             return tensor.unknown
     return None
 
 
 def _counts(
-    node: Node, formula: Operator | None, weights: LayerWeights, context: Context
+    node: Node, operator: Operator | None, weights: LayerWeights, context: ScoreContext
 ) -> Counts:
-    if formula is None or node.is_constant:
-        return NO_COUNTS
-    precision = context.options.precision
-    plain = context.forward.get(node.alike) or _forward(node, formula, context)
+    if operator is None or node.is_constant:
+        return _NO_COUNTS
+    precision, training = context.settings.precision, context.training
+    plain = context.forward.get(node.alike) or _forward(node, operator, context)
     forward, backward, update = plain.cost, NOTHING, NOTHING
-    if context.options.phase == "training":
-        optimizer = context.options.optimizer
-        step = training_step(
-            node, formula, weights, context.training.differentiable, optimizer, precision
-        )
+    if context.settings.phase == "training":
+        optimizer = context.settings.optimizer
+        step = training_step(node, operator, weights, training.differentiable, optimizer, precision)
         forward, backward, update = forward + step.forward, step.backward, step.update
-        if node.index in context.training.recomputed:
+        if node.index in training.recomputed:
             backward += forward
     inputs = plain.input_bytes
-    held = weight_inputs(node, formula)
+    held = weight_inputs(node, operator)
     if held:
         inputs -= sum(t.n_bytes(precision) for t in node.distinct if t.name in held)
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
-def _check_factors(node: Node, formula: Operator) -> None:
-    for position in formula.operands:
+def _forward(node: Node, operator: Operator, context: ScoreContext) -> Forward:
+    precision = context.settings.precision
+    cost = operator.cost(node) + traffic(node, operator, precision)
+    for position in operator.operands if cost.macs else ():
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
             raise node.error(
                 f"multiplies {tensor.name!r}, which is {tensor.dtype.name}",
                 "the file is broken; export it again",
             )
-
-
-def _forward(node: Node, formula: Operator, context: Context) -> Forward:
-    precision = context.options.precision
-    cost = formula.cost(node) + traffic(node, formula, precision)
-    if cost.macs:
-        _check_factors(node, formula)
     found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
     if node.alike >= 0:
         context.forward[node.alike] = found
     return found
+
+
+def _known_row(
+    first: NodeInstance,
+    runs: int,
+    operator: Operator | None,
+    counts: Counts,
+    context: ScoreContext,
+    weights: LayerWeights = NO_WEIGHTS,
+) -> LayerScore:
+    """The row of a node whose ``counts`` over all its ``runs`` are known."""
+    node, cost, kernels = first.node, counts.total, context.kernels
+    moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
+    precision = context.settings.precision
+    form = work_precision(node, operator, cost.macs, context.behind, precision)
+    unknown = {} if moved is not None else dict.fromkeys(_FUSED, kernels.fused_reason)
+    if cached is None:
+        unknown["cached_traffic_bytes"] = kernels.cached_reason
+    return LayerScore(
+        index=node.index,
+        name=node.name,
+        op_type=node.op_type,
+        domain=node.domain,
+        scope=first.scope,
+        runs=runs,
+        precision=form,
+        unit=unit_of(node, cost, form),
+        macs=cost.macs,
+        multiply_add_flop=cost.multiply_add_flop,
+        simple_flop=cost.simple,
+        function_flop=FLOP_PER_FUNCTION * cost.functions,
+        work_flop=cost.work_flop,
+        backward_flop=counts.backward.work_flop,
+        update_flop=counts.update.work_flop,
+        parameters=weights.parameters,
+        weight_bytes=weights.size_bytes(precision),
+        input_bytes=counts.input_bytes,
+        output_bytes=counts.output_bytes,
+        read_bytes=cost.read_bytes,
+        write_bytes=cost.write_bytes,
+        traffic_bytes=cost.traffic_bytes,
+        fused_group=moved.group if moved else None,
+        fused_read_bytes=moved.read_bytes if moved else None,
+        fused_write_bytes=moved.write_bytes if moved else None,
+        fused_traffic_bytes=moved.read_bytes + moved.write_bytes if moved else None,
+        cached_traffic_bytes=cached,
+        saved_bytes=context.training.saved_bytes.get(node.index, 0),
+        unknown=unknown,
+    )
+
+
+def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreContext) -> LayerScore:
+    """The row of a node that cannot be counted."""
+    node = first.node
+    nothing = dict.fromkeys((*LAYER_COUNTS, "fused_group"))
+    return LayerScore(
+        index=node.index,
+        name=node.name,
+        op_type=node.op_type,
+        domain=node.domain,
+        scope=first.scope,
+        runs=runs,
+        precision=work_precision(node, None, 0, context.behind, context.settings.precision),
+        unit="none",
+        unknown=dict.fromkeys(nothing, reason),
+        **nothing,
+    )

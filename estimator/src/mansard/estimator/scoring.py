@@ -1,44 +1,88 @@
-"""Scoring a network: one row of work and traffic for each node."""
+"""Reading a model and scoring it: one row of work and traffic for each node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.precision import Precision, parse_precision
-from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
-from mansard.estimator.collector import paused_collector
-from mansard.estimator.context import Options
-from mansard.estimator.kernels import Ends
-from mansard.estimator.layers import main_precision, score_layers
-from mansard.estimator.loading import Loaded, load, within
+from mansard.core.precision import parse_precision
+from mansard.core.records import ModelScore, Optimizer, Phase
+from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
-from mansard.estimator.model import NOTHING_GIVEN, Given, Value
+from mansard.estimator.model import Given, Model, Value
+from mansard.estimator.reading import read_model, read_source
+from mansard.estimator.score_context import Settings
 from mansard.estimator.shape_inference.batch import check_batch, known_batch
 from mansard.estimator.shape_inference.binding import bind
-from mansard.estimator.shape_inference.inference import infer_shapes
+from mansard.estimator.shape_inference.inference import Prepared, infer_shapes, prepare
 from mansard.estimator.tensors import Node, Shape, walk
+
+
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """Pause the cyclic garbage collector: what a score consists of stays until it is done.
+
+    The collector would go through all of it every time that a quarter more has been made.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def naming_model(where: str) -> Iterator[None]:
+    """Put ``where``, what the model is called, before the place that an error names."""
+    try:
+        yield
+    except (ModelError, UsageError) as error:
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        raise type(error)(what, where=where, fix=error.fix) from error
+
+
+class Loaded(msgspec.Struct, frozen=True, eq=False):
+    """A model that was read once, to be scored any number of times."""
+
+    name: str
+    where: str  # what errors call it: the file as it was given, or the model's name
+    model_hash: str
+    model: Model
+    prepared: Prepared  # what follows from the file alone, for all dimensions
+    constant_rows: ConstantRows
+
+
+def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
+    """Read a model, from a path or its bytes; raises ModelError or StorageError."""
+    if isinstance(source, str):
+        source = Path(source)
+    if isinstance(source, Path):
+        # A file's name may be any bytes; a record holds text.
+        name = name or os.fsencode(source.stem).decode("utf-8", "replace")
+        where = str(source)
+    else:
+        name = name or "model"
+        where = f"model {name!r}"
+    with naming_model(where):
+        data, digest = read_source(source)
+        with _paused_collector():
+            model = read_model(data)
+            return Loaded(name, where, digest, model, prepare(model), ConstantRows())
+
 
 _MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """Under which circumstances a network is scored; see ``score``."""
-
-    given: Given = NOTHING_GIVEN
-    precision: Precision | None = None
-    phase: Phase = "inference"
-    optimizer: Optimizer = "sgd"  # of the training phase
-    recompute: bool = False
-    cache_bytes: int | None = None
-    allow_unknown: bool = False
-
-
-def score(  # noqa: PLR0913 - one keyword for each thing a person can say
+def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     source: Path | str | bytes,
     *,
     name: str | None = None,
@@ -59,7 +103,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a person can say
     ``source``: a path, or the bytes of a model. ``name`` is the file's stem by default.
 
     ``batch`` sets the batch dimension, ``dims`` dimensions by name or, as
-    ``tensor[axis]``, by place, those that depend on data too. ``trips``: how often a
+    ``tensor[axis]``, by position, those that depend on data too. ``trips``: how often a
     loop runs whose count depends on data, by the name of its node. ``values``: numbers
     that inputs hold where shapes or branches depend on them. ``shapes``: whole shapes
     of inputs that have none in the file.
@@ -97,67 +141,45 @@ def score(  # noqa: PLR0913 - one keyword for each thing a person can say
 
 def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
     """Score a model that was read before; raises ModelError or UsageError."""
-    try:
-        with paused_collector():
-            return _score(loaded, settings)
-    except ModelError as error:
-        raise within(loaded.place, error) from error
-    except UsageError as error:
-        raise within(loaded.place, error) from error
+    with naming_model(loaded.where), _paused_collector():
+        return _score(loaded, settings)
 
 
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
+    if settings.phase != "training":
+        settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
     binding = bind(loaded.model, settings.given)
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
-    options = _options(settings)
-    ends = Ends(
-        tuple(binding.tensors.values()), frozenset(output.name for output in loaded.model.outputs)
-    )
-    scored = score_layers(network.nodes, ends, options, loaded.free_rows)
-    memory = scored.memory
+    inputs = tuple(binding.tensors.values())
+    outputs = frozenset(output.name for output in loaded.model.outputs)
+    scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+    layers, memory = scored.layers, scored.memory
+    # Quantised layers keep their precision, whatever floats are counted as.
+    form = None if any(layer.macs for layer in layers) else settings.precision
     return ModelScore(
         model=loaded.name,
         model_hash=loaded.model_hash,
         source="modelled",
         phase=settings.phase,
         batch=batch,
-        precision=_precision(scored.layers, settings.precision),
+        precision=main_precision(layers) if form is None else form.name,
         dimensions=dict(binding.named),
         trips=_trips(network.nodes),
-        optimizer=options.optimizer,
-        recompute=options.recompute,
+        optimizer=settings.optimizer,
+        recompute=settings.recompute,
         cache_bytes=settings.cache_bytes,
         peak_activation_bytes=memory.peak_activation_bytes,
         in_place_peak_bytes=memory.in_place_peak_bytes,
         fused_peak_bytes=memory.fused_peak_bytes,
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
-        layers=scored.layers,
+        layers=layers,
         notes=network.notes,
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
     )
-
-
-def _options(settings: Settings) -> Options:
-    is_training = settings.phase == "training"
-    return Options(
-        settings.precision,
-        settings.phase,
-        settings.optimizer if is_training else "none",
-        settings.recompute and is_training,
-        settings.cache_bytes,
-        settings.allow_unknown,
-    )
-
-
-def _precision(layers: Sequence[LayerScore], given: Precision | None) -> str:
-    """That of most multiply-adds: what is quantised stays so, whatever floats count as."""
-    if given is None or any(layer.macs for layer in layers):
-        return main_precision(layers)
-    return given.name
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:

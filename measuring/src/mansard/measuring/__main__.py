@@ -8,6 +8,7 @@ power mode that it finds. It ends with its input. Exit codes: 0 done, 1 failed, 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -35,4 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    # Not sys.exit: an interrupt that a library's own exec() has seen would be the exit code.
+    os._exit(code)

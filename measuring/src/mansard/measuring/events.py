@@ -7,13 +7,12 @@ whose only way out is its standard output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, Generic, TypeAlias, Union
 
 import msgspec
 
 from mansard.core.line_channel import WireError
-from mansard.core.records import EnergyWindow, Gpu, PowerSample, Record
+from mansard.core.records import EnergyWindow, Gpu, PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.totals import Total
 from mansard.measuring.kind import Job, RowT
@@ -73,9 +72,8 @@ Event: TypeAlias = Hello | Progress | Row[Any] | Readings | Idle | Failed | Done
 Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
 
 
-@cache
-def event_decoder(row_type: type[Record]) -> msgspec.json.Decoder[Event]:
-    """A decoder of the lines of a measuring process whose rows are of ``row_type``."""
+def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
+    """A decoder of the lines of a measuring process whose rows are of the class ``row_type``."""
     row: Any = Row
     return msgspec.json.Decoder(
         Union[Hello, Progress, row[row_type], Readings, Idle, Failed, Done]  # noqa: UP007

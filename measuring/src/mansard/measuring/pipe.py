@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 
 from mansard.core.errors import MansardError, SchemaError
@@ -24,6 +25,7 @@ from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer
 
 _INPUT = 0
+_AGAIN_S = 5.0  # an interrupt that comes while a library compiles may be swallowed there
 
 
 def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
@@ -68,5 +70,6 @@ def _interrupt_at_end(lines: LineReader) -> None:
     """Interrupt the main thread when the input ends: the process that gave the job is gone."""
     lines.wait_for_end()
     main = threading.main_thread().ident
-    if main is not None:
+    while main is not None:
         signal.pthread_kill(main, signal.SIGINT)  # ends a wait of the main thread, too
+        time.sleep(_AGAIN_S)

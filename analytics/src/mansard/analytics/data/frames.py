@@ -15,6 +15,7 @@ from mansard.analytics.data.dataset import score_id
 from mansard.core.errors import UsageError
 from mansard.core.records import LAYER_COUNTS, ModelScore
 
+Frame: TypeAlias = pl.DataFrame  # for signatures in rooms that do not import polars
 FrameSchema: TypeAlias = "dict[str, DataTypeClass | DataType]"
 
 LAYER_SCHEMA: FrameSchema = {

@@ -1,20 +1,44 @@
-"""What the charts share: data, scales, axes and tooltips in Altair."""
+"""What the charts share in Altair: data, scales, axes, tooltips, categories.
+
+Marks name styles of ``theme`` instead of colours, so that one specification serves light and dark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import altair as alt
 import polars as pl
 
+from mansard.analytics.figures.parameters import Chosen, Name
 from mansard.analytics.figures.theme import SHAPES
 
+Chart: TypeAlias = Any  # Altair types the methods of its charts as Any
 SIZE_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, '~g') + ' GiB'"
     " : datum.value >= 1048576 ? format(datum.value / 1048576, '~g') + ' MiB'"
     " : format(datum.value / 1024, '~g') + ' KiB'"
 )
+
+
+class Rows(alt.InlineData):
+    """Rows that never change: Altair copies a chart at every step, and these with it."""
+
+    _class_is_valid_at_instantiation = False
+
+    def __deepcopy__(self, _memo: object) -> Rows:
+        return self
+
+
+def plot(frame: pl.DataFrame) -> alt.Chart:
+    """A chart of ``frame``, whose rows become part of the specification."""
+    return alt.Chart(Rows(values=frame.to_dicts()))
+
+
+def following(chart: Chart, chosen: Chosen, *names: Name, **properties: Any) -> Chart:
+    """``chart`` with the parameters ``names`` and with ``properties``, such as its width."""
+    return chart.add_params(*[chosen.parameter(name) for name in names]).properties(**properties)
 
 
 def tooltips(**titles: str) -> list[alt.Tooltip]:
@@ -23,7 +47,7 @@ def tooltips(**titles: str) -> list[alt.Tooltip]:
 
 
 def log_scale(low: float, high: float, base: int = 10) -> alt.Scale:
-    """A logarithmic scale that ends exactly where it is told to."""
+    """A logarithmic scale from ``low`` to ``high``."""
     return alt.Scale(type="log", base=base, domain=[low, high], nice=False, clamp=False)
 
 
@@ -38,25 +62,21 @@ def rate_axis(title: str) -> alt.Axis:
     return alt.Axis(title=title, format=".12~g", tickCount=6)
 
 
-def shape_scale(domain: Sequence[str]) -> alt.Scale:
-    """A shape for each category, beside its colour."""
-    return alt.Scale(domain=list(domain), range=list(SHAPES))
+def colour(field: str, names: Sequence[str]) -> alt.Color:
+    """A colour for each of ``names``."""
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names)), title=None)
 
 
-class Rows(alt.InlineData):
-    """Rows that never change: Altair copies a chart at every step, and these with it."""
-
-    _class_is_valid_at_instantiation = False
-
-    def __deepcopy__(self, _memo: object) -> Rows:
-        return self
+def dash(field: str, names: Sequence[str]) -> alt.StrokeDash:
+    """A dash for each of ``names``, beside its colour."""
+    return alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=list(names)), title=None)
 
 
-def inline(frame: pl.DataFrame) -> alt.InlineData:
-    """A frame as part of the specification."""
-    return Rows(values=frame.to_dicts())
+def shape(field: str, names: Sequence[str]) -> alt.Shape:
+    """A shape for each of ``names``, beside its colour."""
+    return alt.Shape(f"{field}:N", scale=shape_scale(names), title=None)
 
 
-def layered(charts: Sequence[alt.Chart]) -> Any:
-    """``charts`` over each other. Altair's versions differ in what they say layer returns."""
-    return alt.layer(*charts)
+def shape_scale(names: Sequence[str]) -> alt.Scale:
+    """The scale of ``shape``."""
+    return alt.Scale(domain=list(names), range=list(SHAPES))

@@ -1,4 +1,7 @@
-"""The rooflines of energy and of power: arches over intensity, networks under them."""
+"""The rooflines of energy and of power: arches over intensity, networks under them.
+
+An arch is GFLOP/J, or W, over intensity for one precision, with data from main memory.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,20 @@ from typing import Literal
 import altair as alt
 import numpy as np
 import polars as pl
-from msgspec.structs import replace
+from markupsafe import Markup
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
-from mansard.analytics.energy.fit import EnergyFit
+from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.roof import Balance, EnergyRoof, Span, balance
-from mansard.analytics.figures.charting import inline, log_scale, tooltips
+from mansard.analytics.figures.charting import Chart, following, plot, tooltips
 from mansard.analytics.figures.figure import (
     GIGA,
     Figure,
     Missing,
     make_figure,
     positive,
+    schema_of,
 )
 from mansard.analytics.figures.label_layout import (
     POINT_LABEL_SCHEMA,
@@ -39,20 +43,54 @@ from mansard.analytics.figures.network_points import (
     spots,
     under_roofs,
 )
-from mansard.analytics.figures.parameters import Chosen, Name, equals, equals_or_all
-from mansard.analytics.figures.roofline import HALF_PX, intensity_axis, value_axis, window
+from mansard.analytics.figures.parameters import OF_PRECISION, Chosen
+from mansard.analytics.figures.roofline import HALF_PX, OF_MODE, axes, window
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
-
-
 MOST_ROWS = 2000  # of all arches
-
-
+BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
 Kind = Literal["efficiency", "power"]
+NO_METER = (
+    "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
+    "can read. `mansard doctor` lists the meters and what keeps one from being read."
+)
+NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
+
+
+@dataclass(frozen=True)
+class _Words:
+    name: str
+    title: str
+    description: str
+    caption: str
+
+
+_WORDS = {
+    "efficiency": _Words(
+        name="energy-roofline",
+        title="GFLOP/J",
+        description="Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
+        "each precision of the chosen power mode, with its balance points and the networks under "
+        "it",
+        caption=Markup(
+            "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), data from main "
+            "memory. The energy roof has no corner. The square marks half of its height. At the "
+            "diamond time turns from memory to arithmetic, at the triangle energy does."
+        ),
+    ),
+    "power": _Words(
+        name="power-roof",
+        title="W",
+        description="Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
+        "precision of the chosen power mode, with the networks' mean power",
+        caption="The power at the roof of time. It is highest at the ridge, where memory and "
+        "arithmetic are both busy. It includes the constant power.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +102,110 @@ class PricedRoof:
     name: str  # fp16 tensor
     roof: EnergyRoof
     balance: Balance
+
+
+def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) -> Figure | Missing:
+    """FLOP/J or W over intensity, or why there is neither."""
+    priced, gaps = priced_roofs(results)
+    if not priced:
+        is_published = all(roof.source == "published" for roof in results.roofs)
+        return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
+    across = window(results.roofs, points, HALF_PX)
+    networks = under_roofs(points.networks, kind)
+    lines = arches(priced, across.x_low, across.x_high)
+    seen = arch_window(lines, networks, kind, across)
+    labels = arch_labels(priced, kind, seen)
+    names = pl.DataFrame(schema=POINT_LABEL_SCHEMA)
+    if kind == "efficiency":
+        names = place_labels(spots(networks, kind), labels, segments(lines, kind), seen)
+    balances = balance_points(priced).filter(pl.col("x").is_between(seen.x_low, seen.x_high))
+    words = _WORDS[kind]
+    x, y = axes(seen, kind, words.title)
+    _, height = axes(seen, "y", words.title)
+    marks = [
+        *_arches(lines, x, y),
+        *(_cap(results, height) if kind == "power" else ()),
+        *_names(labels, x, height, only_main=kind == "power"),
+        _balances(balances, x, y),
+        layer_marks(points.layers, kind),
+        leader_marks(names),
+        network_marks(networks, points.names, kind, with_key=False),
+        *label_marks(names, x, height),
+    ]
+    chart = following(
+        alt.layer(*[mark.transform_filter(OF_MODE) for mark in marks]).resolve_scale(
+            size="independent", shape="independent", color="independent"
+        ),
+        chosen,
+        *("mode", "batch", "network", "precision"),
+        width=seen.width_px,
+        height=seen.height_px,
+        description=words.description,
+    )
+    table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
+    return make_figure(words.name, chart, table, (words.caption,), gaps)
+
+
+def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
+    """Every precision of every mode with all three costs, and why others have none."""
+    priced: list[PricedRoof] = []
+    gaps: list[str] = []
+    for roof in results.roofs:
+        fit = results.energies.get(roof.run_id)
+        if fit is None:
+            continue
+        found, gap = _priced_roof(roof, fit, cap_w(results, roof))
+        priced += found
+        if gap and not found:
+            gaps.append(f"{display_name(roof.label)}: no energy roof: {gap}.")
+    return priced, gaps
+
+
+def _priced_roof(
+    roof: Roofline, fit: EnergyFit, limit_w: float | None
+) -> tuple[list[PricedRoof], str | None]:
+    dram, byte, constant = roof.bandwidth(DRAM), fit.byte_j.get(DRAM), fit.constant_w
+    if dram.value is None:
+        return [], f"its bandwidth is unknown ({dram.unknown['value']})"
+    if byte is None or byte.value is None:
+        return [], "the energy of a byte from main memory is unknown" + _why(byte)
+    if constant.value is None:
+        return [], "its constant power is unknown" + _why(constant)
+    is_capped = limit_w is not None and limit_w > constant.value
+    found = []
+    gap = None
+    for peak in roof.peaks:
+        flop = fit.flop_j.get(peak.name)
+        if peak.value is None:
+            continue
+        if flop is None or flop.value is None:
+            gap = f"the energy of work in {peak.name} is unknown{_why(flop)}"
+            continue
+        costs = EnergyRoof(
+            peak_flop_per_s=peak.value,
+            bandwidth_bytes_per_s=dram.value,
+            flop_j=flop.value,
+            byte_j=byte.value,
+            constant_w=constant.value,
+            cap_w=limit_w if is_capped else None,
+            unknown={} if is_capped else {"cap_w": "the mode names no limit above constant power"},
+        )
+        points = balance(peak, dram, flop, byte, constant)
+        found.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
+    return found, gap
+
+
+def _why(found: Coefficient | None) -> str:
+    unknown = None if found is None else found.unknown.get("value")
+    return f" ({unknown})" if unknown else ""
+
+
+def cap_w(results: Results, roof: Roofline) -> float | None:
+    """The limit of power that the mode names, W."""
+    for manifest in results.dataset.manifests:
+        if manifest.run_id == roof.run_id:
+            return manifest.mode_read_back.power_limit_w
+    return None
 
 
 def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataFrame:
@@ -86,25 +228,21 @@ def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataF
             at, 1 / each.roof.energy_per_flop_j(at), each.roof.power_w(at), strict=True
         )
     ]
-    schema = {
-        "mode": pl.String,
-        "precision": pl.String,
-        "line": pl.String,
-        "is_main": pl.Boolean,
-        "x": pl.Float64,
-        "efficiency": pl.Float64,
-        "power": pl.Float64,
-    }
+    schema = schema_of(text="mode precision line", number="x efficiency power", flag="is_main")
     return positive(rows, schema, "x", "efficiency", "power").frame
 
 
 def main_roofs(roofs: Sequence[PricedRoof]) -> dict[str, PricedRoof]:
-    """The roof of each mode that does most for a joule."""
+    """The roof of each mode with the best FLOP/J."""
     best: dict[str, PricedRoof] = {}
     for each in roofs:
         if each.mode not in best or _best(each) > _best(best[each.mode]):
             best[each.mode] = each
     return best
+
+
+def _best(each: PricedRoof) -> float:
+    return each.balance.best_flop_per_j.value or 0.0
 
 
 def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
@@ -122,37 +260,23 @@ def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
             "power": float(each.roof.power_w(span.value)),
         }
         for each in roofs
-        for kind, span in _spans(each.balance)
+        for kind, span in zip(BALANCES, _spans(each.balance), strict=True)
         if span.value
     ]
-    schema = {
-        "mode": pl.String,
-        "precision": pl.String,
-        "is_main": pl.Boolean,
-        "kind": pl.String,
-        "text": pl.String,
-        "x": pl.Float64,
-        "efficiency": pl.Float64,
-        "power": pl.Float64,
-    }
+    schema = schema_of(text="mode precision kind text", number="x efficiency power", flag="is_main")
     return positive(rows, schema, "x", "efficiency", "power").frame
 
 
-BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
+def _spans(balance: Balance) -> tuple[Span, Span, Span]:
+    return balance.time, balance.energy, balance.effective
 
 
-def _spans(balance: Balance) -> list[tuple[str, Span]]:
-    return list(zip(BALANCES, (balance.time, balance.energy, balance.effective), strict=True))
-
-
-def arch_window(
-    lines: pl.DataFrame, points: pl.DataFrame, kind: Kind, across: Window, size_px: tuple[int, int]
-) -> Window:
+def arch_window(lines: pl.DataFrame, points: pl.DataFrame, kind: Kind, across: Window) -> Window:
     """The plane of an arch chart, with the intensities of ``across``."""
     values = [*lines[kind].to_list(), *points[kind].to_list()]
     low, high = min(values, default=1.0), max(values, default=10.0)
-    room = (1.4, 2.0) if kind == "efficiency" else (1.25, 1.35)
-    return Window(across.x_low, across.x_high, low / room[0], high * room[1], *size_px)
+    below, above = (1.4, 2.0) if kind == "efficiency" else (1.25, 1.35)
+    return Window(across.x_low, across.x_high, low / below, high * above, *HALF_PX)
 
 
 def arch_labels(roofs: Sequence[PricedRoof], kind: Kind, seen: Window) -> pl.DataFrame:
@@ -170,6 +294,14 @@ def arch_labels(roofs: Sequence[PricedRoof], kind: Kind, seen: Window) -> pl.Dat
     return pl.DataFrame(rows, schema={**ROOF_LABEL_SCHEMA, "is_main": pl.Boolean})
 
 
+def _entry(each: PricedRoof, kind: Kind, seen: Window) -> tuple[str, str, float]:
+    if kind == "efficiency":
+        per_joule = 1 / float(each.roof.energy_per_flop_j(seen.x_high))
+        return each.precision, f"{each.name}  {quantity(per_joule, 'FLOP/J')}", per_joule / GIGA
+    power = float(each.roof.power_w(seen.x_high))
+    return each.precision, f"{each.name}  {fixed(power, 'W')}", power
+
+
 def segments(lines: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     """Each arch as short lines, for the layout of names that keep clear of it."""
     ordered = lines.sort("mode", "line", "x")
@@ -180,149 +312,8 @@ def segments(lines: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     return pl.concat([start, numbered.select("mode", "line", x="x_to", y=f"{kind}_to")])
 
 
-def _entry(each: PricedRoof, kind: Kind, seen: Window) -> tuple[str, str, float]:
-    per_flop = float(each.roof.energy_per_flop_j(seen.x_high))
-    if kind == "efficiency":
-        return (
-            each.precision,
-            f"{each.name}  {quantity(1 / per_flop, 'FLOP/J')}",
-            1 / per_flop / GIGA,
-        )
-    power = float(each.roof.power_w(seen.x_high))
-    return each.precision, f"{each.name}  {fixed(power, 'W')}", power
-
-
-def _best(each: PricedRoof) -> float:
-    return each.balance.best_flop_per_j.value or 0.0
-
-
-def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
-    """Every precision of every mode with all three costs, and why others have none."""
-    priced: list[PricedRoof] = []
-    gaps: list[str] = []
-    for roof in results.roofs:
-        fit = results.energies.get(roof.run_id)
-        if fit is None:
-            continue
-        found, gap = _priced_roof(roof, fit, cap_w(results, roof))
-        priced += found
-        if gap and not found:
-            gaps.append(f"{display_name(roof.label)}: no energy roof, for {gap}.")
-    return priced, gaps
-
-
-def _priced_roof(
-    roof: Roofline, fit: EnergyFit, limit_w: float | None
-) -> tuple[list[PricedRoof], str | None]:
-    dram, byte, constant = roof.bandwidth(DRAM), fit.byte_j.get(DRAM), fit.constant_w
-    if dram.value is None:
-        return [], f"its bandwidth is unknown ({dram.unknown['value']})"
-    if byte is None or byte.value is None:
-        return [], "the energy of a byte from main memory is unknown" + _why(byte)
-    if constant.value is None:
-        return [], "its constant power is unknown" + _why(constant)
-    found = []
-    gap = None
-    for peak in roof.peaks:
-        flop = fit.flop_j.get(peak.name)
-        if peak.value is None:
-            continue
-        if flop is None or flop.value is None:
-            gap = f"the energy of work in {peak.name} is unknown{_why(flop)}"
-            continue
-        costs = EnergyRoof(
-            peak_flop_per_s=peak.value,
-            bandwidth_bytes_per_s=dram.value,
-            flop_j=flop.value,
-            byte_j=byte.value,
-            constant_w=constant.value,
-            cap_w=limit_w if limit_w is not None and limit_w > constant.value else None,
-            unknown={"cap_w": "the mode names no limit that could bite"},
-        )
-        if costs.cap_w is not None:
-            costs = replace(costs, unknown={})
-        points = balance(peak, dram, flop, byte, constant)
-        found.append(PricedRoof(roof.label, peak.subject, peak.name, costs, points))
-    return found, gap
-
-
-def _why(found: object) -> str:
-    unknown = getattr(found, "unknown", {}).get("value")
-    return f" ({unknown})" if unknown else ""
-
-
-def cap_w(results: Results, roof: Roofline) -> float | None:
-    """The limit of power that the mode names, W."""
-    for manifest in results.dataset.manifests:
-        if manifest.run_id == roof.run_id:
-            return manifest.mode_read_back.power_limit_w
-    return None
-
-
-# Of all precisions together only the best one's balance points are drawn.
-_OWN = "(precision === '' ? datum.is_main : datum.precision === precision)"
-
-
-_TITLES = {"efficiency": "GFLOP/J", "power": "W"}
-
-
-_WORDS = {
-    "efficiency": "Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
-    "each precision of the chosen power mode, with its balance points and the networks under it",
-    "power": "Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
-    "precision of the chosen power mode, with the networks' mean power",
-}
-
-
-_BALANCE_SHAPES = ("diamond", "triangle-up", "square")
-
-
-@dataclass(frozen=True, eq=False)
-class ArchFrames:
-    """What ``arch_chart`` draws; see ``energy_data``. ``names`` may be empty."""
-
-    lines: pl.DataFrame
-    labels: pl.DataFrame
-    balances: pl.DataFrame
-    caps: pl.DataFrame
-    networks: pl.DataFrame
-    names: pl.DataFrame
-    layers: pl.DataFrame
-    seen: Window
-
-
-def arch_chart(
-    frames: ArchFrames, kind: Kind, chosen: Chosen, networks: Sequence[str]
-) -> alt.LayerChart:
-    """FLOP/J or W over intensity, both logarithmic."""
-    seen = frames.seen
-    x = alt.X("x:Q", scale=log_scale(seen.x_low, seen.x_high), axis=intensity_axis(seen))
-    scale, axis = log_scale(seen.y_low, seen.y_high), value_axis(_TITLES[kind], seen)
-    y, height = alt.Y(f"{kind}:Q", scale=scale, axis=axis), alt.Y("y:Q", scale=scale, axis=axis)
-    named = f"{equals('batch')} && {equals_or_all('network')}"
-    layers: list[alt.Chart] = [
-        *_arches(frames.lines, x, y),
-        *_cap(frames.caps, height),
-        *_names(frames.labels, x, height, only_main=kind == "power"),
-        _balances(frames.balances, x, y),
-        layer_marks(frames.layers, kind),
-        *leader_marks(frames.names, named),
-        network_marks(frames.networks, networks, kind, with_key=False),
-        *label_marks(frames.names, x, height, named),
-    ]
-    shown = f"{equals('mode')} && {equals_or_all('precision')}"
-    names: tuple[Name, ...] = ("mode", "batch", "network", "precision")
-    chart: alt.LayerChart = (
-        alt.layer(*[layer.transform_filter(shown) for layer in layers])
-        .add_params(*[chosen.parameter(name) for name in names])
-        .resolve_scale(size="independent", shape="independent", color="independent")
-        .properties(width=seen.width_px, height=seen.height_px, description=_WORDS[kind])
-    )
-    return chart
-
-
-def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    base = alt.Chart(inline(lines)).encode(x=x, y=y, detail="line:N", tooltip="line:N")
+def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    base = plot(lines).encode(x=x, y=y, detail="line:N", tooltip="line:N")
     main = "datum.is_main || datum.precision === precision"
     return [
         base.mark_line(style="m-roof-cache", clip=True).transform_filter(f"!({main})"),
@@ -330,96 +321,8 @@ def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     ]
 
 
-def _cap(caps: pl.DataFrame, y: alt.Y) -> list[alt.Chart]:
-    """The board's own limit of power in the mode; only the power roof has rows for it."""
-    if caps.is_empty():
-        return []
-    base = alt.Chart(inline(caps)).encode(y=y)
-    label = base.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N")
-    return [base.mark_rule(style="m-peak"), label]
-
-
-def _names(labels: pl.DataFrame, x: alt.X, y: alt.Y, *, only_main: bool) -> list[alt.Chart]:
-    """The names of the arches; where they run close together only the best one's."""
-    base = alt.Chart(inline(labels)).encode(x=x, y=y, text="text:N")
-    base = base.transform_filter(_OWN) if only_main else base
-    return [
-        base.mark_text(style=style, align="right", dx=-4, dy=-10)
-        for style in ("m-roof-label-halo", "m-roof-label")
-    ]
-
-
-def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
-    scale = alt.Scale(domain=list(BALANCES), range=list(_BALANCE_SHAPES))
-    chart: alt.Chart = (
-        alt.Chart(inline(points))
-        .transform_filter(_OWN)
-        .mark_point(style="m-ridge", size=60, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            shape=alt.Shape("kind:N", scale=scale, legend=alt.Legend(title=None)),
-            tooltip=tooltips(kind="balance", text="at"),
-        )
-    )
-    return chart
-
-
-NO_METER = (
-    "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
-    "can read. `mansard doctor` says which meters there are and what keeps one from being read."
-)
-
-
-NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
-
-
-def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) -> Figure | Missing:
-    """FLOP/J or W over intensity, or why there is neither."""
-    priced, gaps = priced_roofs(results)
-    if not priced:
-        is_published = all(roof.source == "published" for roof in results.roofs)
-        return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
-    across = window(results.roofs, points.networks, under_roofs(points.layers, "rate"), HALF_PX)
-    networks = under_roofs(points.networks, kind)
-    lines = arches(priced, across.x_low, across.x_high)
-    seen = arch_window(lines, networks, kind, across, HALF_PX)
-    labels = arch_labels(priced, kind, seen)
-    names = pl.DataFrame(schema=POINT_LABEL_SCHEMA)
-    if kind == "efficiency":
-        strokes = segments(lines, kind)
-        names = place_labels(spots(networks, kind), labels, strokes, seen)
-    balances = balance_points(priced)
-    frames = ArchFrames(
-        lines=lines,
-        labels=labels,
-        balances=balances.filter(pl.col("x").is_between(seen.x_low, seen.x_high)),
-        caps=_caps(results) if kind == "power" else pl.DataFrame(schema=_CAP_SCHEMA),
-        networks=networks,
-        names=names,
-        layers=points.layers,
-        seen=seen,
-    )
-    chart = arch_chart(frames, kind, chosen, points.names)
-    table = balance_table(priced) if kind == "efficiency" else None
-    return make_figure(
-        "energy-roofline" if kind == "efficiency" else "power-roof",
-        chart,
-        table or power_points(priced, networks),
-        tuple(gaps),
-    )
-
-
-def balances(results: Results, mode: str) -> Table:
-    """The balance points of each precision of ``mode`` that has all costs, without intervals."""
-    own = [each for each in priced_roofs(results)[0] if each.mode == mode]
-    return short_balance_table(own, mode)
-
-
-_CAP_SCHEMA = {"mode": pl.String, "precision": pl.String, "y": pl.Float64, "text": pl.String}
-
-
-def _caps(results: Results) -> pl.DataFrame:
+def _cap(results: Results, y: alt.Y) -> list[Chart]:
+    """The board's own limit of power in each mode that names one."""
     rows = [
         {
             "mode": roof.label,
@@ -430,7 +333,56 @@ def _caps(results: Results) -> pl.DataFrame:
         for roof in results.roofs
         if (limit_w := cap_w(results, roof))
     ]
-    return pl.DataFrame(rows, schema=_CAP_SCHEMA)
+    if not rows:
+        return []
+    base = plot(pl.DataFrame(rows)).encode(y=y)
+    label = base.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N")
+    return [base.mark_rule(style="m-peak"), label]
+
+
+def _names(labels: pl.DataFrame, x: alt.X, y: alt.Y, *, only_main: bool) -> list[Chart]:
+    """The names of the arches; where they run close together only the best one's."""
+    base = plot(labels).encode(x=x, y=y, text="text:N")
+    base = base.transform_filter(OF_PRECISION) if only_main else base
+    return [
+        base.mark_text(style=style, align="right", dx=-4, dy=-10)
+        for style in ("m-roof-label-halo", "m-roof-label")
+    ]
+
+
+def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
+    """Balance points: of all precisions together only those of the best one."""
+    scale = alt.Scale(domain=list(BALANCES), range=["diamond", "triangle-up", "square"])
+    return (
+        plot(points)
+        .transform_filter(OF_PRECISION)
+        .mark_point(style="m-ridge", size=60, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            shape=alt.Shape("kind:N", scale=scale, legend=alt.Legend(title=None)),
+            tooltip=tooltips(kind="balance", text="at"),
+        )
+    )
+
+
+def balances(results: Results, mode: str) -> Table:
+    """The balance points of each precision of ``mode`` that has all costs, without intervals."""
+    rows = [
+        [
+            each.name,
+            *[
+                UNKNOWN if span.value is None else digits(span.value, 3)
+                for span in _spans(each.balance)
+            ],
+            quantity(each.balance.best_flop_per_j.value, "FLOP/J", n_digits=3),
+        ]
+        for each in priced_roofs(results)[0]
+        if each.mode == mode
+    ]
+    columns = ("Precision", "Time", "Energy", "Half the best FLOP/J", "Best")
+    caption = f"Balance points of {mode} from main memory, FLOP/byte"
+    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 
 def balance_table(roofs: Sequence[PricedRoof]) -> Table:
@@ -439,38 +391,17 @@ def balance_table(roofs: Sequence[PricedRoof]) -> Table:
         [
             each.name,
             each.mode,
-            _span(each.balance.time, ""),
-            _span(each.balance.energy, ""),
-            _span(each.balance.effective, ""),
+            *[_span(span, "") for span in _spans(each.balance)],
             _span(each.balance.best_flop_per_j, "FLOP/J"),
         ]
         for each in roofs
     ]
-    columns = (*("Precision", "Mode", "Time", "Energy", "Half the best FLOP/J", "Best efficiency"),)
-    return Table(
-        "Balance points from main memory, FLOP/byte", columns, rows, frozenset({2, 3, 4, 5})
-    )
+    columns = ("Precision", "Mode", "Time", "Energy", "Half the best FLOP/J", "Best efficiency")
+    caption = "Balance points from main memory, FLOP/byte"
+    return Table(caption, columns, rows, frozenset({2, 3, 4, 5}))
 
 
-def short_balance_table(roofs: Sequence[PricedRoof], mode: str) -> Table:
-    """The balance points of one mode without their intervals."""
-    rows = [
-        [
-            each.name,
-            *[
-                UNKNOWN if span.value is None else digits(span.value, 3)
-                for span in (each.balance.time, each.balance.energy, each.balance.effective)
-            ],
-            quantity(each.balance.best_flop_per_j.value, "FLOP/J", n_digits=3),
-        ]
-        for each in roofs
-    ]
-    columns = ("Precision", "Time", "Energy", "Half the best FLOP/J", "Best")
-    caption = f"Balance points of {mode} from main memory, FLOP/byte"
-    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
-
-
-def power_points(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> Table:
+def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> Table:
     """The power of each precision left of, at and right of its ridge; and of networks."""
     rows = []
     for each in roofs:

@@ -6,28 +6,28 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-import altair as alt
 import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from mansard.analytics.figures.charting import Chart
 from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.figures.theme import FONT, LIGHT, vega_config
+
+Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
+Row = Mapping[str, object]
+Schema = dict[str, pl.DataType | type]
+T = TypeVar("T")
+GIGA, MEGA, MILLI, NANO = 1e9, 1e6, 1e-3, 1e-9
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands where a chart would be: why there is none, and what would bring it."""
+    """Stands in the place of a figure: why there is none, and what would bring it."""
 
     reason: str
-
-
-Chart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart | alt.VConcatChart
-
-
-Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Figure:
     Its data is apart, by a name made from the content: charts that draw the same rows share them.
     """
 
+    reason: ClassVar[None] = None  # see ``Missing``
     name: str
     description: str
     spec: Markup
@@ -44,11 +45,14 @@ class Figure:
     picture: Markup  # data URI of a static drawing
     width_px: int  # of the drawing at its own scale
     table: Table
-    notes: tuple[str, ...]
+    caption: Sequence[str]  # paragraphs; str is escaped, Markup is not
+    notes: Sequence[str]
 
 
-def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = ()) -> Figure:
-    """``chart`` as a figure of a page; its description is the picture's text."""
+def make_figure(
+    name: str, chart: Chart, table: Table, caption: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Figure:
+    """``chart`` as a figure of a page; the chart's description is the alternative text."""
     # Each part was checked against Vega-Lite's schema when it was made; the rows are not.
     spec = chart.to_dict(validate=False)
     description = str(spec["description"])
@@ -57,7 +61,15 @@ def make_figure(name: str, chart: Chart, table: Table, notes: tuple[str, ...] = 
     datasets = {key: _by_columns(rows) for key, rows in spec.pop("datasets", {}).items()}
     spec["datasets"] = list(datasets)  # the page puts the rows in their place
     return Figure(
-        name, description, json_markup(spec), datasets, picture, width_px, shortened(table), notes
+        name=name,
+        description=description,
+        spec=json_markup(spec),
+        datasets=datasets,
+        picture=picture,
+        width_px=width_px,
+        table=shortened(table),
+        caption=caption,
+        notes=notes,
     )
 
 
@@ -68,14 +80,14 @@ def pool(figures: Iterable[Figure]) -> Markup:
 
 
 def _by_columns(rows: list[dict[str, Any]]) -> Dataset:
-    """Rows as columns, without the keys in each row, which would be half of the page."""
+    """Rows as columns: keys in each row would be half of the page."""
     names = list(rows[0]) if rows else []
     columns = {name: _column([row[name] for row in rows]) for name in names}
     return {"n": len(rows), "columns": columns}
 
 
 def _column(values: list[Any]) -> Any:
-    """One column; words that come again are set once and counted, numbers have six digits."""
+    """One column: repeated texts as indices into a list of texts, numbers with six digits."""
     if any(isinstance(value, str) for value in values):
         words = list(dict.fromkeys(values))
         if len(words) < len(values) / 2:
@@ -92,17 +104,9 @@ def json_markup(value: Any) -> Markup:
 
 
 def safe_json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    """JSON that cannot end its script element, whatever its strings hold."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def sweep_notes(found: Drawn) -> tuple[str, ...]:
-    """What crosses mean, and how many trials are not drawn."""
-    n_crosses = int(found.frame["is_disturbed"].sum())
-    crosses = f"Crosses ({n_crosses}) are trials that something disturbed; no roof rests on them."
-    dropped = dropped_note(found.n_dropped, "trials", "they have no positive rate")
-    return (crosses, *dropped) if n_crosses else dropped
 
 
 def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
@@ -110,21 +114,14 @@ def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
     return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()
 
 
-# What no picture needs: words for screen readers (it has its own), reactions, defaults.
-_IDLE = re.compile(
+# Attributes that a picture does not need: texts for screen readers, reactions, defaults.
+_UNUSED = re.compile(
     r' (?:aria-[a-z]+|role|class|pointer-events|opacity|stroke-opacity|fill-opacity)="(?:none|1)?"'
     r'| (?:aria-[a-z]+|role|class|cursor)="[^"]*"| pointer-events="[^"]*"'
 )
-
-
 _HIDDEN = re.compile(r'<path[^>]*d=""[^>]*/>|<path[^>]*d="M0,0h0v0h0Z"[^>]*/>')
-
-
 _FAMILY = re.compile(r' font-family="[^"]*"')
-
-
-# What XML 1.0 cannot hold (section 2.2): the drawing is XML, and vl-convert ends the whole
-# process where a name has such a character.
+# XML 1.0 cannot hold these (section 2.2), and vl-convert ends the process on one of them.
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -135,7 +132,7 @@ def still_picture(spec: dict[str, Any]) -> tuple[Markup, int]:
     """
     svg = vl_convert.vegalite_to_svg(drawable(spec), config=vega_config(LIGHT))
     width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
-    svg = _FAMILY.sub("", _HIDDEN.sub("", _IDLE.sub("", _renumbered(svg))))
+    svg = _FAMILY.sub("", _HIDDEN.sub("", _UNUSED.sub("", _renumbered(svg))))
     family = FONT.replace("'", "")
     svg = svg.replace("<svg ", f'<svg font-family="{family}" ', 1)
     text = svg.replace("%", "%25").replace("#", "%23").replace("&", "%26")
@@ -154,19 +151,14 @@ def drawable(part: Any) -> Any:
 
 
 def _renumbered(svg: str) -> str:
-    """The drawing with its clip paths counted from 0; Vega counts over the process's life."""
-    numbers: dict[str, int] = {}
-    return re.sub(
-        r'(url\(#clip|id="clip)(\d+)',
-        lambda match: f"{match[1]}{numbers.setdefault(match[2], len(numbers))}",
-        svg,
-    )
+    """The drawing with clip paths and gradients counted from 0; Vega counts in its process."""
+    numbers: dict[str, dict[str, int]] = {"clip": {}, "gradient_": {}}
 
+    def number(match: re.Match[str]) -> str:
+        known = numbers[match[2]]
+        return f"{match[1]}{known.setdefault(match[3], len(known))}"
 
-GIGA = 1e9
-
-
-Row = Mapping[str, object]
+    return re.sub(r'((?:url\(#|id=")(clip|gradient_))(\d+)', number, svg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +169,14 @@ class Drawn:
     n_dropped: int
 
 
-def positive(rows: Iterable[Row], schema: Mapping[str, pl.DataType | type], *names: str) -> Drawn:
-    """The rows whose ``names`` are all known, finite and above zero."""
+def schema_of(*, text: str = "", number: str = "", count: str = "", flag: str = "") -> Schema:
+    """The schema of a frame from the names of its columns, separated by spaces, by their type."""
+    kinds = ((text, pl.String), (number, pl.Float64), (count, pl.Int64), (flag, pl.Boolean))
+    return {name: kind for names, kind in kinds for name in names.split()}
+
+
+def positive(rows: Iterable[Row], schema: Schema, *names: str) -> Drawn:
+    """The rows whose ``names`` are all known, finite and above zero, rounded to four digits."""
     frame = pl.DataFrame(list(rows), schema=schema)
     kept = frame.filter(pl.all_horizontal(pl.col(*names) > 0, pl.col(*names).is_finite()))
     rounded = kept.with_columns(
@@ -190,12 +188,6 @@ def positive(rows: Iterable[Row], schema: Mapping[str, pl.DataType | type], *nam
 def in_giga(value: float | None) -> float | None:
     """Per second in GFLOP/s or GB/s; None stays None."""
     return None if value is None else value / GIGA
-
-
-MILLI, MEGA = 1e-3, 1e6
-
-
-T = TypeVar("T")
 
 
 def evenly(values: Sequence[T], n_most: int) -> list[T]:

@@ -8,10 +8,28 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.figures.figure import schema_of
+
 WIDTH_PX, HEIGHT_PX = 900, 500
-
-
 DECADE_PX = 95  # with less there is no room for ticks within a decade
+CHARACTER_PX = 6.9  # of the charts' 12 px type, on average
+LINE_PX = 15.0
+POINT_PX = 8.0
+LONGEST_LABEL = 24  # characters; the tooltip has the whole name
+# Points are named from the right to the left, names stand on their right: then a thin
+# line that hangs from a point further left never meets a name placed before it. A name
+# on the left comes last, and only where no other point is above it.
+_NEAR = (("left", 10.0, 0.0), ("left", 8.0, 14.0), ("left", 8.0, -14.0), ("right", -10.0, 0.0))
+_FAR = tuple(("left", 5.0, 30.0 + 9.0 * step) for step in range(40))
+PEAK_GAP_PX = 17.0  # the height of a line of text
+PEAK_CHARACTER_PX = 7.0  # of the labels' bold 12 px type, on average
+PEAK_SPACE_PX = 18.0
+MOST_SHIFT = 0.8  # of the width
+POINT_LABEL_SCHEMA = schema_of(
+    text="mode batch network precision text align", number="x y point_x point_y", flag="hangs"
+)
+ROOF_LABEL_SCHEMA = schema_of(text="mode precision kind text", number="x y")
+Spot = tuple[float, float]  # pixels across and down
 
 
 @dataclass(frozen=True)
@@ -54,45 +72,6 @@ def _ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
-
-
-CHARACTER_PX = 6.9  # of the charts' 12 px type, on average
-
-
-LINE_PX = 15.0
-
-
-POINT_PX = 8.0
-
-
-LONGEST_LABEL = 24  # characters; the tooltip has the whole name
-
-
-# Points are named from the right to the left, names stand on their right: then a thin
-# line that hangs from a point further left never meets a name placed before it. A name
-# on the left comes last, and only where no other point is above it.
-_NEAR = (("left", 10.0, 0.0), ("left", 8.0, 14.0), ("left", 8.0, -14.0), ("right", -10.0, 0.0))
-
-
-_FAR = tuple(("left", 5.0, 30.0 + 9.0 * step) for step in range(40))
-
-
-POINT_LABEL_SCHEMA = {
-    "mode": pl.String,
-    "batch": pl.String,
-    "network": pl.String,
-    "precision": pl.String,
-    "text": pl.String,
-    "align": pl.String,
-    "x": pl.Float64,
-    "y": pl.Float64,
-    "point_x": pl.Float64,
-    "point_y": pl.Float64,
-    "hangs": pl.Boolean,
-}
-
-
-Spot = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -198,7 +177,7 @@ def _is_inside(box: _Box, seen: Window) -> bool:
 
 
 def _name_box(row: Mapping[str, object], seen: Window) -> _Box:
-    """The place of a roof's name; only the level ones at the right matter here."""
+    """The box of a roof's name; only the level names at the right can be met."""
     right, middle = _to_pixels(_number(row["x"]), _number(row["y"]), seen)
     if row["kind"] != "compute":
         return _Box(right, middle - LINE_PX, right + 40.0, middle)
@@ -238,28 +217,6 @@ def _to_pixels(x: float, y: float, seen: Window) -> Spot:
 def _from_pixels(across: float, down: float, seen: Window) -> Spot:
     x = seen.x_low * 10 ** (across / seen.x_per_decade_px)
     return float(x), float(seen.y_low * 10 ** ((seen.height_px - down) / seen.y_per_decade_px))
-
-
-PEAK_GAP_PX = 17.0  # the height of a line of text
-
-
-PEAK_CHARACTER_PX = 7.0  # of the labels' bold 12 px type, on average
-
-
-PEAK_SPACE_PX = 18.0
-
-
-MOST_SHIFT = 0.8  # of the width
-
-
-ROOF_LABEL_SCHEMA = {
-    "mode": pl.String,
-    "precision": pl.String,
-    "kind": pl.String,
-    "text": pl.String,
-    "x": pl.Float64,
-    "y": pl.Float64,
-}
 
 
 def right_labels(

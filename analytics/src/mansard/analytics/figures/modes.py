@@ -1,10 +1,13 @@
-"""The modes of a device for one network: the Pareto front, and a map over the clocks."""
+"""The modes of a device for one network: the Pareto front, and a map over the clocks.
+
+One batch size of each network is drawn: the recommended one, else its smallest. Latencies are in
+ms, energies in mJ of one item, powers in W, clocks in MHz.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 import polars as pl
@@ -13,7 +16,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.decide.alternatives import pareto_front
 from mansard.analytics.decide.records import Candidate
-from mansard.analytics.figures.charting import inline, layered, tooltips
+from mansard.analytics.figures.charting import Chart, following, plot, tooltips
 from mansard.analytics.figures.figure import (
     MEGA,
     MILLI,
@@ -23,58 +26,106 @@ from mansard.analytics.figures.figure import (
     dropped_note,
     evenly,
     make_figure,
+    schema_of,
 )
 from mansard.analytics.figures.parameters import (
     EVERY,
+    OF_PRECISION,
     Chosen,
-    Name,
+    Key,
     mode_labels,
     network_title,
     of_network,
 )
-from mansard.analytics.figures.tables import Table
+from mansard.analytics.figures.tables import Column, Table, tabulate
 from mansard.analytics.results import Results
 
 MOST_ROWS = 2000  # in all: each is some 60 bytes of a page that stays under 2 MB
-
-
+MOST_TABLE_ROWS = 60  # of modes in one table
 LEAST_CELLS = 12  # of one network, whatever the number of networks
-
-
+MOST_LABELLED = 9  # GPU clocks: of more, a cell has no room for its number
+PARETO_PX, MAP_PX = (470, 400), (450, 165)
 _SET = ["device", "network", "precision"]
-
-
 _CELL = [*_SET, "cell"]
-
-
+_STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
+# *_shade: 0 is the least of the network, 1 the most. is_cell: the best of its GPU and memory
+# clock. is_front: no other mode is better in latency, energy and power at once. is_edge: of the
+# front, no slower mode costs less energy. is_main: the precision shown where none is chosen.
 MODE_POINT_SCHEMA = {
-    "mode": pl.String,
-    "device": pl.String,
-    "network": pl.String,
-    "precision": pl.String,
-    "batch": pl.Int64,
-    "gpu": pl.Float64,
-    "memory": pl.Float64,
-    "latency": pl.Float64,
-    "energy": pl.Float64,
-    "power": pl.Float64,
-    "bound": pl.String,
-    "source": pl.String,
-    "is_extrapolated": pl.Boolean,
-    "latency_shade": pl.Float64,  # 0 is the least of the network, 1 the most
-    "energy_shade": pl.Float64,
-    "is_cell": pl.Boolean,  # the best of its GPU and memory clock
-    "is_front": pl.Boolean,  # no other is better in latency, energy and power at once
-    "is_edge": pl.Boolean,  # of those, no slower one costs less energy
-    "is_recommended": pl.Boolean,
-    "is_main": pl.Boolean,  # the precision that is shown where none is chosen
+    **schema_of(text="mode device network precision", count="batch"),
+    **schema_of(number="gpu memory latency energy power", text="bound source"),
+    **schema_of(flag="is_extrapolated", number="latency_shade energy_shade"),
+    **schema_of(flag="is_cell is_front is_edge is_recommended is_main"),
 }
+PARETO_CAPTION = (
+    "Faint points are dominated: another mode is better in latency, energy and power at once. The "
+    "star is the recommended mode.",
+)
+HEAT_CAPTION = ("Darker is more under a light appearance, brighter under a dark one.",)
+NO_NETWORK = (
+    "No network was predicted, so there is nothing to compare modes by: "
+    "`mansard bench model.onnx` scores one and predicts it in every mode."
+)
+ONE_MODE = (
+    "Only one mode is known, and a front takes several: "
+    "`mansard bench --mode all` measures the board's own, `mansard plan` says which are worth it."
+)
+NO_ENERGY = (
+    "The front of latency and energy takes energies, and none is predicted: "
+    "energies of work, traffic and time are fitted where a power meter can be read."
+)
+NO_CLOCKS = "No map over clocks: the modes of this machine do not differ in two known clocks."
+
+
+@dataclass(frozen=True, eq=False)
+class ModePoints:
+    """What both figures draw, and the network they show while none is chosen."""
+
+    drawn: Drawn
+    first: str
+    n_modes: int
+
+
+def gather(results: Results) -> ModePoints:
+    """The points of every device and network; empty where nothing was predicted."""
+    picks = [each.choice for each in results.recommendations if each.choice is not None]
+    drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
+    networks = sorted(set(drawn.frame["network"].to_list()))
+    first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
+    n_modes = results.predictions.select("device", "mode").n_unique()
+    return ModePoints(drawn, first[0], n_modes)
+
+
+def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
+    """Latency against energy, coloured by power."""
+    frame = points.drawn.frame
+    if frame.is_empty():
+        return Missing(NO_NETWORK)
+    priced = frame.filter(pl.col("energy") > 0)
+    if priced["mode"].n_unique() < 2:
+        return Missing(ONE_MODE if points.n_modes < 2 else NO_ENERGY)
+    chart = pareto_chart(priced, chosen, points.first)
+    table = mode_point_table(priced, points.first)
+    return make_figure("pareto", chart, table, PARETO_CAPTION, _notes(points))
+
+
+def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
+    """Latency and energy over GPU clock and memory clock."""
+    if points.drawn.frame.is_empty():
+        return Missing(NO_NETWORK)
+    cells = points.drawn.frame.filter(
+        pl.col("is_cell") & (pl.col("gpu") > 0) & (pl.col("memory") > 0)
+    )
+    if cells.select("gpu", "memory").n_unique() < 2:
+        return Missing(ONE_MODE if points.n_modes < 2 else NO_CLOCKS)
+    chart = heat_chart(cells, chosen, points.first)
+    return make_figure("heat", chart, mode_point_table(cells, points.first), HEAT_CAPTION)
 
 
 def mode_points(
     predictions: pl.DataFrame,
     modes: pl.DataFrame,
-    labels: Mapping[tuple[str, str], str],
+    labels: Mapping[Key, str],
     recommended: Sequence[Candidate] = (),
 ) -> Drawn:
     """Every mode worth a mark for each device, network and precision; see MODE_POINT_SCHEMA.
@@ -88,11 +139,12 @@ def mode_points(
     n_dropped = len(chosen) - len(known)
     if known.is_empty():
         return Drawn(pl.DataFrame(schema=MODE_POINT_SCHEMA), n_dropped)
-    marked = _marked(_with_clocks(known, modes), recommended)
-    kept = _kept(marked)
+    kept = _kept(_marked(_with_clocks(known, modes), recommended))
+    rows = [(*key, label) for key, label in labels.items()]
+    names = pl.DataFrame(rows, schema=schema_of(text="device name mode"), orient="row")
     frame = (
         kept.rename({"mode": "name"})
-        .join(_names(labels), on=["device", "name"], how="left")
+        .join(names, on=["device", "name"], how="left")
         .with_columns(
             mode=pl.coalesce("mode", "name"),
             gpu=(pl.col("gpu_hz") / MEGA).round_sig_figs(5),
@@ -108,32 +160,22 @@ def mode_points(
     return Drawn(frame, n_dropped)
 
 
-def _names(labels: Mapping[tuple[str, str], str]) -> pl.DataFrame:
-    rows = [(*key, label) for key, label in labels.items()]
-    columns = ("device", "name", "mode")
-    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-
-
 def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
-    keys = ["device", "network", "precision"]
     wanted = pl.DataFrame(
         [(each.device, each.network, each.precision, each.batch) for each in recommended],
-        schema=[*((key, pl.String) for key in keys), ("wanted", pl.Int64)],
+        schema=[*((key, pl.String) for key in _SET), ("wanted", pl.Int64)],
         orient="row",
-    ).unique(keys, keep="first", maintain_order=True)
-    inference = predictions.filter(pl.col("phase") == _main_phase(predictions))
-    smallest = inference.group_by(keys).agg(pl.col("batch").min().alias("smallest"))
-    batch = smallest.join(wanted, on=keys, how="left").select(
-        *keys, pl.coalesce("wanted", "smallest").alias("one")
+    ).unique(_SET, keep="first", maintain_order=True)
+    phases = set(predictions["phase"].drop_nulls().to_list())
+    phase = "inference" if "inference" in phases or not phases else min(phases)
+    inference = predictions.filter(pl.col("phase") == phase)
+    smallest = inference.group_by(_SET).agg(pl.col("batch").min().alias("smallest"))
+    batch = smallest.join(wanted, on=_SET, how="left").select(
+        *_SET, pl.coalesce("wanted", "smallest").alias("one")
     )
     return (
-        inference.join(batch, on=keys).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
+        inference.join(batch, on=_SET).filter(pl.col("batch").eq_missing(pl.col("one"))).drop("one")
     )
-
-
-def _main_phase(predictions: pl.DataFrame) -> str:
-    phases = set(predictions["phase"].drop_nulls().to_list())
-    return "inference" if "inference" in phases or not phases else min(phases)
 
 
 def _with_clocks(known: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
@@ -213,111 +255,83 @@ def _is_even(inside: pl.DataFrame, n_most: int) -> pl.Expr:
     )
 
 
-PARETO_PX = (470, 400)
-
-
-MAP_PX = (450, 165)
-
-
-MOST_LABELLED = 9  # GPU clocks: beyond it a cell has no room for its number
-
-
-_OF_PRECISION = "(precision === '' ? datum.is_main : datum.precision === precision)"
-
-
-_STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
-
-
-_NAMES: tuple[Name, ...] = ("network", "precision", "device", "picked")
-
-
-_TOLD = {
-    "mode": "mode",
-    "gpu": "GPU, MHz",
-    "memory": "memory, MHz",
-    "precision": "precision",
-    "batch": "batch",
-    "latency": "latency, ms",
-    "energy": "energy of one item, mJ",
-    "power": "power, W",
-    "bound": "bound by",
-    "source": "source",
-}
-
-
-def pareto_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> alt.LayerChart:
+def pareto_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
     """Energy over latency, both logarithmic: one point for each mode, the front as a line."""
-    base = alt.Chart(inline(points)).encode(
-        x=alt.X("latency:Q", scale=_scale(), axis=_axis("Latency of one batch, ms")),
-        y=alt.Y("energy:Q", scale=_scale(), axis=_axis("Energy of one item, mJ")),
+    scale = alt.Scale(type="log", nice=False, padding=24)
+
+    def axis(title: str) -> alt.Axis:
+        return alt.Axis(title=title, format=".3~r", tickCount=6, labelOverlap="greedy")
+
+    base = plot(points).encode(
+        x=alt.X("latency:Q", scale=scale, axis=axis("Latency of one batch, ms")),
+        y=alt.Y("energy:Q", scale=scale, axis=axis("Energy of one item, mJ")),
     )
-    power = alt.Color("power:Q", legend=alt.Legend(title="Power, W", gradientLength=180))
     dots = base.mark_point(style="m-mode", size=75).encode(
-        color=power,
+        color=alt.Color("power:Q", legend=alt.Legend(title="Power, W", gradientLength=180)),
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
-        tooltip=tooltips(**_TOLD),
+        tooltip=_told(),
     )
+
     # Conditions and not filters: a layer without rows would leave its axes without an extent.
+    def size_if(test: str, size: int) -> Chart:
+        return alt.condition(test, alt.value(size), alt.value(0))
+
     is_picked = "datum.mode === picked"
+    named = base.transform_calculate(name=f"datum.is_recommended || {is_picked} ? datum.mode : ''")
     layers = [
         base.mark_line(style="m-front", interpolate="step-after").transform_filter("datum.is_edge"),
         dots,
-        base.mark_point(style="m-picked", filled=False).encode(size=_if(is_picked, 190)),
+        base.mark_point(style="m-picked", filled=False).encode(size=size_if(is_picked, 190)),
         base.mark_point(style="m-best", shape=_STAR, opacity=1).encode(
-            size=_if("datum.is_recommended", 260), tooltip=tooltips(**_TOLD)
+            size=size_if("datum.is_recommended", 260), tooltip=_told()
         ),
-        *_labels(base, f"datum.is_recommended || {is_picked}"),
+        *[
+            named.mark_text(style=style, dy=-17).encode(text="name:N")
+            for style in ("m-network-label-halo", "m-network-label")
+        ],
     ]
-    words = (
-        "Energy of one item in mJ over latency in ms for every mode drawn, coloured by power; the "
-        "line is the Pareto front of latency and energy, the star the recommended mode"
+    return following(
+        alt.layer(*[layer.transform_filter(_drawn(first)) for layer in layers]),
+        chosen,
+        *("network", "precision", "device", "picked"),
+        width=PARETO_PX[0],
+        height=PARETO_PX[1],
+        title=network_title(first, "Pareto front"),
+        description="Energy of one item in mJ over latency in ms for every mode drawn, coloured by "
+        "power; the line is the Pareto front of latency and energy, the star the recommended mode",
     )
-    chart: alt.LayerChart = (
-        layered([layer.transform_filter(_shown(first)) for layer in layers])
-        .add_params(*[chosen.parameter(name) for name in _NAMES])
-        .properties(
-            width=PARETO_PX[0],
-            height=PARETO_PX[1],
-            title=network_title(first, "Pareto front"),
-            description=words,
-        )
-    )
-    return chart
 
 
-def heat_chart(cells: pl.DataFrame, chosen: Chosen, first: str) -> alt.VConcatChart:
+def heat_chart(cells: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
     """Latency above, energy below, over GPU clock and memory clock; darker is more."""
     has_energy = bool(cells["energy"].is_not_null().any())
     kinds = [("latency", "Latency of one batch, ms")]
     kinds += [("energy", "Energy of one item, mJ")] if has_energy else []
-    labelled = cells["gpu"].n_unique() <= MOST_LABELLED
+    is_labelled = cells["gpu"].n_unique() <= MOST_LABELLED
     maps = [
-        _map(cells, kind, labelled).properties(
-            width=MAP_PX[0], height=MAP_PX[1], title=network_title(first, title)
-        )
+        _map(cells, kind, is_labelled=is_labelled)
+        .properties(width=MAP_PX[0], height=MAP_PX[1], title=network_title(first, title))
+        .transform_filter(_drawn(first))
         for kind, title in kinds
     ]
-    filtered = [each.transform_filter(_shown(first)) for each in maps]
-    chart: alt.VConcatChart = (
-        alt.vconcat(*filtered, spacing=18)
-        .add_params(*[chosen.parameter(name) for name in _NAMES])
-        .properties(
-            description="Heat map of latency in ms"
-            + (" and of energy in mJ" if has_energy else "")
-            + " over GPU clock and memory clock; the star is the recommended mode",
-        )
+    return following(
+        alt.vconcat(*maps, spacing=18),
+        chosen,
+        *("network", "precision", "device", "picked"),
+        description="Heat map of latency in ms"
+        + (" and of energy in mJ" if has_energy else "")
+        + " over GPU clock and memory clock; the star is the recommended mode",
     )
-    return chart
 
 
-def _map(cells: pl.DataFrame, kind: str, labelled: bool) -> alt.LayerChart:
-    base = alt.Chart(inline(cells)).encode(
+def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
+    base = plot(cells).encode(
         x=alt.X("gpu:O", axis=alt.Axis(title="GPU clock, MHz", labelAngle=0, format="~g")),
         y=alt.Y("memory:O", sort="descending", axis=alt.Axis(title="Memory, MHz", format="~g")),
     )
     shade = alt.Color(f"{kind}_shade:Q", scale=alt.Scale(domain=[0, 1]), legend=None)
-    layers = [base.mark_rect(style="m-cell").encode(color=shade, tooltip=tooltips(**_TOLD))]
-    if labelled:
+    layers = [base.mark_rect(style="m-cell").encode(color=shade, tooltip=_told())]
+    if is_labelled:
         dark = f"datum.{kind}_shade > 0.45"
         text = alt.Text(f"{kind}:Q", format=".3~r")
         layers += [
@@ -327,105 +341,64 @@ def _map(cells: pl.DataFrame, kind: str, labelled: bool) -> alt.LayerChart:
     layers += [
         base.mark_rect(style="m-picked").transform_filter("datum.mode === picked"),
         base.mark_point(style="m-best", size=250, shape=_STAR, opacity=1, yOffset=-18)
-        .encode(tooltip=tooltips(**_TOLD))
+        .encode(tooltip=_told())
         .transform_filter("datum.is_recommended"),
     ]
-    chart: alt.LayerChart = layered(layers)
-    return chart
+    return alt.layer(*layers)
 
 
-def _shown(first: str) -> str:
-    return f"{of_network(first)} && {_OF_PRECISION} && (device === '' || datum.device === device)"
+def _drawn(first: str) -> str:
+    return f"{of_network(first)} && {OF_PRECISION} && (device === '' || datum.device === device)"
 
 
-def _if(test: str, size: int) -> Any:
-    return alt.condition(test, alt.value(size), alt.value(0))
-
-
-def _labels(base: alt.Chart, test: str) -> list[alt.Chart]:
-    named = base.transform_calculate(name=f"{test} ? datum.mode : ''")
-    return [
-        named.mark_text(style=style, dy=-17).encode(text="name:N")
-        for style in ("m-network-label-halo", "m-network-label")
-    ]
-
-
-def _scale() -> alt.Scale:
-    return alt.Scale(type="log", nice=False, padding=24)
-
-
-def _axis(title: str) -> alt.Axis:
-    return alt.Axis(title=title, format=".3~r", tickCount=6, labelOverlap="greedy")
-
-
-NO_NETWORK = (
-    "No network was predicted, so there is nothing to compare modes by: "
-    "`mansard bench model.onnx` scores one and predicts it in every mode."
-)
-
-
-ONE_MODE = (
-    "Only one mode is known, and a front takes several: "
-    "`mansard bench --mode all` measures the board's own, `mansard plan` says which are worth it."
-)
-
-
-NO_ENERGY = (
-    "The front of latency and energy takes energies, and none is predicted: "
-    "energies of work, traffic and time are fitted where a power meter can be read."
-)
-
-
-NO_CLOCKS = "No map over clocks: the modes of this machine do not differ in two known clocks."
-
-
-@dataclass(frozen=True, eq=False)
-class ModePoints:
-    """What both figures draw, and the network they show while none is chosen."""
-
-    drawn: Drawn
-    first: str
-    n_modes: int
-
-
-def gather(results: Results) -> ModePoints:
-    """The points of every device and network; empty where nothing was predicted."""
-    picks = candidates(results)
-    drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
-    networks = sorted(set(drawn.frame["network"].to_list()))
-    first = next((pick.network for pick in picks if pick.network in networks), None)
-    n_modes = results.predictions.select("device", "mode").n_unique()
-    return ModePoints(drawn, first or (networks[0] if networks else EVERY), n_modes)
-
-
-def candidates(results: Results) -> list[Candidate]:
-    """The recommended network, batch, precision and mode of each recommendation that has one."""
-    return [each.choice for each in results.recommendations if each.choice is not None]
-
-
-def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
-    """Latency against energy, coloured by power."""
-    frame = points.drawn.frame
-    if frame.is_empty():
-        return Missing(NO_NETWORK)
-    priced = frame.filter(pl.col("energy") > 0)
-    if priced["mode"].n_unique() < 2:
-        return Missing(ONE_MODE if points.n_modes < 2 else NO_ENERGY)
-    chart = pareto_chart(priced, chosen, points.first)
-    return make_figure("pareto", chart, mode_point_table(priced, points.first), _notes(points))
-
-
-def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
-    """Latency and energy over GPU clock and memory clock."""
-    cells = points.drawn.frame.filter(
-        pl.col("is_cell") & (pl.col("gpu") > 0) & (pl.col("memory") > 0)
+def _told() -> list[alt.Tooltip]:
+    return tooltips(
+        mode="mode",
+        gpu="GPU, MHz",
+        memory="memory, MHz",
+        precision="precision",
+        batch="batch",
+        latency="latency, ms",
+        energy="energy of one item, mJ",
+        power="power, W",
+        bound="bound by",
+        source="source",
     )
-    if points.drawn.frame.is_empty():
-        return Missing(NO_NETWORK)
-    if cells.select("gpu", "memory").n_unique() < 2:
-        return Missing(ONE_MODE if points.n_modes < 2 else NO_CLOCKS)
-    chart = heat_chart(cells, chosen, points.first)
-    return make_figure("heat", chart, mode_point_table(cells, points.first))
+
+
+def mode_point_table(points: pl.DataFrame, network: str) -> Table:
+    """The modes drawn for ``network`` in its first precision, the least energy first."""
+    own = points.filter((pl.col("network") == network) & pl.col("is_main"))
+    columns = (
+        *(Column.name("Mode", "mode"), Column.number("GPU, MHz", "gpu")),
+        *(
+            Column.number("Memory, MHz", "memory"),
+            Column.number("Latency of one batch, ms", "latency"),
+        ),
+        *(Column.number("Energy of one item, mJ", "energy"), Column.number("Power, W", "power")),
+        *(Column.text("Bound by", "bound"), Column("Remark", _remark)),
+    )
+    n_left = len(own) - MOST_TABLE_ROWS
+    more = f", the best {MOST_TABLE_ROWS} of {len(own)} by energy" if n_left > 0 else ""
+    return tabulate(
+        f"Modes as drawn for {display_name(network)}, batch {_only(own, 'batch')}, "
+        f"{_only(own, 'precision')}{more}",
+        columns,
+        own.sort("energy", "latency", nulls_last=True).head(MOST_TABLE_ROWS).iter_rows(named=True),
+    )
+
+
+def _remark(row: dict[str, object]) -> str:
+    words = [str(row["source"])]
+    words += ["recommended"] if row["is_recommended"] else []
+    words += ["on the front"] if row["is_front"] else []
+    words += ["extrapolated"] if row["is_extrapolated"] else []
+    return ", ".join(words)
+
+
+def _only(frame: pl.DataFrame, column: str) -> str:
+    values = sorted({str(value) for value in frame[column].to_list()})
+    return display_name(" and ".join(values)) if values else UNKNOWN
 
 
 def _notes(points: ModePoints) -> tuple[str, ...]:
@@ -445,57 +418,3 @@ def _notes(points: ModePoints) -> tuple[str, ...]:
         *([outside] if n_outside else []),
         *dropped_note(points.drawn.n_dropped, "predictions", why),
     )
-
-
-MOST_TABLE_ROWS = 60  # of modes in one table
-
-
-def mode_point_table(points: pl.DataFrame, network: str) -> Table:
-    """The modes drawn for ``network`` in its first precision, the least energy first."""
-    own = points.filter((pl.col("network") == network) & pl.col("is_main"))
-    ordered = own.sort("energy", "latency", nulls_last=True)
-    rows = [
-        [
-            display_name(row["mode"]),
-            _number(row["gpu"]),
-            _number(row["memory"]),
-            _number(row["latency"]),
-            _number(row["energy"]),
-            _number(row["power"]),
-            row["bound"] or UNKNOWN,
-            _remark(row),
-        ]
-        for row in ordered.head(MOST_TABLE_ROWS).iter_rows(named=True)
-    ]
-    more = (
-        f", the best {MOST_TABLE_ROWS} of {len(own)} by energy"
-        if len(own) > MOST_TABLE_ROWS
-        else ""
-    )
-    return Table(
-        caption=f"Modes as drawn for {display_name(network)}, batch {_only(own, 'batch')}, "
-        f"{_only(own, 'precision')}{more}",
-        columns=(
-            *("Mode", "GPU, MHz", "Memory, MHz", "Latency of one batch, ms"),
-            *("Energy of one item, mJ", "Power, W", "Bound by", "Remark"),
-        ),
-        rows=rows,
-        numeric=frozenset({1, 2, 3, 4, 5}),
-    )
-
-
-def _remark(row: dict[str, object]) -> str:
-    words = [str(row["source"])]
-    words += ["recommended"] if row["is_recommended"] else []
-    words += ["on the front"] if row["is_front"] else []
-    words += ["extrapolated"] if row["is_extrapolated"] else []
-    return ", ".join(words)
-
-
-def _only(frame: pl.DataFrame, column: str) -> str:
-    values = sorted({str(value) for value in frame[column].to_list()})
-    return display_name(" and ".join(values)) if values else UNKNOWN
-
-
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.4g}"

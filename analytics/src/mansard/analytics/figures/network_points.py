@@ -10,19 +10,25 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import joules, seconds
-from mansard.analytics.figures.charting import inline, shape_scale, tooltips
-from mansard.analytics.figures.figure import GIGA, Drawn, in_giga, positive
+from mansard.analytics.figures.charting import Chart, plot, shape_scale, tooltips
+from mansard.analytics.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
 from mansard.analytics.figures.parameters import equals, equals_or_all
 from mansard.analytics.figures.tables import batch_text, bound_text
 from mansard.analytics.results import Results
 
 MOST_LAYERS_DRAWN = 30  # of one network in one mode
-
-
 MOST_LAYER_ROWS = 1200  # in all: each is some 150 bytes of a page that stays under 2 MB
-
-
 MOST_NETWORK_POINTS = 1200  # in all; networks of one batch are drawn however many they are
+_NAMED = f"{equals('batch')} && {equals_or_all('network')}"
+_NETWORK_SCHEMA = schema_of(
+    text="mode network batch precision time energy bound", number="intensity rate efficiency power"
+)
+LAYER_POINT_SCHEMA = schema_of(
+    text="mode network batch precision layer operator bound energy_bound",
+    number="intensity rate efficiency power share time_ms energy_mj",  # share: of the time, %
+    count="rank",
+    flag="is_main",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +42,17 @@ class Points:
 
 
 def roof_points(results: Results) -> Points:
-    """Networks under the roofs, and the slowest layers of each."""
+    """Networks under the roofs, and the slowest layers of each at its smallest batch."""
     networks = network_points(_few(results.networks), results.names)
-    layers = layer_points(_smallest(results), results.names, _n_layers(results))
+    smallest = (
+        results.networks.sort("batch", "score_id", nulls_last=True)
+        .group_by("model", "model_hash", "precision", maintain_order=True)
+        .agg(pl.col("score_id").first())
+    )
+    groups = results.groups.join(smallest.select("score_id"), on="score_id", how="semi")
+    n_sets = max(1, results.networks.select("model", "model_hash", "precision", "label").n_unique())
+    n_most = max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
+    layers = layer_points(groups.sort("score_id", "run_id", "group"), results.names, n_most)
     names = in_order(networks.frame["network"].to_list())
     return Points(networks.frame, layers.frame, names, networks.n_dropped)
 
@@ -62,41 +76,11 @@ def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
     )
 
 
-def _n_layers(results: Results) -> int:
-    n_sets = max(1, results.networks.select("model", "model_hash", "precision", "label").n_unique())
-    return max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
-
-
-def _smallest(results: Results) -> pl.DataFrame:
-    """The fused layers of each network at its smallest batch: one set is enough to see."""
-    chosen = (
-        results.networks.sort("batch", "score_id", nulls_last=True)
-        .group_by("model", "model_hash", "precision", maintain_order=True)
-        .agg(pl.col("score_id").first())
-    )
-    return results.groups.join(chosen.select("score_id"), on="score_id", how="semi").sort(
-        "score_id", "run_id", "group"
-    )
-
-
 def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
     """Whole networks: intensity, attainable GFLOP/s, GFLOP/J, W, and what the tooltip says.
 
     Energy and power are null where they are unknown; ``under_roofs`` keeps the others.
     """
-    schema = {
-        "mode": pl.String,
-        "network": pl.String,
-        "batch": pl.String,
-        "precision": pl.String,
-        "intensity": pl.Float64,
-        "rate": pl.Float64,
-        "efficiency": pl.Float64,
-        "power": pl.Float64,
-        "time": pl.String,
-        "energy": pl.String,
-        "bound": pl.String,
-    }
     rows = [
         {
             "mode": row["label"],
@@ -112,28 +96,7 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
         }
         for row in networks.iter_rows(named=True)
     ]
-    return positive(rows, schema, "intensity", "rate")
-
-
-LAYER_POINT_SCHEMA = {
-    "mode": pl.String,
-    "network": pl.String,
-    "batch": pl.String,
-    "precision": pl.String,
-    "is_main": pl.Boolean,
-    "layer": pl.String,
-    "operator": pl.String,
-    "rank": pl.Int64,
-    "intensity": pl.Float64,
-    "rate": pl.Float64,
-    "efficiency": pl.Float64,
-    "power": pl.Float64,
-    "share": pl.Float64,  # of the network's time, %
-    "time_ms": pl.Float64,
-    "energy_mj": pl.Float64,
-    "bound": pl.String,
-    "energy_bound": pl.String,
-}
+    return positive(rows, _NETWORK_SCHEMA, "intensity", "rate")
 
 
 def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:
@@ -199,10 +162,10 @@ def _priced(
     return {"efficiency": (work_flop or 0.0) / energy_j / GIGA, "power": energy_j / time_s}
 
 
-def layer_marks(layers: pl.DataFrame, y: str) -> alt.Chart:
+def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
     """The slowest layers of the chosen network, larger where they take more of its time."""
-    chart: alt.Chart = (
-        alt.Chart(inline(layers))
+    return (
+        plot(layers)
         .transform_filter(f"{equals('network')} && datum.intensity > 0 && datum.{y} > 0")
         .mark_point(style="m-layer", opacity=0.6, clip=True)
         .encode(
@@ -225,16 +188,15 @@ def layer_marks(layers: pl.DataFrame, y: str) -> alt.Chart:
             ),
         )
     )
-    return chart
 
 
 def network_marks(
     points: pl.DataFrame, networks: Sequence[str], y: str, *, with_key: bool
-) -> alt.Chart:
-    """Whole networks at the chosen batch; those not chosen step back."""
+) -> Chart:
+    """Whole networks at the chosen batch; networks that are not chosen are faint."""
     key = alt.Legend(title=None, columns=4) if with_key else None
-    chart: alt.Chart = (
-        alt.Chart(inline(points))
+    return (
+        plot(points)
         .transform_filter(equals("batch"))
         .mark_point(style="m-network", size=110)
         .encode(
@@ -255,25 +217,24 @@ def network_marks(
             ),
         )
     )
-    return chart
 
 
-def leader_marks(labels: pl.DataFrame, named: str) -> list[alt.Chart]:
+def leader_marks(labels: pl.DataFrame) -> Chart:
     """Thin lines from points to names that hang below them."""
-    return [
-        alt.Chart(inline(labels.filter(pl.col("hangs"))))
+    return (
+        plot(labels.filter(pl.col("hangs")))
         .mark_rule(style="m-leader")
         .encode(x="point_x:Q", y="point_y:Q", y2="y:Q")
-        .transform_filter(named)
-    ]
+        .transform_filter(_NAMED)
+    )
 
 
-def label_marks(labels: pl.DataFrame, x: alt.X, y: alt.Y, named: str) -> list[alt.Chart]:
-    """The names of the points that ``named`` lets through, each on a halo."""
+def label_marks(labels: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    """The names of the networks at the chosen batch, each on a halo."""
     return [
-        alt.Chart(inline(labels.filter(pl.col("align") == align)))
+        plot(labels.filter(pl.col("align") == align))
         .mark_text(style=style, align=align, baseline="middle")
-        .transform_filter(named)
+        .transform_filter(_NAMED)
         .encode(x=x, y=y, text="text:N")
         for style in ("m-network-label-halo", "m-network-label")
         for align in ("left", "right")

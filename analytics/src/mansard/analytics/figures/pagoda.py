@@ -1,173 +1,74 @@
-"""Pagoda's table and points beside our estimates: frames for tables and charts.
-
-Two estimates of a time, neither of which has seen Pagoda's points. ``least_s`` is the time at
-the published roofs with fused traffic, in fp32 and in tf32: what a runtime as good as the kernels
-behind the roofs would take, not the hardware's bound. ``estimate_s`` is that of a
-framework which starts every operator by itself: unfused traffic, PyTorch's usual number formats,
-and the published cost of starting an operator. Roofs are branes-ai's figures of an AGX Orin.
-
-A power needs costs that nobody published for the board. They are fitted on Pagoda's own points
-(docs/energy.md), each network's on those of the four others.
-"""
+"""The figures of Pagoda's page: achieved rates under published roofs, estimated over measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import altair as alt
-import numpy as np
 import polars as pl
 
-from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.names import display_name, display_text
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits
-from mansard.analytics.energy.least_squares import Array, solve_non_negative
-from mansard.analytics.figures.charting import inline, shape_scale, tooltips
-from mansard.analytics.figures.figure import Figure, make_figure
-from mansard.analytics.figures.tables import Table
-from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame, score_frame
-from mansard.analytics.published.reference import (
-    MODE,
-    NETWORKS,
-    OPERATOR_LAUNCH_S,
-    PAGODA_RUNS,
-    RATES,
-    USUAL_FORMATS,
-    read_counts,
-)
+from mansard.analytics.data.names import display_text
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
+from mansard.analytics.figures.charting import Chart, colour, plot, shape, tooltips
+from mansard.analytics.figures.figure import GIGA, MILLI, Figure, make_figure
+from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.published.reference import MODE, NETWORKS, OPERATOR_LAUNCH_S
 from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import Published, published_coefficients, published_modes
+from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.levels import DRAM
-from mansard.core.records import LAYER_COUNTS, ModelScore
 
-_KEYS = ["network", "batch"]
-
-
-@dataclass(frozen=True, eq=False)
-class Pagoda:
-    """``counts``: 55 rows of work and traffic; ``points``: the 25 that were measured."""
-
-    published: Published
-    counts: pl.DataFrame
-    points: pl.DataFrame
-
-
-def pagoda_points(scores: Sequence[ModelScore]) -> Pagoda:
-    """Everything that the page shows, from our scores of the five networks.
-
-    ``scores`` need fp32 at every batch of the table, and tf32 at the measured ones.
-    """
-    published = Published(
-        rates=next(table for table in RATES if table.device == PAGODA_RUNS.device).read().rates,
-        runs=PAGODA_RUNS.read().runs,
-    )
-    layers = layer_frame(scores)
-    counts = _counts(layers)
-    points = _measured(published).join(_work(layers), on=_KEYS, how="left")
-    timed = layers.join(points, left_on=["model", "batch"], right_on=_KEYS, how="semi")
-    points = points.join(counts.select(*_KEYS, "their_flop", "their_bytes"), on=_KEYS, how="left")
-    at_roofs = _times(timed, published, None).rename({"latency_s": "least_s"})
-    for precision in ("fp32", "tf32"):
-        of_format = at_roofs.filter(pl.col("precision") == precision).drop("precision")
-        named = of_format.rename({"least_s": f"least_{precision}_s"})
-        points = points.join(named, on=_KEYS, how="left")
-    usual = pl.col("network").replace_strict(dict(USUAL_FORMATS))
-    alone = _times(_alone(timed), published, OPERATOR_LAUNCH_S)
-    chosen = alone.filter(pl.col("precision") == usual).drop("precision")
-    points = points.join(chosen.rename({"latency_s": "estimate_s"}), on=_KEYS, how="left")
-    return Pagoda(published, counts, points.with_columns(estimate_w=_powers(points)))
+WITHIN = 0.25  # the band around equality
+_ROOF_PX, _PLOT_PX = (760, 380), (350, 330)
+ROOFS_CAPTION = (
+    "Work over the measured time. Hollow marks stand at the intensity of Pagoda's count, in which "
+    "every operator reads and writes main memory. Filled marks stand at the intensity of our "
+    "count, in which a runtime fuses operators. The roofs are the best rates that PyTorch reached "
+    "on another board of this kind, not the limits of the hardware.",
+)
+COMPARISON_CAPTION = (
+    "The estimated time is that of a framework that starts every operator by itself. Each operator "
+    "takes the longer of its work over the published peak and its unfused traffic over the "
+    f"published bandwidth, and {seconds(OPERATOR_LAUNCH_S)} to start. Convolutions run in TF32 and "
+    "matrix products in FP32, the defaults of PyTorch; which runtime Pagoda measured is not "
+    "published. The estimated power is that of the energy model, fitted on the points of the other "
+    "four networks. The ring marks a published power that is an outlier; it is in no fit. The "
+    "table also has the time at the published roofs with everything fused, in FP32 and in TF32.",
+)
+_SERIES = ("network", NETWORKS)
 
 
-def _counts(layers: pl.DataFrame) -> pl.DataFrame:
-    """Their counts and ours of each network and batch; bytes unfused and fused."""
-    theirs = pl.DataFrame(
-        [
-            {
-                "network": count.network,
-                "batch": count.batch,
-                "their_flop": count.work_flop,
-                "their_bytes": count.traffic_bytes,
-            }
-            for count in read_counts()
-        ]
-    )
-    return theirs.join(_work(layers), on=_KEYS, how="left", maintain_order="left")
+def roofs_figure(points: pl.DataFrame, published: Published) -> Figure:
+    """The measured points under the published roofs."""
+    roof = next(roof for roof in published_rooflines(published) if roof.mode == MODE)
+    peaks = {
+        f"{peak.name} {peak.value / 1e12:.3g} TFLOP/s": peak.value
+        for peak in roof.peaks
+        if peak.value is not None and peak.subject in {"fp32", "tf32"}
+    }
+    marks = roof_marks(points)
+    bandwidth = roof.bandwidth(DRAM).value
+    assert bandwidth is not None  # noqa: S101 - a figure that ships
+    low, high = float(str(marks["intensity"].min())), float(str(marks["intensity"].max()))
+    lines = roof_lines(peaks, bandwidth, low / 1.5, high * 1.5)
+    chart = roofs_chart(marks, lines)
+    return make_figure("pagoda-roofs", chart, mark_table(marks), ROOFS_CAPTION)
 
 
-def _work(layers: pl.DataFrame) -> pl.DataFrame:
-    """Our sums over the layers of each fp32 score; null as soon as one layer's is."""
-    sums = [
-        pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(f"our_{short}")
-        for name, short in (
-            ("work_flop", "flop"),
-            ("traffic_bytes", "bytes"),
-            ("fused_traffic_bytes", "fused_bytes"),
+def comparison_figure(points: pl.DataFrame) -> Figure:
+    """Estimates over measured times and powers."""
+    frame = comparison(points)
+    panels = [
+        _panel(frame, *kind)
+        for kind in (
+            ("measured_ms", "estimate_ms", "time, ms"),
+            ("measured_w", "estimate_w", "power, W"),
         )
     ]
-    fp32 = layers.filter(pl.col("precision") == "fp32")
-    return fp32.group_by(pl.col("model").alias("network"), "batch").agg(sums)
-
-
-def _measured(published: Published) -> pl.DataFrame:
-    order = {name: at for at, name in enumerate(NETWORKS)}
-    runs = sorted(published.runs, key=lambda run: (order[run.network], run.batch or 0))
-    return pl.DataFrame(
-        [
-            {
-                "network": run.network,
-                "batch": run.batch,
-                "measured_s": run.latency_s,
-                "measured_w": run.power_w,
-                "remark": run.remark,
-            }
-            for run in runs
-        ]
+    chart = alt.hconcat(*panels, spacing=40).properties(
+        description="Estimated over measured time and power of Pagoda's 25 points, both "
+        "logarithmic; on the dashed line they are equal, the band is 25 % to either side"
     )
-
-
-def _times(layers: pl.DataFrame, published: Published, launch_s: float | None) -> pl.DataFrame:
-    """network, batch, precision, latency_s in MAXN; with another cost of a launch where given."""
-    coefficients = published_coefficients(published).filter(pl.col("mode") == MODE)
-    if launch_s is not None:
-        is_launch = pl.col("quantity") == "launch"
-        value = pl.when(is_launch).then(launch_s).otherwise(pl.col("value"))
-        coefficients = coefficients.with_columns(value=value)
-    modes = published_modes(published).filter(pl.col("mode") == MODE)
-    found = predict_scores(group_frame(layers), score_frame(layers), coefficients, modes)
-    return found.select(*_KEYS, "precision", "latency_s").collect()
-
-
-def _alone(layers: pl.DataFrame) -> pl.DataFrame:
-    """The layers as an eager framework runs them: each a group of its own, nothing fused."""
-    fused = [name for name in LAYER_COUNTS if name.startswith("fused_")]
-    unfused = {name: pl.col(name.removeprefix("fused_")) for name in fused}
-    is_run = pl.col("fused_group").is_not_null()
-    return layers.with_columns(fused_group=pl.when(is_run).then(pl.col("index")), **unfused)
-
-
-def _powers(points: pl.DataFrame) -> pl.Series:
-    """Watts of each point by the energy model fitted on the other networks' points.
-
-    E = ε_flop W + ε_byte Q + π₀ T with the measured time; a point with a remark (an outlier) is
-    in no fit.
-    """
-    rows = points.select("our_flop", "our_bytes", "measured_s").to_numpy().astype(float)
-    energies_j = (points["measured_s"] * points["measured_w"]).to_numpy()
-    names = points["network"].to_numpy()
-    is_fit = points["remark"].is_null().to_numpy()
-    watts: Array = np.zeros(len(points))
-    for name in NETWORKS:
-        own, others = names == name, (names != name) & is_fit
-        solution = solve_non_negative(
-            rows[others] / energies_j[others, None], np.ones(int(others.sum()))
-        )
-        watts[own] = rows[own] @ solution.values / rows[own, 2]
-    return pl.Series(watts)
-
-
-MILLI, GIGA = 1e-3, 1e9
+    return make_figure("pagoda-comparison", chart, point_table(points), COMPARISON_CAPTION)
 
 
 def comparison(points: pl.DataFrame) -> pl.DataFrame:
@@ -182,15 +83,6 @@ def comparison(points: pl.DataFrame) -> pl.DataFrame:
         measured_w=pl.col("measured_w").round_sig_figs(4),
         estimate_w=pl.col("estimate_w").round_sig_figs(4),
         doubt=pl.col("remark").fill_null(""),
-    )
-
-
-def diagonal(frame: pl.DataFrame, one: str, other: str, within: float) -> pl.DataFrame:
-    """Equality from the least to the most of two columns, and ``within`` to either side."""
-    values = [*frame[one].to_list(), *frame[other].to_list()]
-    ends = (min(values) / 1.3, max(values) * 1.3)
-    return pl.DataFrame(
-        [{"x": end, "low": end * (1 - within), "high": end * (1 + within)} for end in ends]
     )
 
 
@@ -230,42 +122,27 @@ def roof_lines(
     return pl.DataFrame(rows)
 
 
-_ROOF_PX, _PLOT_PX = (760, 380), (350, 330)
-
-
-def roofs_chart(
-    marks: pl.DataFrame, lines: pl.DataFrame, networks: Sequence[str]
-) -> alt.LayerChart:
+def roofs_chart(marks: pl.DataFrame, lines: pl.DataFrame) -> Chart:
     """Achieved GFLOP/s over intensity: hollow by Pagoda's count, filled by ours."""
-    x = alt.X(
-        "intensity:Q",
-        scale=alt.Scale(type="log", domain=_ends(lines["x"]), nice=False),
-        axis=alt.Axis(title="Intensity, FLOP/byte", format="~g"),
-    )
-    y = alt.Y(
-        "rate:Q",
-        scale=alt.Scale(
-            type="log", domain=_ends(pl.concat([lines["y"], marks["rate"]])), nice=False
+    heights = pl.concat([lines["y"], marks["rate"]])
+    roofs = plot(lines).encode(x="x:Q", y="y:Q", detail="roof:N", tooltip="roof:N")
+    last = lines.group_by("roof", maintain_order=True).last()
+    names = plot(last).encode(x="x:Q", y="y:Q", text="roof:N")
+    dots = plot(marks).encode(
+        x=alt.X(
+            "intensity:Q",
+            scale=_scale(lines["x"]),
+            axis=alt.Axis(title="Intensity, FLOP/byte", format="~g"),
         ),
-        axis=alt.Axis(title="GFLOP/s", format="~g"),
-    )
-    roofs = alt.Chart(inline(lines)).encode(
-        x=alt.X("x:Q"), y=alt.Y("y:Q"), detail="roof:N", tooltip="roof:N"
-    )
-    names = alt.Chart(inline(lines.group_by("roof", maintain_order=True).last())).encode(
-        x=alt.X("x:Q"), y=alt.Y("y:Q"), text="roof:N"
-    )
-    dots = alt.Chart(inline(marks)).encode(
-        x=x,
-        y=y,
-        color=alt.Color("network:N", scale=alt.Scale(domain=list(networks)), title=None),
-        shape=alt.Shape("network:N", scale=shape_scale(networks), title=None),
+        y=alt.Y("rate:Q", scale=_scale(heights), axis=alt.Axis(title="GFLOP/s", format="~g")),
+        color=colour(*_SERIES),
+        shape=shape(*_SERIES),
         tooltip=tooltips(
             network="network", batch="batch", count="by", intensity="FLOP/byte", rate="GFLOP/s"
         ),
     )
     ours = "datum.count === 'our count, fused'"
-    chart: alt.LayerChart = alt.layer(
+    return alt.layer(
         roofs.mark_line(style="m-roof", clip=True),
         names.mark_text(style="m-roof-label", align="right", dx=-6, dy=-9),
         dots.mark_point(size=70, filled=False, strokeWidth=1.6).transform_filter(f"!({ours})"),
@@ -276,43 +153,26 @@ def roofs_chart(
         description="Achieved GFLOP/s of Pagoda's 25 points over intensity, by Pagoda's count and "
         "by ours of fused networks, under the published roofs of an AGX Orin in MAXN",
     )
-    return chart
 
 
-def comparison_chart(
-    points: pl.DataFrame,
-    grounds: Sequence[tuple[str, str, str, pl.DataFrame]],
-    networks: Sequence[str],
-) -> alt.HConcatChart:
-    """Estimated over measured, a panel for each of ``grounds``: two columns, title, band."""
-    panels = [
-        _panel(points, measured, estimate, title, band, networks)
-        for measured, estimate, title, band in grounds
-    ]
-    chart: alt.HConcatChart = alt.hconcat(*panels, spacing=40).properties(
-        description="Estimated over measured time and power of Pagoda's 25 points, both "
-        "logarithmic; on the dashed line they are equal, the band is 25 % to either side"
+def _panel(points: pl.DataFrame, measured: str, estimate: str, title: str) -> Chart:
+    """Estimated over measured, with a band around equality."""
+    values = [*points[measured].to_list(), *points[estimate].to_list()]
+    ends = (min(values) / 1.3, max(values) * 1.3)
+    band = pl.DataFrame(
+        [{"x": end, "low": end * (1 - WITHIN), "high": end * (1 + WITHIN)} for end in ends]
     )
-    return chart
+    scale = _scale(band["x"])
 
+    def axis(word: str) -> alt.Axis:
+        return alt.Axis(title=f"{word} {title}", format=".12~g", tickCount=6, labelOverlap="greedy")
 
-def _panel(
-    points: pl.DataFrame,
-    measured: str,
-    estimate: str,
-    title: str,
-    band: pl.DataFrame,
-    networks: Sequence[str],
-) -> alt.LayerChart:
-    scale = alt.Scale(type="log", domain=_ends(band["x"]), nice=False)
-    ground = alt.Chart(inline(band)).encode(
-        x=alt.X("x:Q", scale=scale, axis=_axis(f"Measured {title}"))
-    )
-    dots = alt.Chart(inline(points)).encode(
+    ground = plot(band).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
+    dots = plot(points).encode(
         x=alt.X(f"{measured}:Q", scale=scale),
-        y=alt.Y(f"{estimate}:Q", scale=scale, axis=_axis(f"Estimated {title}")),
-        color=alt.Color("network:N", scale=alt.Scale(domain=list(networks)), title=None),
-        shape=alt.Shape("network:N", scale=shape_scale(networks), title=None),
+        y=alt.Y(f"{estimate}:Q", scale=scale, axis=axis("Estimated")),
+        color=colour(*_SERIES),
+        shape=shape(*_SERIES),
         tooltip=tooltips(
             network="network",
             batch="batch",
@@ -333,110 +193,53 @@ def _panel(
     ]
     doubted = points.filter(pl.col("doubt") != "")
     if estimate == "estimate_w" and not doubted.is_empty():
-        ring = alt.Chart(inline(doubted)).encode(x=f"{measured}:Q", y=f"{estimate}:Q")
+        ring = plot(doubted).encode(x=f"{measured}:Q", y=f"{estimate}:Q")
         layers.append(ring.mark_point(style="m-picked", size=260))
-    chart: alt.LayerChart = alt.layer(*layers).properties(width=_PLOT_PX[0], height=_PLOT_PX[1])
-    return chart
+    return alt.layer(*layers).properties(width=_PLOT_PX[0], height=_PLOT_PX[1])
 
 
-def _axis(title: str) -> alt.Axis:
-    return alt.Axis(title=title, format=".12~g", tickCount=6, labelOverlap="greedy")
-
-
-def _ends(values: pl.Series) -> list[float]:
-    """The least and the most of a column, a little apart from the points."""
-    return [float(str(values.min())) / 1.25, float(str(values.max())) * 1.25]
-
-
-WITHIN = 0.25  # the band around equality
-
-
-def roofs_figure(found: Pagoda) -> Figure:
-    """The measured points under the published roofs."""
-    roof = next(roof for roof in published_rooflines(found.published) if roof.mode == MODE)
-    peaks = {
-        f"{peak.name} {peak.value / 1e12:.3g} TFLOP/s": peak.value
-        for peak in roof.peaks
-        if peak.value is not None and peak.subject in {"fp32", "tf32"}
-    }
-    marks = roof_marks(found.points)
-    bandwidth = roof.bandwidth(DRAM).value
-    assert bandwidth is not None  # noqa: S101 - a figure that ships
-    low, high = float(str(marks["intensity"].min())), float(str(marks["intensity"].max()))
-    lines = roof_lines(peaks, bandwidth, low / 1.5, high * 1.5)
-    chart = roofs_chart(marks, lines, NETWORKS)
-    return make_figure("pagoda-roofs", chart, mark_table(marks))
-
-
-def comparison_figure(found: Pagoda) -> Figure:
-    """Estimates over measured times and powers."""
-    frame = comparison(found.points)
-    grounds = [
-        (measured, estimate, title, diagonal(frame, measured, estimate, WITHIN))
-        for measured, estimate, title in (
-            ("measured_ms", "estimate_ms", "time, ms"),
-            ("measured_w", "estimate_w", "power, W"),
-        )
-    ]
-    chart = comparison_chart(frame, grounds, NETWORKS)
-    return make_figure("pagoda-comparison", chart, point_table(found.points))
+def _scale(values: pl.Series) -> alt.Scale:
+    """Logarithmic, from the least to the most of a column, a little apart from the points."""
+    ends = [float(str(values.min())) / 1.25, float(str(values.max())) * 1.25]
+    return alt.Scale(type="log", domain=ends, nice=False)
 
 
 def point_table(points: pl.DataFrame) -> Table:
     """The 25 measured points with our times and powers beside them."""
-    rows = [
-        [
-            display_name(row["network"]),
-            str(row["batch"]),
-            _scaled(row["measured_s"], 1e-3),
-            _scaled(row["estimate_s"], 1e-3),
-            _error(row["estimate_s"], row["measured_s"]),
-            _scaled(row["least_fp32_s"], 1e-3),
-            _scaled(row["least_tf32_s"], 1e-3),
-            _scaled(row["measured_w"], 1.0, 3),
-            _scaled(row["estimate_w"], 1.0, 3),
-            _error(row["estimate_w"], row["measured_w"]),
-            display_text(row["remark"]) if row["remark"] else "",
-        ]
-        for row in points.iter_rows(named=True)
-    ]
-    return Table(
-        "Pagoda's measured points, and our estimates",
-        (
-            *("Network", "Batch", "Measured, ms", "Estimate, ms", "Error"),
-            *("At the roofs FP32, ms", "At the roofs TF32, ms"),
-            *("Measured, W", "Estimate, W", "Error", "Remark"),
-        ),
-        rows,
-        frozenset(range(1, 10)),
+
+    def number(title: str, name: str, unit: float, n_digits: int = 4) -> Column:
+        return Column(title, lambda row: scaled(row[name], unit, n_digits), is_numeric=True)
+
+    columns = (
+        Column.name("Network", "network"),
+        Column.number("Batch", "batch", "d"),
+        number("Measured, ms", "measured_s", MILLI),
+        number("Estimate, ms", "estimate_s", MILLI),
+        Column("Error", lambda row: _error(row["estimate_s"], row["measured_s"]), is_numeric=True),
+        number("At the roofs FP32, ms", "least_fp32_s", MILLI),
+        number("At the roofs TF32, ms", "least_tf32_s", MILLI),
+        number("Measured, W", "measured_w", 1.0, 3),
+        number("Estimate, W", "estimate_w", 1.0, 3),
+        Column("Error", lambda row: _error(row["estimate_w"], row["measured_w"]), is_numeric=True),
+        Column("Remark", lambda row: display_text(row["remark"]) if row["remark"] else ""),
     )
+    caption = "Pagoda's measured points, and our estimates"
+    return tabulate(caption, columns, points.iter_rows(named=True))
 
 
-def _scaled(value: float | None, unit: float, n_digits: int = 4) -> str:
-    return UNKNOWN if value is None else digits(value / unit, n_digits)
-
-
-def _ratio(one: float | None, other: float | None, n_digits: int = 3) -> str:
-    return UNKNOWN if one is None or not other else digits(one / other, n_digits)
+def mark_table(marks: pl.DataFrame) -> Table:
+    """The points of the roofline chart."""
+    columns = (
+        Column.name("Network", "network"),
+        Column.number("Batch", "batch", "d"),
+        Column.text("By", "count"),
+        Column("FLOP/byte", lambda row: digits(row["intensity"]), is_numeric=True),
+        Column("GFLOP/s", lambda row: digits(row["rate"]), is_numeric=True),
+    )
+    return tabulate("Points under the roofs", columns, marks.iter_rows(named=True))
 
 
 def _error(estimate: float | None, measured: float | None) -> str:
     if estimate is None or not measured:
         return UNKNOWN
     return f"{100 * (estimate / measured - 1):+.0f}{NBSP}%"
-
-
-def mark_table(marks: pl.DataFrame) -> Table:
-    """The points of the roofline chart."""
-    rows = [
-        [
-            display_name(row["network"]),
-            str(row["batch"]),
-            row["count"],
-            digits(row["intensity"]),
-            digits(row["rate"]),
-        ]
-        for row in marks.iter_rows(named=True)
-    ]
-    columns = ("Network", "Batch", "By", "FLOP/byte", "GFLOP/s")
-    return Table("Points under the roofs", columns, rows, frozenset({1, 3, 4}))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import altair as alt
-import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.figures.tables import batch_text
@@ -16,14 +15,16 @@ from mansard.analytics.results import Results
 
 # "picked" is a mode too, but one that need not have been measured: any point of the grid.
 Name = Literal["mode", "network", "precision", "batch", "device", "picked"]
-
-
+Key = tuple[str, str]  # device and mode, as the frames of the models have them
 EVERY = ""  # no network, no precision, no mode chosen
+MOST_BUTTONS = 4  # of more options a control is a list that opens
+# A filter: rows of the chosen precision; where none is chosen, of the one marked is_main.
+OF_PRECISION = "(precision === '' ? datum.is_main : datum.precision === precision)"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the charts show before anybody chooses; see ``report.controls``."""
+    """What the charts show; the page sets it from its controls (report.js)."""
 
     mode: str = EVERY
     network: str = EVERY
@@ -33,7 +34,7 @@ class Chosen:
     picked: str = EVERY
 
     def parameter(self, name: Name) -> alt.Parameter:
-        """The parameter ``name`` at its first value. Nothing is bound to it: the page is."""
+        """The parameter ``name`` at its first value; the page sets it later."""
         return alt.param(name=name, value=getattr(self, name))
 
 
@@ -54,41 +55,29 @@ def of_network(first: str) -> str:
 
 def network_title(first: str, text: str) -> alt.TitleParams:
     """``text`` and the network that is shown."""
-    shown = f"(network === '' ? {json.dumps(first)} : network)"
-    return alt.TitleParams(text=alt.ExprRef(f"{json.dumps(text + ', ')} + {shown}"))
-
-
-Key = tuple[str, str]  # device and mode, as the frames of the models have them
+    network = f"(network === '' ? {json.dumps(first)} : network)"
+    return alt.TitleParams(text=alt.ExprRef(f"{json.dumps(text + ', ')} + {network}"))
 
 
 def mode_labels(results: Results) -> dict[Key, str]:
-    """The label of every device and mode in ``results``: of modes, predictions and observations."""
+    """The label of every device and mode in ``results``: that of its roof, where it has one."""
     frames = (results.modes, results.predictions, results.observations)
-    keys = sorted({key for frame in frames for key in _mode_keys(frame)})
+    keys = sorted(
+        {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
+    )
     several = len({device for device, _ in keys}) > 1
     roofs = {roof.label for roof in results.roofs}
-    by_mode: dict[str, list[str]] = {}
-    for roof in results.roofs:
-        by_mode.setdefault(roof.mode, []).append(roof.label)
-    return {key: _mode_label(key, several, roofs, by_mode) for key in keys}
+    newest = {roof.mode: roof.label for roof in results.roofs}  # of several runs of one mode
 
+    def label(device: str, mode: str) -> str:
+        full = f"{device}, {mode}"
+        if full in roofs:
+            return full
+        if several:
+            return display_name(full)
+        return mode if mode in roofs else newest.get(mode, mode)
 
-def _mode_label(key: Key, several: bool, roofs: set[str], by_mode: dict[str, list[str]]) -> str:
-    device, mode = key
-    full = f"{device}, {mode}"
-    if full in roofs:
-        return full
-    if not several:
-        # Several runs of one mode: their labels say more than the mode, the last is the newest.
-        return mode if mode in roofs or mode not in by_mode else by_mode[mode][-1]
-    return display_name(full)
-
-
-def _mode_keys(frame: pl.DataFrame) -> Iterable[Key]:
-    return frame.select("device", "mode").unique().iter_rows()
-
-
-MOST_BUTTONS = 4  # more options than this are a list that opens
+    return {key: label(*key) for key in keys}
 
 
 @dataclass(frozen=True)

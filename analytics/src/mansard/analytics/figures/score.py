@@ -8,19 +8,38 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
-from mansard.analytics.figures.charting import inline, log_scale, shape_scale, tooltips
+from mansard.analytics.figures.charting import Chart, colour, log_scale, plot, shape, tooltips
+from mansard.analytics.figures.figure import Figure, make_figure, schema_of
+from mansard.analytics.figures.tables import Table
 from mansard.core.records import LayerScore, ModelScore
 
 MOST_BARS = 30  # layers of one network in the chart of shares
-
-
 MOST_POINTS = 1500  # layers of one network in the scatter plot
-
-
+MOST_OPERATORS = 6  # told apart by colour; the others are one category
 OTHERS = "others"
+_WIDTH_PX, _BAR_PX, _HEIGHT_PX = 300, 17, 330
+SHARES_CAPTION = (
+    "The layers with the largest share of the work or of the bytes, in the order in which they "
+    "run.",
+)
+SPREAD_CAPTION = (
+    "Each point is a layer: its work for each byte that it moves, and its work in all. Larger "
+    "points move more bytes.",
+)
 
 
-_MOST_OPERATORS = 6  # told apart by colour; what is left is one category
+def share_figure(number: int, name: str, layers: Sequence[LayerScore], table: Table) -> Figure:
+    """Shares of work and of bytes of the heaviest layers of network ``number`` of a page."""
+    chart = share_chart(share_frame(layers))
+    chart = chart.properties(description=f"Shares of work and bytes of the layers of {name}")
+    return make_figure(f"shares-{number}", chart, table, SHARES_CAPTION)
+
+
+def spread_figure(number: int, name: str, layers: Sequence[LayerScore], table: Table) -> Figure:
+    """Work over intensity of the layers of network ``number`` of a page."""
+    chart = spread_chart(point_frame(layers))
+    chart = chart.properties(description=f"Work over intensity of the layers of {name}")
+    return make_figure(f"spread-{number}", chart, table, SPREAD_CAPTION)
 
 
 def busy_layers(score: ModelScore) -> list[LayerScore]:
@@ -35,7 +54,7 @@ def busy_layers(score: ModelScore) -> list[LayerScore]:
 
 
 def layer_name(layer: LayerScore) -> str:
-    """How the page calls a layer; names can be empty or doubled, so its index stands before."""
+    """The name of a layer on the page, after its index: names can be empty or doubled."""
     name = layer.name or layer.op_type
     return display_name(
         f"{layer.index} {layer.scope}/{name}" if layer.scope else f"{layer.index} {name}"
@@ -59,8 +78,7 @@ def share_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
         for i in sorted(heaviest)
         for part, what in enumerate(("work", "bytes"))
     ]
-    schema = {"layer": pl.String, "what": pl.String, "share": pl.Float64, "text": pl.String}
-    return pl.DataFrame(rows, schema={**schema, "operator": pl.String})
+    return pl.DataFrame(rows, schema=schema_of(text="layer what text operator", number="share"))
 
 
 def point_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
@@ -81,9 +99,8 @@ def point_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
         }
         for layer in drawn
     ]
-    schema = {"layer": pl.String, "operator": pl.String, "intensity": pl.Float64}
-    more = {"mflop": pl.Float64, "mbytes": pl.Float64, "text": pl.String}
-    return pl.DataFrame(rows, schema={**schema, **more})
+    schema = schema_of(text="layer operator text", number="intensity mflop mbytes")
+    return pl.DataFrame(rows, schema=schema)
 
 
 def _common_operators(layers: Sequence[LayerScore]) -> set[str]:
@@ -91,60 +108,50 @@ def _common_operators(layers: Sequence[LayerScore]) -> set[str]:
     for layer in layers:
         work[layer.op_type] = work.get(layer.op_type, 0) + (layer.work_flop or 0)
     names = sorted(work, key=lambda name: -work[name])
-    few = names if len(names) <= _MOST_OPERATORS else names[: _MOST_OPERATORS - 1]
+    few = names if len(names) <= MOST_OPERATORS else names[: MOST_OPERATORS - 1]
     return {name for name in few if display_name(name) == name and name != OTHERS}
 
 
-_WIDTH_PX, _BAR_PX, _HEIGHT_PX = 300, 17, 330
-
-
-def share_chart(frame: pl.DataFrame, description: str) -> alt.FacetChart:
+def share_chart(frame: pl.DataFrame) -> Chart:
     """Two columns of bars, shares of work and of bytes, one row for each layer."""
-    n_layers = max(frame["layer"].n_unique(), 1)
-    order = list(dict.fromkeys(frame["layer"].to_list()))
+    layers = list(dict.fromkeys(frame["layer"].to_list()))
     bars = (
-        alt.Chart(inline(frame))
+        plot(frame)
         .mark_bar(style="m-share")
         .encode(
             x=alt.X("share:Q", axis=alt.Axis(title="share, %")),
-            y=alt.Y("layer:N", sort=order, axis=alt.Axis(title=None, labelLimit=260)),
+            y=alt.Y("layer:N", sort=layers, axis=alt.Axis(title=None, labelLimit=260)),
             tooltip=tooltips(layer="layer", operator="operator", what="of", text="share"),
+            column=alt.Column("what:N", sort=["work", "bytes"], header=alt.Header(title=None)),
         )
-        .properties(width=_WIDTH_PX, height=_BAR_PX * n_layers)
     )
-    facet = alt.Column("what:N", sort=["work", "bytes"], header=alt.Header(title=None))
-    chart: alt.FacetChart = bars.encode(column=facet).properties(description=description)
-    return chart
+    return bars.properties(width=_WIDTH_PX, height=_BAR_PX * max(len(layers), 1))
 
 
-def spread_chart(frame: pl.DataFrame, description: str) -> alt.Chart:
+def spread_chart(frame: pl.DataFrame) -> Chart:
     """Work over intensity, both logarithmic: one point for each layer."""
     operators = in_order(frame["operator"].to_list())
-    x_low, x_high = _window(frame["intensity"])
-    y_low, y_high = _window(frame["mflop"])
-    size = alt.Size("mbytes:Q", scale=alt.Scale(type="sqrt", range=[20, 700]), legend=None)
-    chart: alt.Chart = (
-        alt.Chart(inline(frame))
+    return (
+        plot(frame)
         .mark_point(opacity=0.75)
         .encode(
             x=alt.X(
                 "intensity:Q",
-                scale=log_scale(x_low, x_high),
+                scale=_scale(frame["intensity"]),
                 axis=alt.Axis(title="Arithmetic intensity, FLOP/byte", format="~g"),
             ),
             y=alt.Y(
-                "mflop:Q", scale=log_scale(y_low, y_high), axis=alt.Axis(title="MFLOP", format="~g")
+                "mflop:Q", scale=_scale(frame["mflop"]), axis=alt.Axis(title="MFLOP", format="~g")
             ),
-            size=size,
-            color=alt.Color("operator:N", scale=alt.Scale(domain=operators), title=None),
-            shape=alt.Shape("operator:N", scale=shape_scale(operators), title=None),
+            size=alt.Size("mbytes:Q", scale=alt.Scale(type="sqrt", range=[20, 700]), legend=None),
+            color=colour("operator", operators),
+            shape=shape("operator", operators),
             tooltip=tooltips(layer="layer", operator="operator", text="counts"),
         )
-        .properties(width=2 * _WIDTH_PX, height=_HEIGHT_PX, description=description)
+        .properties(width=2 * _WIDTH_PX, height=_HEIGHT_PX)
     )
-    return chart
 
 
-def _window(values: pl.Series) -> tuple[float, float]:
-    found = [value for value in values.to_list() if value > 0] or [1.0]
-    return min(found) / 2, max(found) * 2
+def _scale(values: pl.Series) -> alt.Scale:
+    found = values.filter(values > 0).to_list() or [1.0]
+    return log_scale(min(found) / 2, max(found) * 2)

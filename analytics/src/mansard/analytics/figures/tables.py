@@ -1,19 +1,17 @@
-"""Tables and the texts of their cells."""
+"""Tables, their columns, and the texts of their cells."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from mansard.analytics.data.quantities import (
-    NBSP,
-    UNKNOWN,
-    digits,
-    percent,
-    quantity,
-)
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, percent, quantity
 from mansard.analytics.roofs.ceilings import Ceiling
+
+MOST_TABLE_ROWS = 200  # of the table under a chart
 
 
 @dataclass(frozen=True)
@@ -26,16 +24,56 @@ class Table:
     numeric: frozenset[int] = field(default_factory=frozenset)
 
 
-MOST_TABLE_ROWS = 200  # of the table under a chart
+@dataclass(frozen=True)
+class Column:
+    """A title, the text of a row's cell, and whether the cells stand at the right."""
+
+    title: str
+    cell: Callable[[Any], str]
+    is_numeric: bool = False
+
+    @staticmethod
+    def text(title: str, name: str, *, is_numeric: bool = False) -> Column:
+        """The text ``row[name]`` as it stands, or that it is unknown."""
+        return Column(title, lambda row: str(_or_unknown(row[name])), is_numeric)
+
+    @staticmethod
+    def name(title: str, name: str) -> Column:
+        """A name from outside, made readable."""
+        return Column(title, lambda row: display_name(row[name]))
+
+    @staticmethod
+    def number(title: str, name: str, form: str = ",.4g") -> Column:
+        """The number ``row[name]`` in the format ``form``, or that it is unknown."""
+        return Column(
+            title,
+            lambda row: UNKNOWN if row[name] is None else format(row[name], form),
+            is_numeric=True,
+        )
+
+
+def tabulate(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+    """A table with a line for each of ``rows``."""
+    return Table(
+        caption,
+        [column.title for column in columns],
+        [[column.cell(row) for column in columns] for row in rows],
+        frozenset(at for at, column in enumerate(columns) if column.is_numeric),
+    )
 
 
 def shortened(table: Table) -> Table:
-    """``table`` with at most MOST_TABLE_ROWS rows, which its caption says."""
+    """``table`` with at most MOST_TABLE_ROWS rows; its caption says how many there were."""
     n_rows = len(table.rows)
     if n_rows <= MOST_TABLE_ROWS:
         return table
     caption = f"{table.caption}, the first {MOST_TABLE_ROWS} of {n_rows:,} rows"
     return dataclasses.replace(table, caption=caption, rows=table.rows[:MOST_TABLE_ROWS])
+
+
+def scaled(value: float | None, unit: float, n_digits: int = 4) -> str:
+    """``value`` in multiples of ``unit``, or that it is unknown."""
+    return UNKNOWN if value is None else digits(value / unit, n_digits)
 
 
 def ceiling_text(ceiling: Ceiling) -> str:
@@ -49,23 +87,27 @@ def value_text(ceiling: Ceiling) -> str:
     return quantity(ceiling.value, ceiling.unit)
 
 
-def batch_text(batch: int | None) -> str:
+def batch_text(batch: object) -> str:
     """A batch size, or that the model has none."""
     return "none" if batch is None else str(batch)
 
 
 def bound_text(bound: str | None, share: float | None) -> str:
-    """What bounds a network, and the share of its time for which that holds if there is one."""
+    """What bounds a network, and for which share of its time if that is known."""
     if bound is None:
-        return "unknown"
+        return UNKNOWN
     return bound if share is None else f"{bound}{NBSP}{percent(share)}"
 
 
 def clock_text(clock_hz: float | None) -> str:
     """A clock in MHz, four digits."""
-    return UNKNOWN if clock_hz is None else f"{digits(clock_hz / 1e6)}\u00a0MHz"
+    return UNKNOWN if clock_hz is None else f"{scaled(clock_hz, 1e6)}{NBSP}MHz"
 
 
 def percent_fine(share: float | None) -> str:
-    """A share of a limit in percent, with one digit behind the point: 97 and 98 differ."""
-    return UNKNOWN if share is None else f"{100 * share:.1f}\u00a0%"
+    """A share of a limit in percent with one decimal: 97.4 and 97.6 differ."""
+    return UNKNOWN if share is None else f"{100 * share:.1f}{NBSP}%"
+
+
+def _or_unknown(value: object) -> object:
+    return UNKNOWN if value is None or value == "" else value

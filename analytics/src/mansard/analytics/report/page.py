@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 
 from mansard.analytics.figures.figure import json_markup
 from mansard.analytics.figures.theme import THEMES, vega_config
+from mansard.core.files import make_folder, write_atomic
 from mansard.core.version import VERSION
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -31,6 +32,14 @@ MOST_COLUMNS = 60  # of a table whose numbers stand at the right
 _NUMERIC = "".join(
     f".n{at} tr>:nth-child({at}){{text-align:right}}\n" for at in range(1, MOST_COLUMNS + 1)
 )
+
+
+def write_page(template: str, context: Mapping[str, Any], path: Path) -> Path:
+    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError."""
+    text = render(template, context)
+    make_folder(path.parent)
+    write_atomic(path, text.encode())
+    return path
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:

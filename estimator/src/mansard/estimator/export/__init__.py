@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.estimator.export.checking import Check
-    from mansard.estimator.export.request import Request
+    from mansard.estimator.export.checking import ExportCheck
+    from mansard.estimator.export.request import ExportRequest
     from mansard.estimator.export.run import Exported, export
 
-__all__ = ["Check", "Exported", "Request", "export"]
+__all__ = ["ExportCheck", "ExportRequest", "Exported", "export"]
 
-_HOMES = {"Check": "checking", "Exported": "run", "Request": "request", "export": "run"}
+_HOMES = {"ExportCheck": "checking", "Exported": "run", "ExportRequest": "request", "export": "run"}
 
 
 def __getattr__(name: str) -> Any:

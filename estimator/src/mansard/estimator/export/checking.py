@@ -31,7 +31,7 @@ class Difference(msgspec.Struct, frozen=True):
     relative: float
 
 
-class Check(msgspec.Struct, frozen=True):
+class ExportCheck(msgspec.Struct, frozen=True):
     """One comparison that passed; ``sizes`` are those of the symbols."""
 
     sizes: Mapping[str, int]
@@ -65,7 +65,7 @@ def compare(
     expected: Sequence[Any],
     sizes: Mapping[str, int],
     tolerance: float | None,
-) -> Check:
+) -> ExportCheck:
     """``given`` by the file against ``expected``, PyTorch's own output tensors.
 
     ``tolerance`` None: the one for each output's type. A NaN or an infinity must be in
@@ -78,7 +78,7 @@ def compare(
         _compare(index, ours, theirs, tolerance, at)
         for index, (ours, theirs) in enumerate(zip(given, expected, strict=True))
     ]
-    return Check(
+    return ExportCheck(
         dict(sizes),
         len(results),
         max(found.absolute for found, _ in results),

@@ -42,7 +42,7 @@ class DynamicAxis(msgspec.Struct, frozen=True):
     symbol: str
 
 
-class Request(msgspec.Struct, frozen=True):
+class ExportRequest(msgspec.Struct, frozen=True):
     """One export. ``tolerance``: relative, None for the one that fits the precision."""
 
     source: str

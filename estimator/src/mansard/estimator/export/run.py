@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.export.checking import RUNTIME, Check, compare, run_onnxruntime, run_pytorch
+from mansard.estimator.export.checking import (
+    RUNTIME,
+    ExportCheck,
+    compare,
+    run_onnxruntime,
+    run_pytorch,
+)
 from mansard.estimator.export.extras import need
 from mansard.estimator.export.network import Input, Network, example_tensors
-from mansard.estimator.export.request import DynamicAxis, Request
+from mansard.estimator.export.request import DynamicAxis, ExportRequest
 from mansard.estimator.export.sources import load_network
 from mansard.estimator.export.tracing import plan_axes, trace, traced_sizes, with_sizes
 from mansard.estimator.export.writing import publish, workspace
@@ -73,7 +79,7 @@ class Traced(msgspec.Struct, frozen=True):
     """A graph, without weights that lie beside it, and the checks that it passed."""
 
     model: onnx.ModelProto
-    checks: tuple[Check, ...]
+    checks: tuple[ExportCheck, ...]
     notes: tuple[str, ...]
 
 
@@ -81,7 +87,7 @@ class UnfitError(Exception):
     """An attempt failed in a way in which another may not."""
 
 
-def plan_attempts(inputs: Sequence[Input], request: Request) -> tuple[Attempt, ...]:
+def plan_attempts(inputs: Sequence[Input], request: ExportRequest) -> tuple[Attempt, ...]:
     """What to try, in this order: the newer exporter, the older one.
 
     Where some symbols are only our default, both once more without those. Raises
@@ -98,7 +104,7 @@ def plan_attempts(inputs: Sequence[Input], request: Request) -> tuple[Attempt, .
     return (*(Attempt(one, axes, one) for one in exporters), *fixed)
 
 
-def trace_checked(network: Network, attempt: Attempt, request: Request, path: Path) -> Traced:
+def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, path: Path) -> Traced:
     """Trace into ``path`` and compare with PyTorch, where there are symbols at two sizes.
 
     Raises UnfitError where another attempt may do better, ModelError where the file gives
@@ -108,7 +114,7 @@ def trace_checked(network: Network, attempt: Attempt, request: Request, path: Pa
 
     sizes = traced_sizes(network.inputs, attempt.axes)
     examples = _examples(network, attempt, sizes)
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ExportCheck, ...] = ()
     try:
         expected = run_pytorch(network, examples)
         notes = trace(network, examples, attempt.axes, attempt.exporter, request.opset, path)
@@ -126,8 +132,8 @@ def trace_checked(network: Network, attempt: Attempt, request: Request, path: Pa
 
 
 def _check_other_sizes(
-    network: Network, attempt: Attempt, request: Request, path: Path, sizes: Mapping[str, int]
-) -> Check:
+    network: Network, attempt: Attempt, request: ExportRequest, path: Path, sizes: Mapping[str, int]
+) -> ExportCheck:
     """An exporter may write a symbol and yet build the traced size into the graph."""
     others = {symbol: size + 1 for symbol, size in sizes.items()}
     examples = _examples(network, attempt, others)
@@ -142,7 +148,7 @@ def _examples(network: Network, attempt: Attempt, sizes: Mapping[str, int]) -> d
     return example_tensors(network.inputs, with_sizes(network.inputs, attempt.axes, sizes))
 
 
-def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: Request) -> None:
+def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: ExportRequest) -> None:
     fixed = fixed_axes(model, attempt.axes)
     if fixed:
         raise UnfitError(f"the exporter fixed {', '.join(fixed)}")
@@ -161,11 +167,11 @@ class Exported(msgspec.Struct, frozen=True):
     n_nodes: int
     n_parameters: int  # of the PyTorch module
     size_bytes: int  # of all paths
-    checks: tuple[Check, ...]
+    checks: tuple[ExportCheck, ...]
     notes: tuple[str, ...]  # what was assumed, and which attempts failed
 
 
-def export(request: Request) -> Exported:
+def export(request: ExportRequest) -> Exported:
     """Write the ONNX file that ``request`` asks for, checked against PyTorch.
 
     Raises UsageError (the request is wrong), ModelError (the network cannot be built or
@@ -180,7 +186,7 @@ def export(request: Request) -> Exported:
         return export_network(load_network(request), request, folder)
 
 
-def export_network(network: Network, request: Request, folder: Path) -> Exported:
+def export_network(network: Network, request: ExportRequest, folder: Path) -> Exported:
     """Trace ``network`` in the empty ``folder``, check it, and put the file at its place.
 
     Raises what ``export`` raises.

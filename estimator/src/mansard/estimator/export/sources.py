@@ -30,7 +30,7 @@ from mansard.estimator.export.network import (
     inputs_from_specs,
     refuse_unknown,
 )
-from mansard.estimator.export.request import PythonSource, Request, parse_source
+from mansard.estimator.export.request import ExportRequest, PythonSource, parse_source
 
 
 def build_from_python(source: PythonSource, settings: Mapping[str, object]) -> Any:
@@ -344,7 +344,7 @@ def _check_settings(config_class: Any, settings: Mapping[str, object]) -> None:
 # From a request to a network with inputs, whatever it comes from.
 
 
-def load_network(request: Request) -> Network:
+def load_network(request: ExportRequest) -> Network:
     """The network that ``request`` names, ready to be traced.
 
     Raises UsageError, ModelError for whatever foreign code raises, or MansardError for
@@ -363,7 +363,7 @@ def load_network(request: Request) -> Network:
     return msgspec.structs.replace(network, inputs=inputs, notes=(*network.notes, note))
 
 
-def _build(request: Request) -> Network:
+def _build(request: ExportRequest) -> Network:
     source = parse_source(request.source)
     settings = request.settings
     if isinstance(source, PythonSource):

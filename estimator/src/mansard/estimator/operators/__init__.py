@@ -30,10 +30,4 @@ from mansard.estimator.operators import (
 )
 from mansard.estimator.operators.registry import REGISTRY, Operator, Spec, operator, shape_of
 
-__all__ = [
-    "REGISTRY",
-    "Operator",
-    "Spec",
-    "operator",
-    "shape_of",
-]
+__all__ = ["REGISTRY", "Operator", "Spec", "operator", "shape_of"]

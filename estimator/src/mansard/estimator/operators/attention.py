@@ -129,8 +129,7 @@ def flex_attention(node: Node) -> Cost:
 
 
 def _rotary_embedding_shape(node: Node) -> Specs:
-    data = node.input(0)
-    check_rank(node, 0, 3, 4)
+    data = check_rank(node, 0, 3, 4)
     if data.rank == 3 and not 0 < node.integer("num_heads", 0) <= data.shape[2]:
         raise node.error("num_heads is needed with 3-dimensional inputs")
     return [same(data)]
@@ -147,10 +146,10 @@ def rotary_embedding(node: Node) -> Cost:
 
 
 class LinearSizes(msgspec.Struct, frozen=True):
-    """Sizes of a linear attention; ``width`` is that of keys, ``v_width`` that of values."""
+    """Sizes of a linear attention; ``n_tokens`` over the batch, a state is width x v_width."""
 
     batch: int
-    n_steps: int
+    n_tokens: int
     heads: int
     kv_heads: int
     width: int
@@ -176,7 +175,7 @@ def linear_attention_sizes(node: Node) -> LinearSizes:
             f"do not fit {heads} and {kv_heads} heads"
         )
     batch, n_steps, _ = q.shape
-    return LinearSizes(batch, n_steps, heads, kv_heads, width, v_width)
+    return LinearSizes(batch, batch * n_steps, heads, kv_heads, width, v_width)
 
 
 def _linear_attention_shape(node: Node) -> Specs:
@@ -185,8 +184,24 @@ def _linear_attention_shape(node: Node) -> Specs:
     past = node.optional(3)
     if past is not None and past.shape != state:
         raise node.error(f"past state {list(past.shape)} is not {list(state)}")
-    result = (sizes.batch, sizes.n_steps, sizes.heads * sizes.v_width)
+    result = (*node.input(0).shape[:2], sizes.heads * sizes.v_width)
     return [(dtype, result), (past.dtype if past is not None else dtype, state)]
+
+
+def recurrence_cost(node: Node, sizes: LinearSizes, n_decays: int | None) -> Cost:
+    """S = S + k ⊗ v, o = scale · qᵀ·S for all tokens; ``n_decays`` of each head, if there are any.
+
+    There may be more heads of keys than of queries: as many answer as there are of either.
+    """
+    rule = node.text("update_rule", "gated_delta")
+    d, e = sizes.width, sizes.v_width
+    state = Cost(macs=d * e)
+    if "gated" in rule and n_decays is not None:
+        state += Cost(simple=d * e, functions=n_decays)
+    if "delta" in rule:
+        state += Cost(macs=d * e, simple=2 * e)
+    answers = Cost(macs=d * e, simple=e) * max(sizes.heads, sizes.kv_heads)
+    return sizes.n_tokens * (state * sizes.kv_heads + answers)
 
 
 @operator(
@@ -200,14 +215,7 @@ def linear_attention(node: Node) -> Cost:
     of its numbers; the delta rule reads S by d·e multiply-adds, then takes e differences
     and e factors. A chunked form does other work for the same result.
     """
-    sizes = linear_attention_sizes(node)
-    rule = node.text("update_rule", "gated_delta")
-    d, e = sizes.width, sizes.v_width
-    state = Cost(macs=d * e)
-    if "gated" in rule and node.has(4):
-        n_decays = node.input(4).shape[-1] // sizes.kv_heads
-        state += Cost(simple=d * e, functions=n_decays)
-    if "delta" in rule:
-        state += Cost(macs=d * e, simple=2 * e)
-    query = Cost(macs=d * e, simple=e)
-    return sizes.batch * sizes.n_steps * (state * sizes.kv_heads + query * sizes.heads)
+    sizes, decay = linear_attention_sizes(node), node.optional(4)
+    return recurrence_cost(
+        node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
+    )

@@ -27,7 +27,7 @@ def _constant_shape(node: Node) -> Specs:
 
 
 @shape_of("ConstantOfShape", cost=move)
-def _constant_of_shape_shape(node: Node) -> Specs:
+def _filled_shape(node: Node) -> Specs:
     fill = node.attributes.get("value")
     dtype = fill.dtype if isinstance(fill, StoredTensor) else FLOAT32
     shape = known_ints(node, 0)
@@ -39,7 +39,7 @@ def _constant_of_shape_shape(node: Node) -> Specs:
 
 
 @shape_of("Shape", cost=move)
-def _shape_shape(node: Node) -> Specs:
+def _dimensions_shape(node: Node) -> Specs:
     return [(INT64, (len(shape_slice(node)),))]
 
 
@@ -86,6 +86,12 @@ def _eye_like_shape(node: Node) -> Specs:
     return [(element_type(node, "dtype", node.input(0).dtype), node.input(0).shape)]
 
 
+@shape_of(
+    *("RandomNormal", "RandomUniform"),
+    cost=per_element(
+        2, 1, "A function for each number that is drawn, a factor and a summand to scale it."
+    ),
+)
 def _random_shape(node: Node) -> Specs:
     shape = node.integers("shape")
     if shape is None:
@@ -93,34 +99,22 @@ def _random_shape(node: Node) -> Specs:
     return [(element_type(node, "dtype", FLOAT32), shape)]
 
 
-@operator("RandomNormal", "RandomUniform", shape=_random_shape)
-def draw(node: Node) -> Cost:
-    """A function for each number that is drawn, a factor and a summand to scale it."""
-    n = node.output.n_elements
-    return Cost(simple=2 * n, functions=n)
-
-
 def _random_like_shape(node: Node) -> Specs:
     return [(element_type(node, "dtype", node.input(0).dtype), node.input(0).shape)]
 
 
-@operator(
+operator(
     "RandomNormalLike",
     "RandomUniformLike",
     shape=_random_like_shape,
     not_weights=(0,),
     reads=no_bytes,
+)(per_element(2, 1, "As RandomNormal and RandomUniform; of the input only the shape is used."))
+operator("Bernoulli", shape=_random_like_shape)(
+    per_element(
+        1, 1, "A function for each number that is drawn, and a comparison with its probability."
+    )
 )
-def draw_like(node: Node) -> Cost:
-    """As RandomNormal and RandomUniform; of the input only the shape is used."""
-    return draw(node)
-
-
-@operator("Bernoulli", shape=_random_like_shape)
-def bernoulli(node: Node) -> Cost:
-    """A function for each number that is drawn, and a comparison with its probability."""
-    n = node.output.n_elements
-    return Cost(simple=n, functions=n)
 
 
 def _multinomial_shape(node: Node) -> Specs:
@@ -145,26 +139,20 @@ def multinomial(node: Node) -> Cost:
     return rows + n_samples * Cost(simple=1 + max(n - 1, 0).bit_length(), functions=1)
 
 
+_LITERALS = {"int": INT64, "float": FLOAT32, "string": STRING}
+
+
 def constant_tensor(node: Node) -> StoredTensor:
     """What a Constant node holds, in whichever of its attributes."""
     for name in ("value", "sparse_value"):
         held = node.attributes.get(name)
         if isinstance(held, StoredTensor):
             return held
-    for name, dtype in _LITERALS.items():
-        if name in node.attributes:
-            return _literal(node, node.attributes[name], dtype)
+    for kind, dtype in _LITERALS.items():
+        for name in (f"value_{kind}", f"value_{kind}s"):
+            if name in node.attributes:
+                return _literal(node, node.attributes[name], dtype)
     raise node.error("holds no value")
-
-
-_LITERALS = {
-    "value_int": INT64,
-    "value_ints": INT64,
-    "value_float": FLOAT32,
-    "value_floats": FLOAT32,
-    "value_string": STRING,
-    "value_strings": STRING,
-}
 
 
 def _literal(node: Node, value: object, dtype: ElementType) -> StoredTensor:

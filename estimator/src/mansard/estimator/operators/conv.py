@@ -16,7 +16,7 @@ from mansard.estimator.operators.shapes import check_length, check_rank, known_i
 from mansard.estimator.tensors import Node, Shape, Tensor
 
 
-def conv_shape(node: Node, data: Tensor, weights: Tensor) -> Shape:
+def convolved_shape(node: Node, data: Tensor, weights: Tensor) -> Shape:
     """[batch, filters, spatial…] for data [batch, channels, …] and weights [filters, …]."""
     size, held = data.shape, weights.shape
     if len(size) != len(held) or len(size) < 3:
@@ -115,7 +115,7 @@ def pads_of(node: Node, n: int) -> Shape:
 
 def _conv_shape(node: Node) -> Specs:
     data, weights = node.input(0), node.input(1)
-    shape = conv_shape(node, data, weights)
+    shape = convolved_shape(node, data, weights)
     check_length(node, 2, weights.shape[0], "filters")
     return [(data.dtype, shape)]
 
@@ -133,7 +133,7 @@ def conv(node: Node) -> Cost:
 
 
 def _conv_integer_shape(node: Node) -> Specs:
-    return [(INT32, conv_shape(node, node.input(0), node.input(1)))]
+    return [(INT32, convolved_shape(node, node.input(0), node.input(1)))]
 
 
 @operator("ConvInteger", shape=_conv_integer_shape, not_weights=(2, 3))
@@ -144,7 +144,7 @@ def conv_integer(node: Node) -> Cost:
 
 def _qlinear_conv_shape(node: Node) -> Specs:
     weights = node.input(3)
-    shape = conv_shape(node, node.input(0), weights)
+    shape = convolved_shape(node, node.input(0), weights)
     check_length(node, 8, weights.shape[0], "filters")
     return [(node.input(7).dtype, shape)]
 
@@ -190,7 +190,7 @@ def conv_transpose(node: Node) -> Cost:
 def _deform_conv_shape(node: Node) -> Specs:
     """Offsets [batch, offset groups · kernel · spatial axes, output…], a mask without the axes."""
     data, weights, offsets = node.input(0), node.input(1), node.input(2)
-    shape = conv_shape(node, data, weights)
+    shape = convolved_shape(node, data, weights)
     check_length(node, 3, weights.shape[0], "filters")
     positions = node.integer("offset_group", 1) * math.prod(weights.shape[2:])
     if offsets.shape != (shape[0], positions * (data.rank - 2), *shape[2:]):
@@ -222,8 +222,7 @@ def deform_conv(node: Node) -> Cost:
 
 def _causal_conv_shape(node: Node) -> Specs:
     """Outputs [batch, channels, length] and the last k - 1 positions as the next state."""
-    data, weights = node.input(0), node.input(1)
-    check_rank(node, 0, 3)
+    data, weights = check_rank(node, 0, 3), node.input(1)
     batch, channels, _ = data.shape
     if weights.rank != 3 or weights.shape[:2] != (channels, 1):
         raise node.error(f"weights {list(weights.shape)} do not fit {channels} channels")
@@ -247,8 +246,7 @@ def causal_conv(node: Node) -> Cost:
 
 def _col2im_shape(node: Node) -> Specs:
     """[batch, channels · block, blocks] to [batch, channels, image…]."""
-    data, image, block = node.input(0), known_ints(node, 1), known_ints(node, 2)
-    check_rank(node, 0, 3)
+    data, image, block = check_rank(node, 0, 3), known_ints(node, 1), known_ints(node, 2)
     if image is None or block is None:
         channels = None if block is None else data.shape[1] // max(math.prod(block), 1)
         spatial = open_shape(node, node.input(1).n_elements)

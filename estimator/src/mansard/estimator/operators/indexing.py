@@ -25,12 +25,6 @@ PICKING = ("Compress", "Gather", "GatherElements", "GatherND", "Slice")
 _REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 
-def scatter(node: Node) -> Cost:
-    """An operation for each update where one is asked for, else none."""
-    is_plain = node.text("reduction", "none") == "none"
-    return NOTHING if is_plain else Cost(simple=node.input(2).n_elements)
-
-
 @shape_of("Gather", cost=pick, not_weights=(1,), reads=picked_bytes)
 def _gather_shape(node: Node) -> Specs:
     data, indices = node.input(0), node.input(1)
@@ -193,7 +187,7 @@ def unique(node: Node) -> Cost:
 
 @shape_of(
     "OneHot",
-    cost=per_element(1, 0, "A comparison for each element of the output: is this the index?"),
+    cost=per_element(1, text="A comparison for each element of the output: is this the index?"),
     not_weights=(0, 1, 2),
 )
 def _one_hot_shape(node: Node) -> Specs:
@@ -207,6 +201,12 @@ def _one_hot_shape(node: Node) -> Specs:
         raise node.error(f"{values.name!r} must hold the value for off and for on")
     axis %= indices.rank + 1
     return [(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))]
+
+
+def scatter(node: Node) -> Cost:
+    """An operation for each update where one is asked for, else none."""
+    is_plain = node.text("reduction", "none") == "none"
+    return NOTHING if is_plain else Cost(simple=node.input(2).n_elements)
 
 
 @shape_of("Scatter", "ScatterElements", cost=scatter, not_weights=(1,))

@@ -18,7 +18,7 @@ def _matmul_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     if left.dtype != right.dtype:
         raise node.error(f"types contradict: {left.dtype.name} times {right.dtype.name}")
-    return [(left.dtype, matmul_shape(node, left.shape, right.shape))]
+    return [(left.dtype, product_shape(node, left.shape, right.shape))]
 
 
 @operator("MatMul", shape=_matmul_shape)
@@ -28,7 +28,7 @@ def matmul(node: Node) -> Cost:
 
 
 def _matmul_integer_shape(node: Node) -> Specs:
-    shape = matmul_shape(node, node.input(0).shape, node.input(1).shape)
+    shape = product_shape(node, node.input(0).shape, node.input(1).shape)
     return [(INT32, shape)]
 
 
@@ -39,7 +39,7 @@ def matmul_integer(node: Node) -> Cost:
 
 
 def _qlinear_matmul_shape(node: Node) -> Specs:
-    shape = matmul_shape(node, node.input(0).shape, node.input(3).shape)
+    shape = product_shape(node, node.input(0).shape, node.input(3).shape)
     return [(node.input(7).dtype, shape)]
 
 
@@ -51,7 +51,7 @@ def qlinear_matmul(node: Node) -> Cost:
     return matmul(node) + Cost(simple=5 * node.output.n_elements)
 
 
-def matmul_shape(node: Node, left: Shape, right: Shape) -> Shape:
+def product_shape(node: Node, left: Shape, right: Shape) -> Shape:
     """NumPy's matmul: vectors are padded, leading dimensions broadcast."""
     if not left or not right:
         raise node.error("cannot multiply a scalar as a matrix")

@@ -11,9 +11,40 @@ import math
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.operators.costs import rows
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import broadcast, check_length, same
 from mansard.estimator.tensors import Node
+
+
+def softmax_cost(n_rows: int, width: int) -> Cost:
+    """Softmax of rows: n - 1 comparisons, n differences, n exp, n - 1 additions, n quotients."""
+    return n_rows * Cost(simple=4 * width - 2, functions=width) if width else Cost()
+
+
+def layer_norm_cost(n_elements: int, width: int, n_affine: int) -> Cost:
+    """(x - mean) / sqrt(variance + epsilon) of rows of n, with ``n_affine`` of scale and bias.
+
+    A mean is n - 1 additions and a quotient. Mean, its square, n squares and their mean,
+    their difference, epsilon, root, n deviations, n quotients; then one operation for
+    each element and parameter.
+    """
+    return rows(n_elements, width) * Cost(simple=(5 + n_affine) * width + 3, functions=1)
+
+
+def rms_norm_cost(n_elements: int, width: int, n_affine: int) -> Cost:
+    """x / sqrt(mean square + epsilon) of rows of n.
+
+    n squares and their mean, epsilon, root, n quotients; then one operation for each
+    element and parameter.
+    """
+    return rows(n_elements, width) * Cost(simple=(3 + n_affine) * width + 1, functions=1)
+
+
+def trailing_width(node: Node) -> int:
+    """Elements of a row that all axes from attribute ``axis`` on make."""
+    data = node.input(0)
+    return math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
 
 
 def softmax_rows(node: Node) -> tuple[int, int]:
@@ -27,7 +58,7 @@ def softmax_rows(node: Node) -> tuple[int, int]:
         if axis != data.rank:
             axis = data.axis(axis)
         width = math.prod(data.shape[axis:])
-    return data.n_elements // width if width else 0, width
+    return rows(data.n_elements, width), width
 
 
 def _softmax_shape(node: Node) -> Specs:
@@ -73,7 +104,7 @@ def lp_normalization(node: Node) -> Cost:
     """A row of n: n powers, n - 1 additions, n quotients; for p = 2 a root of the sum."""
     data = node.output
     width = data.shape[data.axis(node.integer("axis", -1))]
-    n_rows = _rows(data.n_elements, width)
+    n_rows = rows(data.n_elements, width)
     n_roots = 0 if node.integer("p", 2) == 1 else n_rows
     return Cost(simple=3 * data.n_elements - n_rows, functions=n_roots)
 
@@ -97,7 +128,7 @@ def mean_variance_normalization(node: Node) -> Cost:
     axes = node.integers("axes")
     averaged = {data.axis(axis) for axis in ((0, 2, 3) if axes is None else axes)}
     width = math.prod(size for i, size in enumerate(data.shape) if i in averaged)
-    n_rows = _rows(data.n_elements, width)
+    n_rows = rows(data.n_elements, width)
     return Cost(simple=5 * data.n_elements + 3 * n_rows, functions=n_rows)
 
 
@@ -131,36 +162,6 @@ def _batch_normalization_shape(node: Node) -> Specs:
     return [same(data), *statistics, *(statistics if node.opset < 14 else ())]
 
 
-def softmax_cost(n_rows: int, width: int) -> Cost:
-    """Softmax of rows: n - 1 comparisons, n differences, n exp, n - 1 additions, n quotients."""
-    if not width:
-        return Cost()
-    return n_rows * Cost(simple=4 * width - 2, functions=width)
-
-
-def layer_norm_cost(n_rows: int, width: int, n_affine: int) -> Cost:
-    """(x - mean) / sqrt(variance + epsilon) of rows of n, with ``n_affine`` of scale and bias.
-
-    A mean is n - 1 additions and a quotient. Mean, its square, n squares and their mean,
-    their difference, epsilon, root, n deviations, n quotients; then one operation for
-    each element and parameter.
-    """
-    if not width:
-        return Cost()
-    return n_rows * Cost(simple=(5 + n_affine) * width + 3, functions=1)
-
-
-def rms_norm_cost(n_rows: int, width: int, n_affine: int) -> Cost:
-    """x / sqrt(mean square + epsilon) of rows of n.
-
-    n squares and their mean, epsilon, root, n quotients; then one operation for each
-    element and parameter.
-    """
-    if not width:
-        return Cost()
-    return n_rows * Cost(simple=(3 + n_affine) * width + 1, functions=1)
-
-
 @operator("BatchNormalization", shape=_batch_normalization_shape, statistics=(3, 4))
 def batch_normalization(node: Node) -> Cost:
     """Inference: the four vectors fold into one factor and one summand for each channel.
@@ -188,8 +189,7 @@ def _instance_normalization_shape(node: Node) -> Specs:
 def instance_normalization(node: Node) -> Cost:
     """As LayerNormalization with scale and bias; a row is one channel of one sample."""
     data = node.input(0)
-    width = math.prod(data.shape[2:])
-    return layer_norm_cost(_rows(data.n_elements, width), width, 2)
+    return layer_norm_cost(data.n_elements, math.prod(data.shape[2:]), 2)
 
 
 def _group_normalization_shape(node: Node) -> Specs:
@@ -211,7 +211,7 @@ def group_normalization(node: Node) -> Cost:
     """As LayerNormalization with scale and bias; a row is one group of one sample."""
     data = node.input(0)
     n_rows = data.shape[0] * node.integer("num_groups", 1)
-    return layer_norm_cost(n_rows, data.n_elements // max(n_rows, 1), 2)
+    return layer_norm_cost(data.n_elements, data.n_elements // max(n_rows, 1), 2)
 
 
 def _layer_normalization_shape(node: Node) -> Specs:
@@ -220,9 +220,9 @@ def _layer_normalization_shape(node: Node) -> Specs:
     _check_affine(node, axis)
     if len(node.output_names) == 1:
         return [(data.dtype, data.shape)]
-    rows = data.shape[:axis] + (1,) * (data.rank - axis)
+    moments = data.shape[:axis] + (1,) * (data.rank - axis)
     stash = BY_CODE.get(node.integer("stash_type", 1), data.dtype)
-    return [(data.dtype, data.shape), (stash, rows), (stash, rows)]
+    return [(data.dtype, data.shape), (stash, moments), (stash, moments)]
 
 
 @operator("LayerNormalization", shape=_layer_normalization_shape)
@@ -232,12 +232,10 @@ def layer_normalization(node: Node) -> Cost:
     Mean n, squares n, their mean n, square of the mean 1, difference 1, epsilon 1,
     deviations n, quotients n; the reciprocal of the deviation 1 where it is an output.
     """
-    data = node.input(0)
-    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
-    n_rows, n_affine = _rows(data.n_elements, width), node.has(1) + node.has(2)
+    n, width = node.input(0).n_elements, trailing_width(node)
     gives_reciprocal = len(node.output_names) > 2 and node.output_names[2]
-    extra = Cost(simple=n_rows if gives_reciprocal else 0)
-    return layer_norm_cost(n_rows, width, n_affine) + extra
+    extra = Cost(simple=rows(n, width) if gives_reciprocal else 0)
+    return layer_norm_cost(n, width, node.has(1) + node.has(2)) + extra
 
 
 def _rms_normalization_shape(node: Node) -> Specs:
@@ -252,9 +250,7 @@ def rms_normalization(node: Node) -> Cost:
 
     Squares n, their mean n, epsilon 1, quotients n.
     """
-    data = node.input(0)
-    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
-    return rms_norm_cost(_rows(data.n_elements, width), width, int(node.has(1)))
+    return rms_norm_cost(node.input(0).n_elements, trailing_width(node), int(node.has(1)))
 
 
 def _check_affine(node: Node, axis: int) -> None:
@@ -266,7 +262,3 @@ def _check_affine(node: Node, axis: int) -> None:
             continue
         if broadcast(node, shape, values.shape) != shape:
             raise node.error(f"{values.name!r} {list(values.shape)} does not fit {list(shape)}")
-
-
-def _rows(n_elements: int, width: int) -> int:
-    return n_elements // width if width else 0

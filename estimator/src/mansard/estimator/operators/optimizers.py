@@ -6,6 +6,7 @@ https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html, …_Adagrad
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 from mansard.estimator.cost import Cost
@@ -14,6 +15,7 @@ from mansard.estimator.operators.shapes import same
 from mansard.estimator.tensors import Node
 
 DOMAIN = "ai.onnx.preview.training"
+optimizer = partial(operator, domain=DOMAIN)
 
 # operator -> tensors of each parameter: itself, its gradient, and its state
 GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
@@ -50,7 +52,7 @@ def _decay(node: Node, name: str = "norm_coefficient") -> int:
     return 2 if node.number(name, 0.0) else 0
 
 
-@operator("Adagrad", shape=_step_shape, domain=DOMAIN, not_weights=_SCALARS)
+@optimizer("Adagrad", shape=_step_shape, not_weights=_SCALARS)
 def adagrad(node: Node) -> Cost:
     """H + g² (2), root and epsilon (1), x - r·g / … (3): 6 operations and a root an element.
 
@@ -60,7 +62,7 @@ def adagrad(node: Node) -> Cost:
     return Cost(simple=(6 + _decay(node)) * n + 3, functions=n)
 
 
-@operator("Momentum", shape=_step_shape, domain=DOMAIN, not_weights=_SCALARS)
+@optimizer("Momentum", shape=_step_shape, not_weights=_SCALARS)
 def momentum(node: Node) -> Cost:
     """V = a·V + b·g (3), x - r·V (2): 5 operations an element, 7 by Nesterov (g + a·V).
 
@@ -70,7 +72,7 @@ def momentum(node: Node) -> Cost:
     return Cost(simple=(each + _decay(node)) * _elements(node))
 
 
-@operator("Adam", shape=_step_shape, domain=DOMAIN, not_weights=_SCALARS)
+@optimizer("Adam", shape=_step_shape, not_weights=_SCALARS)
 def adam(node: Node) -> Cost:
     """V (3), H with g² (4), root and epsilon (1), x - r·V / … (3): 11 operations and a root.
 
@@ -92,7 +94,7 @@ def _gradient_shape(node: Node) -> str:
     return f"{node.label}: {GRADIENT}"
 
 
-@operator("Gradient", shape=_gradient_shape, domain=DOMAIN)
+@optimizer("Gradient", shape=_gradient_shape)
 def gradient(node: Node) -> Cost:
     """Refused: it differentiates a part of the graph that it only names."""
     raise node.error(GRADIENT)

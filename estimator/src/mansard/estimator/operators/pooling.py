@@ -97,9 +97,8 @@ def _max_unpool_shape(node: Node) -> Specs:
 
 def _max_roi_pool_shape(node: Node) -> Specs:
     """[regions, channels, height, width] for regions [n, 5]: an image's number and 4 edges."""
-    data, regions = node.input(0), node.input(1)
+    data, regions = check_rank(node, 0, 4), node.input(1)
     pooled = node.integers("pooled_shape") or ()
-    check_rank(node, 0, 4)
     if regions.rank != 2 or regions.shape[1] != 5 or len(pooled) != 2 or min(pooled) < 1:
         raise node.error(f"regions {list(regions.shape)} or pooled_shape {list(pooled)} do not fit")
     return [(data.dtype, (regions.shape[0], data.shape[1], *pooled))]
@@ -117,8 +116,7 @@ def max_roi_pool(node: Node) -> Cost:
 
 def _roi_align_shape(node: Node) -> Specs:
     """[regions, channels, height, width] for regions [n, 4] and the number of an image for each."""
-    data, regions = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
+    data, regions = check_rank(node, 0, 4), node.input(1)
     height, width = node.integer("output_height", 1), node.integer("output_width", 1)
     if regions.rank != 2 or regions.shape[1] != 4 or height < 1 or width < 1:
         raise node.error(f"regions {list(regions.shape)} or output {height} x {width} do not fit")

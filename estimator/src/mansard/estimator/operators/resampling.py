@@ -193,8 +193,7 @@ def grid_sample(node: Node) -> Cost:
 
 def _affine_grid_shape(node: Node) -> Specs:
     """[batch, image…, n] for theta [batch, n, n + 1] and the sizes [batch, channels, image…]."""
-    theta, sizes = node.input(0), known_ints(node, 1)
-    check_rank(node, 0, 3)
+    theta, sizes = check_rank(node, 0, 3), known_ints(node, 1)
     n = theta.shape[1]
     if n not in (2, 3) or theta.shape[2] != n + 1 or node.input(1).n_elements != n + 2:
         raise node.error(f"theta {list(theta.shape)} does not fit {node.input(1).n_elements} sizes")

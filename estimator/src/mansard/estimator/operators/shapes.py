@@ -106,12 +106,13 @@ def check_length(node: Node, position: int, size: int, per: str) -> None:
         raise node.error(f"{tensor.name!r} has {tensor.n_elements} values for {size} {per}")
 
 
-def check_rank(node: Node, position: int, *ranks: int) -> None:
-    """Raise ModelError where an input has another number of dimensions than one of ``ranks``."""
+def check_rank(node: Node, position: int, *ranks: int) -> Tensor:
+    """An input; raises ModelError where it has another number of dimensions than ``ranks``."""
     tensor = node.input(position)
     if tensor.rank not in ranks:
         wanted = " or ".join(map(str, ranks))
         raise node.error(f"{tensor.name!r} must have {wanted} dimensions, not {list(tensor.shape)}")
+    return tensor
 
 
 def distinct_axes(node: Node, tensor: Tensor, axes: Iterable[int]) -> list[int]:

@@ -110,8 +110,7 @@ def frame_length(node: Node) -> int | None:
 
 def _stft_shape(node: Node) -> Specs:
     """[batch, frames, frequencies, 2] of a signal [batch, length, 1 or 2]."""
-    signal = node.input(0)
-    check_rank(node, 0, 2, 3)
+    signal = check_rank(node, 0, 2, 3)
     if signal.rank == 3 and signal.shape[2] not in (1, 2):
         raise node.error(f"needs [batch, length, 1 or 2], the input is {list(signal.shape)}")
     onesided = node.integer("onesided", 1)

@@ -21,14 +21,14 @@ import msgspec
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     ROTATE,
     check_shape,
+    microsoft,
     required,
     split_heads,
 )
 from mansard.estimator.operators.costs import QUANTIZE, reads_only, writes_only
-from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank, known_int, same
 from mansard.estimator.tensors import Node, Shape, Tensor
 
@@ -38,8 +38,8 @@ class FusedSizes(msgspec.Struct, frozen=True):
 
     ``n_new`` keys are made by this node, ``n_past`` found in the cache; ``n_room`` is the
     length of the cache behind it. ``is_shared``: it is the same memory as before, so only
-    new rows are written. ``n_pairs``: queries times the keys each of them sees, over the
-    batch, for one head.
+    new rows are written. ``known_pairs``: pairs of a query and a key that it sees, over the
+    batch, for one head; None: each query sees all keys.
     """
 
     batch: int
@@ -51,12 +51,17 @@ class FusedSizes(msgspec.Struct, frozen=True):
     n_room: int
     width: int
     v_width: int
-    is_shared: bool
-    n_pairs: int
+    is_shared: bool = False
+    known_pairs: int | None = None
 
     @property
     def n_keys(self) -> int:
         return self.n_past + self.n_new
+
+    @property
+    def n_pairs(self) -> int:
+        all_pairs = self.batch * self.n_queries * self.n_keys
+        return all_pairs if self.known_pairs is None else self.known_pairs
 
     @property
     def n_rows(self) -> int:
@@ -71,11 +76,6 @@ _PLACES: dict[str, tuple[int, int | None, int | None]] = {
     "PackedAttention": (1, None, None),
     "QAttention": (1, 8, None),
 }
-
-
-def past_place(node: Node) -> int:
-    """Where the cache of such an attention stands among its inputs."""
-    return _PLACES[node.op_type][1] or 0
 
 
 def past_length(node: Node, cache: Tensor, axis: int, n_new: int, place: int | None) -> int:
@@ -102,15 +102,11 @@ def projected_sizes(node: Node) -> FusedSizes:
         )
     width, v_width = split_heads(node, hidden[0], heads), split_heads(node, hidden[2], heads)
     if packed:
-        return _packed(node, heads, width, v_width)
+        return packed_sizes(node, 3, heads, width, v_width)
     batch, n_queries, _ = data.shape
     past = None if past_at is None else node.optional(past_at)
     if past is None:
-        pairs = batch * n_queries * n_queries
-        return FusedSizes(
-            *(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width, False),
-            pairs,
-        )
+        return FusedSizes(batch, heads, heads, n_queries, n_queries, 0, n_queries, width, v_width)
     if past.rank != 5 or past.shape[:3] != (2, batch, heads) or past.shape[4] != width:
         raise node.error(f"cache {list(past.shape)} is not [2, {batch}, {heads}, length, {width}]")
     is_shared = bool(node.integer("past_present_share_buffer", 0))
@@ -118,37 +114,28 @@ def projected_sizes(node: Node) -> FusedSizes:
     n_room = n_past + n_queries
     if is_shared:
         n_past, n_room = past_length(node, past, 3, n_queries, length_at), n_past
-    pairs = batch * n_queries * (n_past + n_queries)
     return FusedSizes(
-        *(batch, heads, heads, n_queries, n_queries, n_past, n_room, width, v_width, is_shared),
-        pairs,
+        batch, heads, heads, n_queries, n_queries, n_past, n_room, width, v_width, is_shared
     )
 
 
-def _packed(node: Node, heads: int, width: int, v_width: int) -> FusedSizes:
-    """Tokens of several sequences without padding; each sees at most a whole sequence."""
-    offsets = node.input(3)
-    check_rank(node, 3, 2)
-    n_steps, n_tokens = offsets.shape[1], node.input(0).shape[0]
-    pairs = packed_pairs(node, 4, n_tokens, n_steps)
-    return FusedSizes(
-        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
-    )
+def packed_sizes(node: Node, lengths: int, heads: int, width: int, v_width: int) -> FusedSizes:
+    """Sizes over tokens of several sequences without padding, which count as one.
 
-
-def packed_pairs(node: Node, position: int, n_tokens: int, n_steps: int) -> int:
-    """Pairs of queries and keys of packed sequences.
-
-    Their squares where the cumulative lengths at ``position`` are known, else every token
-    with as many keys as the longest sequence may have: an upper bound.
+    The inputs at ``lengths`` are offsets and cumulative lengths. Pairs are the squares of
+    the sequences' lengths where these are known, else every token with as many keys as the
+    longest sequence may have: an upper bound.
     """
-    ends = node.input(position).value
+    n, n_steps = node.input(0).shape[0], check_rank(node, lengths, 2).shape[1]
+    ends = node.input(lengths + 1).value
     if ends is None:
-        return n_tokens * min(n_steps, n_tokens)
-    lengths = [int(b) - int(a) for a, b in pairwise(ends.flat)]
-    if min(lengths, default=0) < 0 or sum(lengths) != n_tokens:
-        raise node.error(f"lengths {lengths} are not those of {n_tokens} tokens")
-    return sum(length * length for length in lengths)
+        pairs = n * min(n_steps, n)
+    else:
+        steps = [int(b) - int(a) for a, b in pairwise(ends.flat)]
+        if min(steps, default=0) < 0 or sum(steps) != n:
+            raise node.error(f"lengths {steps} are not those of {n} tokens")
+        pairs = sum(length * length for length in steps)
+    return FusedSizes(1, heads, heads, n, n, 0, n, width, v_width, False, pairs)
 
 
 def _attention_shape(node: Node) -> Specs:
@@ -156,10 +143,7 @@ def _attention_shape(node: Node) -> Specs:
     sizes = projected_sizes(node)
     dtype = node.input(3 if node.op_type == "QAttention" else 0).dtype
     cache = (2, sizes.batch, sizes.heads, sizes.n_room, sizes.width)
-    return [
-        (dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)),
-        (dtype, cache),
-    ]
+    return [(dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)), (dtype, cache)]
 
 
 def scores_cost(n_pairs: int, n_rows: int, width: int, v_width: int, n_summands: int) -> Cost:
@@ -207,7 +191,7 @@ def _cached_reads(node: Node, precision: Precision | None) -> int:
     """All inputs, but of the cache only what is valid."""
     sizes = projected_sizes(node)
     valid = 2 * sizes.batch * sizes.heads * sizes.n_past * sizes.width
-    return reads_only(node, precision, {past_place(node): valid})
+    return reads_only(node, precision, {_PLACES[node.op_type][1] or 0: valid})
 
 
 def _cached_writes(node: Node, precision: Precision | None) -> int:
@@ -217,10 +201,9 @@ def _cached_writes(node: Node, precision: Precision | None) -> int:
     return writes_only(node, precision, {1: new} if sizes.is_shared else {})
 
 
-@operator(
+@microsoft(
     *("Attention", "DecoderMaskedSelfAttention"),
     shape=_attention_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8),
     reads=_cached_reads,
     writes=_cached_writes,
@@ -238,10 +221,9 @@ def attention(node: Node) -> Cost:
     return work + attend(sizes, masks(node, 3, 5))
 
 
-@operator(
+@microsoft(
     "QAttention",
     shape=_attention_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8),
     reads=_cached_reads,
     writes=_cached_writes,
@@ -263,7 +245,7 @@ def _packed_attention_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
 
 
-@operator("PackedAttention", shape=_packed_attention_shape, domain=MICROSOFT, not_weights=(3, 4, 5))
+@microsoft("PackedAttention", shape=_packed_attention_shape, not_weights=(3, 4, 5))
 def packed_attention(node: Node) -> Cost:
     """As Attention over tokens without padding.
 
@@ -276,8 +258,7 @@ def packed_attention(node: Node) -> Cost:
 
 def _ordered_attention_shape(node: Node) -> Specs:
     """Three matrices of weights; as wide at the end as the values."""
-    data, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 3)
+    data, heads = check_rank(node, 0, 3), required(node, "num_heads")
     widths: list[int] = []
     for position in (5, 6, 7):
         weights = node.input(position)
@@ -288,10 +269,9 @@ def _ordered_attention_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:2], widths[2]))]
 
 
-@operator(
+@microsoft(
     "QOrderedAttention",
     shape=_ordered_attention_shape,
-    domain=MICROSOFT,
     not_weights=(*range(1, 5), *range(8, 11), *range(14, 20)),
     operands=(0, 5),
 )
@@ -315,8 +295,7 @@ def ordered_attention(node: Node) -> Cost:
 
 
 def _longformer_shape(node: Node) -> Specs:
-    data, weights = node.input(0), node.input(long_places(node)[0])
-    check_rank(node, 0, 3)
+    data, weights = check_rank(node, 0, 3), node.input(long_places(node)[0])
     hidden = data.shape[2]
     split_heads(node, hidden, required(node, "num_heads"))
     required(node, "window")
@@ -325,11 +304,10 @@ def _longformer_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("LongformerAttention", shape=_longformer_shape, domain=MICROSOFT, not_weights=(3, 6))
-@operator(
+@microsoft("LongformerAttention", shape=_longformer_shape, not_weights=(3, 6))
+@microsoft(
     "QOrderedLongformerAttention",
     shape=_longformer_shape,
-    domain=MICROSOFT,
     not_weights=(1, 3, 5, 6, 7, 9, 11, 12, 13),
     operands=(0, 2),
 )
@@ -341,8 +319,7 @@ def longformer(node: Node) -> Cost:
     """
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, hidden = data.shape
-    _, second = long_places(node)
-    widths = node.input(long_places(node)[0]).shape[1] + node.input(second).shape[1]
+    widths = sum(node.input(place).shape[1] for place in long_places(node))
     width = hidden // max(heads, 1)
     seen = min(2 * node.integer("window", 0) + 1, steps)
     n_rows = batch * heads * steps
@@ -357,8 +334,7 @@ def long_places(node: Node) -> tuple[int, int]:
 
 def _decoder_attention_shape(node: Node) -> Specs:
     """Steps first; the caches come out as long as the keys that were seen."""
-    data, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 3)
+    data, heads = check_rank(node, 0, 3), required(node, "num_heads")
     steps, batch, hidden = data.shape
     cache: Shape = (batch, heads, decoder_keys(node), split_heads(node, hidden, heads))
     check_shape(node, 2, (hidden, hidden))
@@ -366,12 +342,7 @@ def _decoder_attention_shape(node: Node) -> Specs:
     return [(data.dtype, (steps, batch, hidden)), (data.dtype, cache), (data.dtype, cache)]
 
 
-@operator(
-    "DecoderAttention",
-    shape=_decoder_attention_shape,
-    domain=MICROSOFT,
-    not_weights=(5, 6, 7, 8, 9, 10, 11),
-)
+@microsoft("DecoderAttention", shape=_decoder_attention_shape, not_weights=(5, 6, 7, 8, 9, 10, 11))
 def decoder_attention(node: Node) -> Cost:
     """Queries, and the keys and values that are not cached, are projected; then scores.
 

@@ -8,12 +8,12 @@ files that the runtime's optimiser has written, and mean what ONNX's own ones me
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     NCHWC,
     NHWC,
     activation_cost,
@@ -22,15 +22,24 @@ from mansard.estimator.operators.contrib.parts import (
     channels_last,
     check_shape,
     cost_of,
+    microsoft,
+    microsoft_shape,
     standard_cost,
     standard_operator,
     standard_specs,
 )
-from mansard.estimator.operators.conv import conv_shape, window_shape
+from mansard.estimator.operators.conv import convolved_shape, window_shape
 from mansard.estimator.operators.costs import QUANTIZE, no_work
 from mansard.estimator.operators.registry import REGISTRY, Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_length, check_rank, known_ints
 from mansard.estimator.tensors import Node, Shape, Tensor
+
+blocked = partial(operator, domain=NCHWC)
+blocked_shape = partial(shape_of, domain=NCHWC)
+
+_reorder = no_work("No work; reads and writes each element.")
+
+_ALIGNMENT = 16  # channels of a block with 512-bit vectors; narrower ones may have up to 8 fewer
 
 
 def fused_conv(node: Node) -> Cost:
@@ -40,34 +49,20 @@ def fused_conv(node: Node) -> Cost:
     return Cost(macs=macs, simple=(node.has(2) + node.has(3)) * n) + activation_cost(node) * n
 
 
-def max_pool(node: Node) -> Cost:
-    """As MaxPool; a mask takes a comparison more for each element of a window."""
-    return standard_cost(node, "MaxPool") + Cost(
-        simple=node.output.n_elements * math.prod(node.integers("kernel_shape") or ())
-        if node.op_type == "MaxpoolWithMask"
-        else 0
-    )
-
-
-_reorder = no_work("No work; reads and writes each element.")
-
-_ALIGNMENT = 16  # channels of a block with 512-bit vectors; narrower ones may have up to 8 fewer
-
-
-@shape_of("FusedConv", cost=fused_conv, domain=MICROSOFT)
+@microsoft_shape("FusedConv", cost=fused_conv)
 def _fused_conv_shape(node: Node) -> Specs:
     """A convolution, then the sum with a tensor of its output's shape, then an activation."""
     data, weights = node.input(0), node.input(1)
-    shape = conv_shape(node, data, weights)
+    shape = convolved_shape(node, data, weights)
     check_length(node, 2, weights.shape[0], "filters")
     check_shape(node, 3, shape)
     return [(data.dtype, shape)]
 
 
-@shape_of("NhwcConv", "NhwcFusedConv", cost=fused_conv, domain=MICROSOFT)
+@microsoft_shape("NhwcConv", "NhwcFusedConv", cost=fused_conv)
 def _last_conv_shape(node: Node) -> Specs:
     data, weights = node.input(0), node.input(1)
-    shape = conv_shape(node, channels_first(data), weights)
+    shape = convolved_shape(node, channels_first(data), weights)
     check_length(node, 2, weights.shape[0], "filters")
     return [(data.dtype, channels_last(shape))]
 
@@ -81,23 +76,28 @@ def _quantized_conv_shape(node: Node) -> Specs:
     return [(dtype, channels_last(shape))]
 
 
-operator(
-    "QLinearConv",
-    shape=_quantized_conv_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 2, 4, 5, 6, 7),
-    operands=(0, 3),
+microsoft(
+    "QLinearConv", shape=_quantized_conv_shape, not_weights=(1, 2, 4, 5, 6, 7), operands=(0, 3)
 )(cost_of("QLinearConv", "As ONNX's QLinearConv, whichever way the channels stand."))
 
 
-@shape_of("NhwcMaxPool", cost=max_pool, domain=MICROSOFT)
+def max_pool(node: Node) -> Cost:
+    """As MaxPool; a mask takes a comparison more for each element of a window."""
+    return standard_cost(node, "MaxPool") + Cost(
+        simple=node.output.n_elements * math.prod(node.integers("kernel_shape") or ())
+        if node.op_type == "MaxpoolWithMask"
+        else 0
+    )
+
+
+@microsoft_shape("NhwcMaxPool", cost=max_pool)
 def _last_pool_shape(node: Node) -> Specs:
     inner = as_standard(node, "MaxPool", channels_first(node.input(0)))
     dtype, shape = standard_specs(inner)[0]
     return [(dtype, channels_last(shape))]
 
 
-@shape_of("MaxpoolWithMask", cost=max_pool, domain=MICROSOFT)
+@microsoft_shape("MaxpoolWithMask", cost=max_pool)
 def _masked_pool_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, "MaxPool", node.input(0)))[:1]
 
@@ -115,9 +115,7 @@ def _transposed_conv_shape(node: Node) -> Specs:
     return standard_specs(msgspec.structs.replace(inner, attributes=attributes))
 
 
-@operator(
-    "ConvTransposeWithDynamicPads", shape=_transposed_conv_shape, domain=MICROSOFT, not_weights=(2,)
-)
+@microsoft("ConvTransposeWithDynamicPads", shape=_transposed_conv_shape, not_weights=(2,))
 def transposed_conv(node: Node) -> Cost:
     """As ConvTranspose."""
     return standard_cost(node, "ConvTranspose", node.input(0), node.input(1), node.optional(3))
@@ -156,12 +154,10 @@ def seen_first(node: Node) -> Node:
     return msgspec.structs.replace(seen, outputs=outputs)
 
 
-@shape_of("Conv", cost=fused_conv, domain=NCHWC)
+@blocked_shape("Conv", cost=fused_conv)
 def _blocked_conv_shape(node: Node) -> Specs:
     """Filters are padded to whole blocks in the stored weights, channels in the data."""
-    data, weights = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 4)
+    data, weights = check_rank(node, 0, 4), check_rank(node, 1, 4)
     kernel = node.integers("kernel_shape") or weights.shape[2:]
     return [(data.dtype, (data.shape[0], weights.shape[0], *window_shape(node, data, kernel)))]
 
@@ -170,12 +166,10 @@ def _blocked_pool_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, node.op_type))[:1]
 
 
-operator("AveragePool", shape=_blocked_pool_shape, domain=NCHWC)(
-    cost_of("AveragePool", "As AveragePool.")
-)
+blocked("AveragePool", shape=_blocked_pool_shape)(cost_of("AveragePool", "As AveragePool."))
 
 
-@operator("GlobalAveragePool", "GlobalMaxPool", shape=_blocked_pool_shape, domain=NCHWC)
+@blocked("GlobalAveragePool", "GlobalMaxPool", shape=_blocked_pool_shape)
 def global_pool(node: Node) -> Cost:
     """As the operator of ONNX of this name."""
     return standard_cost(node, node.op_type)
@@ -189,7 +183,7 @@ def _blocked_upsample_shape(node: Node) -> Specs:
     return [(data.dtype, shape)]
 
 
-@operator("Upsample", shape=_blocked_upsample_shape, domain=NCHWC)
+@blocked("Upsample", shape=_blocked_upsample_shape)
 def upsample(node: Node) -> Cost:
     """Nearest: none. Linear: 4 neighbours in the plane, 7 operations for each output."""
     if node.text("mode", "nearest") == "nearest":
@@ -197,7 +191,7 @@ def upsample(node: Node) -> Cost:
     return Cost(simple=7 * node.output.n_elements)
 
 
-@shape_of("ReorderInput", cost=_reorder, domain=NCHWC)
+@blocked_shape("ReorderInput", cost=_reorder)
 def _reorder_input_shape(node: Node) -> Specs:
     """Into blocks of channels: as many as fill whole blocks."""
     shape = _first(node, node.input(0))
@@ -205,11 +199,10 @@ def _reorder_input_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (shape[0], channels, *shape[2:]))]
 
 
-@shape_of("ReorderOutput", cost=_reorder, domain=NCHWC)
+@blocked_shape("ReorderOutput", cost=_reorder)
 def _reorder_output_shape(node: Node) -> Specs:
     """Out of blocks of channels, without those that only filled them."""
-    data = node.input(0)
-    check_rank(node, 0, 4)
+    data = check_rank(node, 0, 4)
     channels = node.integer("channels", 0) or data.shape[1]
     shape = (data.shape[0], channels, *data.shape[2:])
     return [(data.dtype, channels_last(shape) if node.integer("channels_last", 0) else shape)]
@@ -220,7 +213,7 @@ def _first(node: Node, data: Tensor) -> Shape:
     return channels_first(data).shape if node.integer("channels_last", 0) else data.shape
 
 
-operator("MaxPool", domain=NCHWC, shape=_blocked_pool_shape)(max_pool)
+blocked("MaxPool", shape=_blocked_pool_shape)(max_pool)
 
 
 def _channels_last(node: Node) -> Cost:

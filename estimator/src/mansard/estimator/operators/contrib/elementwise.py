@@ -9,7 +9,7 @@ import math
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import BOOL, ELEMENT_TYPES, INT32
-from mansard.estimator.operators.contrib.parts import MICROSOFT
+from mansard.estimator.operators.contrib.parts import microsoft, microsoft_shape
 from mansard.estimator.operators.costs import (
     DEQUANTIZE,
     FAST_GELU,
@@ -22,7 +22,7 @@ from mansard.estimator.operators.costs import (
     rows,
 )
 from mansard.estimator.operators.normalization import softmax_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import (
     broadcast,
     check_length,
@@ -34,30 +34,23 @@ from mansard.estimator.tensors import Node
 
 UINT32 = ELEMENT_TYPES["uint32"]
 
-operator("SampleOp", shape=same_as_first, domain=MICROSOFT)(copy)
-operator("Gelu", shape=same_as_first, domain=MICROSOFT)(
+microsoft("SampleOp", shape=same_as_first)(copy)
+microsoft("Gelu", shape=same_as_first)(
     per_element(4, 1, "0.5·x·(1 + erf(x/√2)): 4 operations and a function for each element.")
 )
-operator("QuickGelu", "ScaledSiLU", shape=same_as_first, domain=MICROSOFT, not_weights=(1,))(
+microsoft("QuickGelu", "ScaledSiLU", shape=same_as_first, not_weights=(1,))(
     per_element(
-        5,
-        1,
-        "a·x, its sigmoid, and their product: 5 operations and a function for each element.",
+        5, 1, "a·x, its sigmoid, and their product: 5 operations and a function for each element."
     )
 )
-operator("QOrderedGelu", shape=same_as_first, domain=MICROSOFT, not_weights=(1, 2))(
+microsoft("QOrderedGelu", shape=same_as_first, not_weights=(1, 2))(
     per_element(
         10, 1, "A factor, Gelu, quantise (5): 10 operations and a function for each element."
     )
 )
 
 
-@operator(
-    *("QLinearLeakyRelu", "QLinearSigmoid"),
-    shape=same_as_first,
-    domain=MICROSOFT,
-    not_weights=(1, 2, 3, 4),
-)
+@microsoft("QLinearLeakyRelu", "QLinearSigmoid", shape=same_as_first, not_weights=(1, 2, 3, 4))
 def quantized_activation(node: Node) -> Cost:
     """Dequantise (2), the activation, quantise (5).
 
@@ -67,7 +60,7 @@ def quantized_activation(node: Node) -> Cost:
     return (DEQUANTIZE + each + QUANTIZE) * node.output.n_elements
 
 
-@operator("Inverse", shape=same_as_first, domain=MICROSOFT)
+@microsoft("Inverse", shape=same_as_first)
 def inverse(node: Node) -> Cost:
     """2·n³ operations for a matrix of n x n: elimination and substitution.
 
@@ -83,17 +76,15 @@ def _with_bias_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator("BiasGelu", "FastGelu", shape=_with_bias_shape, domain=MICROSOFT)
+@microsoft("BiasGelu", "FastGelu", shape=_with_bias_shape)
 def gelu_with_bias(node: Node) -> Cost:
     """A bias, then Gelu: exactly (4) or with tanh (8 operations), and a function."""
     each = FAST_GELU if node.op_type == "FastGelu" else GELU
     return (each + Cost(simple=int(node.has(1)))) * node.output.n_elements
 
 
-@shape_of(
-    "BiasAdd",
-    cost=per_element(2, 0, "A bias and a residual: 2 operations for each element."),
-    domain=MICROSOFT,
+@microsoft_shape(
+    "BiasAdd", cost=per_element(2, text="A bias and a residual: 2 operations for each element.")
 )
 def _bias_add_shape(node: Node) -> Specs:
     """[batch, pixels, channels]: a bias for each channel, and a residual of the same shape."""
@@ -112,7 +103,7 @@ def _bias_split_gelu_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:-1], data.shape[-1] // 2))]
 
 
-@operator("BiasSplitGelu", shape=_bias_split_gelu_shape, domain=MICROSOFT)
+@microsoft("BiasSplitGelu", shape=_bias_split_gelu_shape)
 def bias_split_gelu(node: Node) -> Cost:
     """A bias for each element; then one half times the Gelu of the other: 5 and a function."""
     n = node.output.n_elements
@@ -125,7 +116,7 @@ def _bias_softmax_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("BiasSoftmax", shape=_bias_softmax_shape, domain=MICROSOFT, not_weights=(1,))
+@microsoft("BiasSoftmax", shape=_bias_softmax_shape, not_weights=(1,))
 def bias_softmax(node: Node) -> Cost:
     """An addition for each element, then Softmax; all axes from ``axis`` on are one row."""
     data = node.input(0)
@@ -139,7 +130,7 @@ def bias_dropout(node: Node) -> Cost:
     return Cost(simple=(1 + node.has(2)) * node.output.n_elements)
 
 
-@shape_of("BiasDropout", cost=bias_dropout, domain=MICROSOFT, not_weights=(2, 3, 4))
+@microsoft_shape("BiasDropout", cost=bias_dropout, not_weights=(2, 3, 4))
 def _bias_dropout_shape(node: Node) -> Specs:
     data, _ = node.input(0), node.input(1)
     return [same(data), (BOOL, data.shape)]
@@ -151,22 +142,14 @@ def _bitmask_dropout_shape(node: Node) -> Specs:
     return [same(data), (UINT32, ((data.n_elements + 31) // 32,))]
 
 
-operator(
-    "BitmaskDropout",
-    shape=_bitmask_dropout_shape,
-    domain=MICROSOFT,
-    is_view=True,
-    not_weights=(1, 2),
-)(no_work("In inference no work and no traffic."))
-operator(
-    "BitmaskBiasDropout", domain=MICROSOFT, not_weights=(2, 3, 4), shape=_bitmask_dropout_shape
-)(bias_dropout)
+microsoft("BitmaskDropout", shape=_bitmask_dropout_shape, is_view=True, not_weights=(1, 2))(
+    no_work("In inference no work and no traffic.")
+)
+microsoft("BitmaskBiasDropout", not_weights=(2, 3, 4), shape=_bitmask_dropout_shape)(bias_dropout)
 
 
-@shape_of(
-    "GatedAdd",
-    cost=per_element(2, 0, "x + y · gate: 2 operations for each element."),
-    domain=MICROSOFT,
+@microsoft_shape(
+    "GatedAdd", cost=per_element(2, text="x + y · gate: 2 operations for each element.")
 )
 def _gated_add_shape(node: Node) -> Specs:
     data, added, gate = node.input(0), node.input(1), node.input(2)
@@ -177,13 +160,13 @@ def _gated_add_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@shape_of(
+@microsoft_shape(
     "ComplexMul",
     "ComplexMulConj",
     cost=per_element(
-        3, 0, "4 products and 2 sums for each pair of real and imaginary part: 3 for each element."
+        3,
+        text="4 products and 2 sums for each pair of real and imaginary part: 3 for each element.",
     ),
-    domain=MICROSOFT,
 )
 def _complex_product_shape(node: Node) -> Specs:
     first, second = node.input(0), node.input(1)
@@ -198,7 +181,7 @@ def _multiply_integers_shape(node: Node) -> Specs:
     return [(INT32, broadcast(node, node.input(0).shape, node.input(2).shape))]
 
 
-@operator("MulInteger", shape=_multiply_integers_shape, domain=MICROSOFT, not_weights=(1, 3))
+@microsoft("MulInteger", shape=_multiply_integers_shape, not_weights=(1, 3))
 def multiply_integers(node: Node) -> Cost:
     """The zero points that are given are subtracted from each element, then the product."""
     shifted = sum(node.input(i).n_elements for i in (0, 2) if node.has(i + 1))
@@ -215,27 +198,24 @@ def _quantized_pair_shape(node: Node) -> Specs:
 _PAIR = (1, 2, 4, 5, 6, 7)  # scales and zero points
 
 
-@operator(
-    "QLinearAdd", "QLinearMul", shape=_quantized_pair_shape, domain=MICROSOFT, not_weights=_PAIR
-)
+@microsoft("QLinearAdd", "QLinearMul", shape=_quantized_pair_shape, not_weights=_PAIR)
 def quantized_pair(node: Node) -> Cost:
     """Dequantise both operands (2 each), add or multiply, quantise the result (5)."""
     operands = node.input(0).n_elements + node.input(3).n_elements
     return DEQUANTIZE * operands + (QUANTIZE + Cost(simple=1)) * node.output.n_elements
 
 
+@microsoft_shape(
+    "QLinearWhere",
+    cost=per_element(
+        8, text="Choose, dequantise and quantise what was chosen: 8 operations for each element."
+    ),
+    not_weights=(2, 3, 5, 6, 7, 8),
+)
 def _quantized_where_shape(node: Node) -> Specs:
     condition, yes, no = node.input(0), node.input(1), node.input(4)
     check_types(node, yes, (no,))
     return [(yes.dtype, broadcast(node, condition.shape, yes.shape, no.shape))]
-
-
-@operator(
-    "QLinearWhere", shape=_quantized_where_shape, domain=MICROSOFT, not_weights=(2, 3, 5, 6, 7, 8)
-)
-def quantized_where(node: Node) -> Cost:
-    """Choose, dequantise and quantise what was chosen: 8 operations for each element."""
-    return (DEQUANTIZE + QUANTIZE + Cost(simple=1)) * node.output.n_elements
 
 
 def _quantized_softmax_shape(node: Node) -> Specs:
@@ -243,9 +223,7 @@ def _quantized_softmax_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator(
-    "QLinearSoftmax", shape=_quantized_softmax_shape, domain=MICROSOFT, not_weights=(1, 2, 3, 4)
-)
+@microsoft("QLinearSoftmax", shape=_quantized_softmax_shape, not_weights=(1, 2, 3, 4))
 def quantized_softmax(node: Node) -> Cost:
     """Dequantise (2), Softmax, quantise (5); before version 13 axes from ``axis`` on are a row."""
     data = node.input(0)
@@ -266,7 +244,7 @@ def _hash_shape(node: Node) -> Specs:
 _HASH_WORD, _HASH_END = 11, 9
 
 
-@operator("MurmurHash3", shape=_hash_shape, domain=MICROSOFT)
+@microsoft("MurmurHash3", shape=_hash_shape)
 def murmur_hash(node: Node) -> Cost:
     """11 operations for each 4 bytes of an element and 9 at its end; a string counts as 4."""
     data = node.input(0)
@@ -279,7 +257,7 @@ def _is_all_finite_shape(node: Node) -> Specs:
     return [(BOOL, ())]
 
 
-@operator("IsAllFinite", shape=_is_all_finite_shape, domain=MICROSOFT)
+@microsoft("IsAllFinite", shape=_is_all_finite_shape)
 def is_all_finite(node: Node) -> Cost:
     """A test of each element of each input, joined by one operation less than that."""
     n = sum(tensor.n_elements for tensor in node.present)

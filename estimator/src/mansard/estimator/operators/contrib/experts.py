@@ -11,10 +11,10 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.operators.contrib.parts import MICROSOFT, named_activation
+from mansard.estimator.operators.contrib.parts import microsoft, named_activation
 from mansard.estimator.operators.costs import DEQUANTIZE, SIGMOID
 from mansard.estimator.operators.normalization import softmax_cost
-from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import same_as_first
 from mansard.estimator.tensors import Node, Tensor
 
@@ -113,14 +113,7 @@ def _activation(node: Node, sizes: ExpertSizes) -> Cost:
     return (each + Cost(simple=int(sizes.has_third))) * sizes.inner
 
 
-@operator(
-    "MoE",
-    shape=_experts_shape,
-    domain=MICROSOFT,
-    not_weights=(1,),
-    operands=(0, 2),
-    reads=_read_bytes,
-)
+@microsoft("MoE", shape=_experts_shape, not_weights=(1,), operands=(0, 2), reads=_read_bytes)
 def experts(node: Node) -> Cost:
     """The choice among experts, then two or three products of each token in k of them.
 
@@ -144,10 +137,9 @@ def _unpacked(place: int) -> Callable[[Node], int]:
     return elements
 
 
-@operator(
+@microsoft(
     "QMoE",
     shape=_experts_shape,
-    domain=MICROSOFT,
     not_weights=(1, *range(14, 21)),
     statistics=(3, 6, 9, 11, 12, 13),
     operands=(0,),

@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 from types import MappingProxyType
 
-from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.operators.contrib.parts import MICROSOFT
 from mansard.estimator.operators.costs import (
-    SIGMOID,
     copy,
     per_element,
     pick,
@@ -30,9 +28,9 @@ from mansard.estimator.operators.shapes import (
 )
 from mansard.estimator.tensors import Node
 
-_affine = per_element(2, 0, "A factor and a summand for each element.")
+_affine = per_element(2, text="A factor and a summand for each element.")
 operator("Affine", shape=same_as_first)(_affine)
-operator("Scale", shape=same_as_first)(per_element(1, 0, "A factor for each element."))
+operator("Scale", shape=same_as_first)(per_element(1, text="A factor for each element."))
 operator("ParametricSoftplus", shape=same_as_first)(
     per_element(3, 2, "a·log(exp(b·x) + 1): 3 operations and 2 functions for each element.")
 )
@@ -51,8 +49,7 @@ def _image_scaler_shape(node: Node) -> Specs:
 @shape_of("Crop", cost=pick, not_weights=(1, 2, 3), reads=picked_bytes)
 def _crop_shape(node: Node) -> Specs:
     """Borders (left, top, right, bottom) go, or a size (height, width) stays."""
-    data, border = node.input(0), node.integers("border") or (0, 0, 0, 0)
-    check_rank(node, 0, 4)
+    data, border = check_rank(node, 0, 4), node.integers("border") or (0, 0, 0, 0)
     batch, channels, height, width = data.shape
     left, top, right, bottom = border
     size = node.integers("scale")
@@ -89,6 +86,13 @@ def _filled_shape(node: Node) -> Specs:
     return [(FLOAT32, (*shape, *extra))]
 
 
+@shape_of(
+    "GRUUnit",
+    cost=per_element(
+        10, 3, "Two sigmoids and a tanh, then (1 - z)·h + z·H of 4 operations, for each element."
+    ),
+    not_weights=(0, 2, 3),
+)
 def _gru_unit_shape(node: Node) -> Specs:
     """One step from gates [1, batch, 3 · hidden] that were computed before."""
     hidden, gates = node.input(0), node.input(1)
@@ -96,12 +100,6 @@ def _gru_unit_shape(node: Node) -> Specs:
     if gates.shape[-1] != 3 * hidden.shape[-1]:
         raise node.error(f"gates {list(gates.shape)} do not fit a state {list(hidden.shape)}")
     return [same(hidden)]
-
-
-@operator("GRUUnit", shape=_gru_unit_shape, not_weights=(0, 2, 3))
-def gru_unit(node: Node) -> Cost:
-    """Two sigmoids and a tanh, then (1 - z)·h + z·H of 4 operations, for each element."""
-    return (2 * SIGMOID + Cost(simple=4, functions=1)) * node.output.n_elements
 
 
 _GENERATES = (

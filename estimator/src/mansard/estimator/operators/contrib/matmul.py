@@ -9,34 +9,39 @@ scales and zero points are no parameters, but bytes.
 
 from __future__ import annotations
 
+import math
+
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import BY_CODE, FLOAT32, INT32
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     QUANTIZE_DYNAMICALLY,
     activation_cost,
     as_standard,
     cost_of,
+    microsoft,
+    microsoft_shape,
     required,
     standard_cost,
 )
 from mansard.estimator.operators.costs import DEQUANTIZE, FAST_GELU, QUANTIZE
-from mansard.estimator.operators.matmul import gemm_sizes, matmul_shape
+from mansard.estimator.operators.matmul import gemm_sizes, product_shape
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import CountFunction, Specs
 from mansard.estimator.operators.shapes import (
     BAKED_IN,
     broadcast,
     check_length,
     check_types,
+    element_type,
     known_ints,
     same,
 )
 from mansard.estimator.tensors import Node, Shape
 
 
-def _transposed(node: Node, shape: Shape, which: str) -> Shape:
-    """``shape`` as a FusedMatMul multiplies it; vectors stay as they are."""
+def _transposed(node: Node, position: int) -> Shape:
+    """An operand's shape as a FusedMatMul multiplies it; vectors stay as they are."""
+    shape, which = node.input(position).shape, "AB"[position]
     if node.integer(f"transBatch{which}", 0) and len(shape) > 2:
         # The first dimension moves behind the other batch dimensions.
         shape = (*shape[1:-1], shape[0], shape[-1])
@@ -47,25 +52,16 @@ def _transposed(node: Node, shape: Shape, which: str) -> Shape:
 
 def fused_operands(node: Node) -> tuple[Shape, Shape]:
     """The two shapes that a FusedMatMul multiplies."""
-    return (
-        _transposed(node, node.input(0).shape, "A"),
-        _transposed(node, node.input(1).shape, "B"),
-    )
+    return _transposed(node, 0), _transposed(node, 1)
 
 
 def _fused_matmul_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     check_types(node, left, (right,))
-    return [(left.dtype, matmul_shape(node, *fused_operands(node)))]
+    return [(left.dtype, product_shape(node, *fused_operands(node)))]
 
 
-@operator(
-    "FusedMatMul",
-    "SparseToDenseMatMul",
-    "TransposeMatMul",
-    shape=_fused_matmul_shape,
-    domain=MICROSOFT,
-)
+@microsoft("FusedMatMul", "SparseToDenseMatMul", "TransposeMatMul", shape=_fused_matmul_shape)
 def fused_matmul(node: Node) -> Cost:
     """As MatMul on transposed operands; a factor other than 1 multiplies each output.
 
@@ -77,7 +73,7 @@ def fused_matmul(node: Node) -> Cost:
     return Cost(macs=n * left[-1], simple=scaled)
 
 
-@operator("FusedMatMulActivation", shape=_fused_matmul_shape, domain=MICROSOFT)
+@microsoft("FusedMatMulActivation", shape=_fused_matmul_shape)
 def fused_matmul_activation(node: Node) -> Cost:
     """As FusedMatMul, then the activation of each output."""
     return fused_matmul(node) + activation_cost(node) * node.output.n_elements
@@ -91,7 +87,7 @@ def _fused_gemm_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (m, n))]
 
 
-@operator("FusedGemm", shape=_fused_gemm_shape, domain=MICROSOFT)
+@microsoft("FusedGemm", shape=_fused_gemm_shape)
 def fused_gemm(node: Node) -> Cost:
     """As Gemm, then the activation of each output."""
     return standard_cost(node, "Gemm") + activation_cost(node) * node.output.n_elements
@@ -99,13 +95,10 @@ def fused_gemm(node: Node) -> Cost:
 
 def _gemm_float8_shape(node: Node) -> Specs:
     m, n, _ = gemm_sizes(node)
-    dtype = BY_CODE.get(node.integer("dtype", FLOAT32.code))
-    if dtype is None:
-        raise node.error("attribute 'dtype' is no element type")
-    return [(dtype, (m, n))]
+    return [(element_type(node, "dtype", FLOAT32), (m, n))]
 
 
-@operator("GemmFloat8", shape=_gemm_float8_shape, domain=MICROSOFT, not_weights=(3, 4, 5))
+@microsoft("GemmFloat8", shape=_gemm_float8_shape, not_weights=(3, 4, 5))
 def gemm_float8(node: Node) -> Cost:
     """M·N·K multiply-adds; for each output a factor for the scales, ``alpha``, ``beta``·C.
 
@@ -122,10 +115,10 @@ def gemm_float8(node: Node) -> Cost:
 def _gemm_gelu_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     check_types(node, left, (right,))
-    return [(left.dtype, _with_bias(node, matmul_shape(node, left.shape, right.shape), 2))]
+    return [(left.dtype, _with_bias(node, product_shape(node, left.shape, right.shape), 2))]
 
 
-@operator("GemmFastGelu", shape=_gemm_gelu_shape, domain=MICROSOFT)
+@microsoft("GemmFastGelu", shape=_gemm_gelu_shape)
 def gemm_gelu(node: Node) -> Cost:
     """As MatMul, a bias where one is given, then Gelu with tanh (8 and a function)."""
     n = node.output.n_elements
@@ -138,23 +131,21 @@ def _with_bias(node: Node, shape: Shape, position: int) -> Shape:
     return shape
 
 
-@shape_of("MatMulInteger16", cost=cost_of("MatMul", "As MatMul."), domain=MICROSOFT)
+@microsoft_shape("MatMulInteger16", cost=cost_of("MatMul", "As MatMul."))
 def _matmul_16_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     dtype = INT32
     if not (left.dtype.name.startswith("int") or right.dtype.name.startswith("int")):
         dtype = BY_CODE[12]  # unsigned products stay unsigned
-    return [(dtype, matmul_shape(node, left.shape, right.shape))]
+    return [(dtype, product_shape(node, left.shape, right.shape))]
 
 
 def _matmul_to_float_shape(node: Node) -> Specs:
-    shape = matmul_shape(node, node.input(0).shape, node.input(1).shape)
+    shape = product_shape(node, node.input(0).shape, node.input(1).shape)
     return [(node.input(2).dtype, _with_bias(node, shape, 6))]
 
 
-@operator(
-    "MatMulIntegerToFloat", shape=_matmul_to_float_shape, domain=MICROSOFT, not_weights=(2, 3, 4, 5)
-)
+@microsoft("MatMulIntegerToFloat", shape=_matmul_to_float_shape, not_weights=(2, 3, 4, 5))
 def matmul_to_float(node: Node) -> Cost:
     """As MatMul on integers, a factor for each output, a bias where one is given."""
     return standard_cost(node, "MatMul") + Cost(simple=(1 + node.has(6)) * node.output.n_elements)
@@ -162,18 +153,12 @@ def matmul_to_float(node: Node) -> Cost:
 
 def _dynamic_matmul_shape(node: Node) -> Specs:
     left = node.input(0)
-    shape = matmul_shape(node, left.shape, node.input(1).shape)
+    shape = product_shape(node, left.shape, node.input(1).shape)
     node.input(2)
     return [(left.dtype, _with_bias(node, shape, 4))]
 
 
-@operator(
-    "DynamicQuantizeMatMul",
-    shape=_dynamic_matmul_shape,
-    domain=MICROSOFT,
-    not_weights=(2, 3),
-    operands=(1,),
-)
+@microsoft("DynamicQuantizeMatMul", shape=_dynamic_matmul_shape, not_weights=(2, 3), operands=(1,))
 def dynamic_matmul(node: Node) -> Cost:
     """As DynamicQuantizeLinear of A and MatMulIntegerToFloat; the product is of integers."""
     quantized = QUANTIZE_DYNAMICALLY * node.input(0).n_elements + QUANTIZE_DYNAMICALLY
@@ -188,13 +173,7 @@ def _quantized_gemm_shape(node: Node) -> Specs:
     return [(FLOAT32 if zero is None else zero.dtype, (m, n))]
 
 
-@operator(
-    "QGemm",
-    shape=_quantized_gemm_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 2, 4, 5, 7, 8),
-    operands=(0, 3),
-)
+@microsoft("QGemm", shape=_quantized_gemm_shape, not_weights=(1, 2, 4, 5, 7, 8), operands=(0, 3))
 def quantized_gemm(node: Node) -> Cost:
     """M·N·K multiply-adds, the bias, then quantise (5), or one factor for a float output."""
     m, n, k = quantized_gemm_sizes(node)
@@ -209,15 +188,11 @@ def quantized_gemm_sizes(node: Node) -> tuple[int, int, int]:
 
 def _ordered_matmul_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(2)
-    return [(left.dtype, matmul_shape(node, left.shape, right.shape))]
+    return [(left.dtype, product_shape(node, left.shape, right.shape))]
 
 
-@operator(
-    "QOrderedMatMul",
-    shape=_ordered_matmul_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 3, 4, 6, 7),
-    operands=(0, 2),
+@microsoft(
+    "QOrderedMatMul", shape=_ordered_matmul_shape, not_weights=(1, 3, 4, 6, 7), operands=(0, 2)
 )
 def ordered_matmul(node: Node) -> Cost:
     """As MatMul on integers; a bias, a scaled summand (2), then quantise (5)."""
@@ -226,57 +201,18 @@ def ordered_matmul(node: Node) -> Cost:
     return product + each * node.output.n_elements
 
 
-def check_columns(node: Node, position: int, width: int) -> None:
-    """Raise ModelError where the rows of an input are not of ``width`` elements."""
-    data = node.input(position)
+def check_columns(node: Node, width: int) -> None:
+    """Raise ModelError where the rows of the first input are not of ``width`` elements."""
+    data = node.input(0)
     if not data.rank or data.shape[-1] != width:
         raise node.error(f"{data.name!r} is {list(data.shape)}: no rows of {width}", BAKED_IN)
-
-
-def _matmul_bits_shape(node: Node) -> Specs:
-    """Rows of K times weights of K x N, which are stored in ``bits`` bits each."""
-    data, k, n = node.input(0), required(node, "K"), required(node, "N")
-    check_columns(node, 0, k)
-    check_packed(node, 1, n, k)
-    check_length(node, 5, n, "columns")
-    return [(data.dtype, (*data.shape[:-1], n))]
-
-
-def _rows(node: Node) -> int:
-    data = node.input(0)
-    return data.n_elements // max(data.shape[-1], 1)
-
-
-def _product(n_rows: int, k: int, n: int, has_bias: bool) -> Cost:
-    """Unpack K x N weights and multiply; a bias for each output."""
-    unpacked = DEQUANTIZE * (k * n)
-    return unpacked + Cost(macs=n_rows * k * n, simple=n_rows * n if has_bias else 0)
-
-
-def _k_by_n(node: Node) -> int:
-    return node.integer("K", 0) * node.integer("N", 0)
-
-
-@operator(
-    "MatMulNBits",
-    shape=_matmul_bits_shape,
-    domain=MICROSOFT,
-    not_weights=(4,),
-    statistics=(2, 3),
-    operands=(0,),
-    packed={1: _k_by_n},
-)
-def matmul_bits(node: Node) -> Cost:
-    """rows·K·N multiply-adds; 2 operations to unpack each of K·N weights; a bias."""
-    return _product(_rows(node), node.integer("K", 0), node.integer("N", 0), node.has(5))
 
 
 def check_packed(node: Node, position: int, n: int, k: int) -> None:
     """Raise ModelError unless an input holds N rows of whole blocks of K packed numbers."""
     block, bits = required(node, "block_size"), node.integer("bits", 4)
-    blocks = -(-k // block)
     packed = node.input(position)
-    n_bytes = n * blocks * ((block * bits + 7) // 8)
+    n_bytes = n * -(-k // block) * ((block * bits + 7) // 8)
     if packed.n_elements * packed.dtype.n_bits != 8 * n_bytes:
         raise node.error(
             f"{packed.name!r} is {list(packed.shape)}, which does not hold {n} x {k} numbers "
@@ -284,27 +220,65 @@ def check_packed(node: Node, position: int, n: int, k: int) -> None:
         )
 
 
+def _rows(node: Node) -> int:
+    data = node.input(0)
+    return data.n_elements // max(data.shape[-1], 1)
+
+
+def _product(node: Node, k: int, n: int, bias: int | None = None) -> Cost:
+    """Unpack K x N weights and multiply; a bias for each output where that input is given."""
+    n_rows = _rows(node)
+    simple = n_rows * n if bias is not None and node.has(bias) else 0
+    return DEQUANTIZE * (k * n) + Cost(macs=n_rows * k * n, simple=simple)
+
+
+def _elements(width: str) -> CountFunction:
+    """The weights of a matrix of K rows and as many columns as an attribute says."""
+    return lambda node: node.integer("K", 0) * node.integer(width, 0)
+
+
+def _matmul_bits_shape(node: Node) -> Specs:
+    """Rows of K times weights of K x N, which are stored in ``bits`` bits each."""
+    data, k, n = node.input(0), required(node, "K"), required(node, "N")
+    check_columns(node, k)
+    check_packed(node, 1, n, k)
+    check_length(node, 5, n, "columns")
+    return [(data.dtype, (*data.shape[:-1], n))]
+
+
+@microsoft(
+    "MatMulNBits",
+    shape=_matmul_bits_shape,
+    not_weights=(4,),
+    statistics=(2, 3),
+    operands=(0,),
+    packed={1: _elements("N")},
+)
+def matmul_bits(node: Node) -> Cost:
+    """rows·K·N multiply-adds; 2 operations to unpack each of K·N weights; a bias."""
+    return _product(node, node.integer("K", 0), node.integer("N", 0), 5)
+
+
 def _matmul_bnb4_shape(node: Node) -> Specs:
     """Four bits a weight, [N, K] in storage; multiplied transposed unless told otherwise."""
     data, k, n = node.input(0), required(node, "K"), required(node, "N")
     is_transposed = node.integer("transB", 1)
-    check_columns(node, 0, k if is_transposed else n)
+    check_columns(node, k if is_transposed else n)
     if node.input(1).n_elements != (n * k + 1) // 2:
         raise node.error(f"{node.input(1).name!r} does not hold {n} x {k} numbers of 4 bits")
     return [(data.dtype, (*data.shape[:-1], n if is_transposed else k))]
 
 
-@operator(
+@microsoft(
     "MatMulBnb4",
     shape=_matmul_bnb4_shape,
-    domain=MICROSOFT,
     statistics=(2,),
     operands=(0,),
-    packed={1: _k_by_n},
+    packed={1: _elements("N")},
 )
 def matmul_bnb4(node: Node) -> Cost:
     """rows·K·N multiply-adds; to unpack each of K·N weights a look-up and a product."""
-    return _product(_rows(node), node.integer("K", 0), node.integer("N", 0), False)
+    return _product(node, node.integer("K", 0), node.integer("N", 0))
 
 
 def fpq4_sizes(node: Node) -> tuple[int, int] | None:
@@ -321,7 +295,7 @@ def _matmul_fpq4_shape(node: Node) -> Specs:
     data, sizes = node.input(0), fpq4_sizes(node)
     if sizes is None:
         return [(data.dtype, (*data.shape[:-1], None))]
-    check_columns(node, 0, sizes[0])
+    check_columns(node, sizes[0])
     return [(data.dtype, (*data.shape[:-1], sizes[1]))]
 
 
@@ -330,62 +304,51 @@ def _fpq4_elements(node: Node) -> int:
     return sizes[0] * sizes[1] if sizes else node.input(1).n_elements
 
 
-@operator(
+@microsoft(
     "MatMulFpQ4",
     shape=_matmul_fpq4_shape,
-    domain=MICROSOFT,
     not_weights=(2,),
     operands=(0,),
     packed={1: _fpq4_elements},
 )
 def matmul_fpq4(node: Node) -> Cost:
     """As MatMulNBits; scales stand among the weights."""
-    k, n = node.input(0).shape[-1], node.output.shape[-1]
-    return _product(_rows(node), k, n, False)
-
-
-def _matmul_blocks_shape(node: Node) -> Specs:
-    """Weights [N, K]; two numbers of 4 bits stand in one byte."""
-    data, n, k = node.input(0), *block_sizes(node)
-    check_columns(node, 0, k)
-    return [(data.dtype, (*data.shape[:-1], n))]
-
-
-def _block_elements(node: Node) -> int:
-    n, k = block_sizes(node)
-    return n * k
-
-
-@operator(
-    "MatMulBlockQuantizedFp4Weight",
-    "MatMulBlockQuantizedFp8Weight",
-    shape=_matmul_blocks_shape,
-    domain=MICROSOFT,
-    not_weights=(4,),
-    statistics=(2, 3),
-    operands=(0,),
-    packed={1: _block_elements},
-)
-def matmul_blocks(node: Node) -> Cost:
-    """rows·K·N multiply-adds; two factors for each of K·N weights; a bias."""
-    n, k = block_sizes(node)
-    is_four = node.op_type == "MatMulBlockQuantizedFp4Weight"
-    return _product(_rows(node), k, n, node.has(5 if is_four else 4))
+    return _product(node, node.input(0).shape[-1], node.output.shape[-1])
 
 
 def block_sizes(node: Node) -> tuple[int, int]:
-    """(N, K) of the weights of such a product."""
+    """(K, N) of weights [N, K] in blocks; two numbers of 4 bits stand in one byte."""
     held = node.input(1)
     if held.rank != 2:
         raise node.error(f"weights {list(held.shape)} are no matrix")
     each = 2 if node.op_type == "MatMulBlockQuantizedFp4Weight" else 1
-    return held.shape[0], each * held.shape[1]
+    return each * held.shape[1], held.shape[0]
+
+
+def _matmul_blocks_shape(node: Node) -> Specs:
+    data, k, n = node.input(0), *block_sizes(node)
+    check_columns(node, k)
+    return [(data.dtype, (*data.shape[:-1], n))]
+
+
+@microsoft(
+    *("MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"),
+    shape=_matmul_blocks_shape,
+    not_weights=(4,),
+    statistics=(2, 3),
+    operands=(0,),
+    packed={1: lambda node: math.prod(block_sizes(node))},
+)
+def matmul_blocks(node: Node) -> Cost:
+    """rows·K·N multiply-adds; two factors for each of K·N weights; a bias."""
+    bias = 5 if node.op_type == "MatMulBlockQuantizedFp4Weight" else 4
+    return _product(node, *block_sizes(node), bias)
 
 
 def _gated_bits_shape(node: Node) -> Specs:
     """activation(A·gate) · (A·up), and where it is asked for the sum before normalisation."""
     data, k, n = node.input(0), required(node, "K"), required(node, "N")
-    check_columns(node, 0, k)
+    check_columns(node, k)
     for position in (3, 6):
         check_packed(node, position, n, k)
     return [(data.dtype, (*data.shape[:-1], n)), same(data)]
@@ -395,57 +358,43 @@ def _normalized(node: Node) -> Cost:
     """RMS normalisation with a scale where one is given, of a sum where a skip is."""
     n, width = node.input(0).n_elements, node.integer("K", 0)
     sums = Cost(simple=n if node.has(1) else 0)
-    return sums + rms_norm_cost(_rows(node), width, 1) if node.has(2) else sums
+    return sums + rms_norm_cost(n, width, 1) if node.has(2) else sums
 
 
-@operator(
+@microsoft(
     "MatMulNBitsMlp",
     shape=_gated_bits_shape,
-    domain=MICROSOFT,
     statistics=(4, 7),
     operands=(0,),
-    packed=dict.fromkeys((3, 6), _k_by_n),
+    packed=dict.fromkeys((3, 6), _elements("N")),
 )
 def gated_bits(node: Node) -> Cost:
     """RMS normalisation, two products as MatMulNBits, activation of one times the other."""
     k, n = node.integer("K", 0), node.integer("N", 0)
-    n_rows = _rows(node)
-    gate = _product(n_rows, k, n, node.has(5))
-    up = _product(n_rows, k, n, node.has(8))
-    joined = (activation_cost(node) + Cost(simple=1)) * (n_rows * n)
-    return _normalized(node) + gate + up + joined
+    joined = (activation_cost(node) + Cost(simple=1)) * (_rows(node) * n)
+    return _normalized(node) + _product(node, k, n, 5) + _product(node, k, n, 8) + joined
 
 
 def _projection_bits_shape(node: Node) -> Specs:
     """The three projections of a normalised input, and the sum before normalisation."""
     data, k = node.input(0), required(node, "K")
-    check_columns(node, 0, k)
+    check_columns(node, k)
     widths = (required(node, "Nq"), required(node, "Nkv"), required(node, "Nkv"))
     for position, width in zip((3, 6, 9), widths, strict=True):
         check_packed(node, position, width, k)
     return [*((data.dtype, (*data.shape[:-1], width)) for width in widths), same(data)]
 
 
-def _query_elements(node: Node) -> int:
-    return node.integer("K", 0) * node.integer("Nq", 0)
-
-
-def _key_elements(node: Node) -> int:
-    return node.integer("K", 0) * node.integer("Nkv", 0)
-
-
-@operator(
+@microsoft(
     "MatMulNBitsQkv",
     shape=_projection_bits_shape,
-    domain=MICROSOFT,
     statistics=(4, 7, 10),
     operands=(0,),
-    packed={3: _query_elements, 6: _key_elements, 9: _key_elements},
+    packed={3: _elements("Nq"), 6: _elements("Nkv"), 9: _elements("Nkv")},
 )
 def projection_bits(node: Node) -> Cost:
     """RMS normalisation, then three products as MatMulNBits."""
-    k, n_rows = node.integer("K", 0), _rows(node)
     work = _normalized(node)
-    for place, width in ((5, "Nq"), (8, "Nkv"), (11, "Nkv")):
-        work += _product(n_rows, k, node.integer(width, 0), node.has(place))
+    for bias, width in ((5, "Nq"), (8, "Nkv"), (11, "Nkv")):
+        work += _product(node, node.integer("K", 0), node.integer(width, 0), bias)
     return work

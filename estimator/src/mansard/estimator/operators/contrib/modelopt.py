@@ -7,23 +7,27 @@ file as bytes, and are counted as what they are.
 
 from __future__ import annotations
 
+from functools import partial
+
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BY_CODE, ELEMENT_TYPES
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32
 from mansard.estimator.operators.contrib.parts import as_standard, cost_of, standard_specs
 from mansard.estimator.operators.costs import per_element
 from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.shapes import element_type
 from mansard.estimator.tensors import Node
 
 _DOMAIN = "trt"
+trt = partial(operator, domain=_DOMAIN)
+trt_shape = partial(shape_of, domain=_DOMAIN)
 _FLOAT8 = ELEMENT_TYPES["float8e4m3fn"]
 _SCALES = ELEMENT_TYPES["float8e8m0"]
 _FLOAT4 = ELEMENT_TYPES["float4e2m1"]
 
 
-@shape_of(
+@trt_shape(
     "TRT_FP8QuantizeLinear",
-    cost=per_element(4, 0, "Divide, round, clamp twice: 4 operations for each element."),
-    domain=_DOMAIN,
+    cost=per_element(4, text="Divide, round, clamp twice: 4 operations for each element."),
     not_weights=(1,),
 )
 def _quantize_shape(node: Node) -> Specs:
@@ -35,29 +39,24 @@ def _as_standard_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, node.op_type))
 
 
-operator("QuantizeLinear", shape=_as_standard_shape, domain=_DOMAIN, not_weights=(1, 2))(
-    cost_of("QuantizeLinear")
-)
+trt("QuantizeLinear", shape=_as_standard_shape, not_weights=(1, 2))(cost_of("QuantizeLinear"))
 
 
-@operator("DequantizeLinear", shape=_as_standard_shape, domain=_DOMAIN, not_weights=(1, 2))
+@trt("DequantizeLinear", shape=_as_standard_shape, not_weights=(1, 2))
 def dequantize(node: Node) -> Cost:
     """Subtract the zero point where one is given, multiply."""
     return Cost(simple=(1 + node.has(2)) * node.output.n_elements)
 
 
-@shape_of("TRT_FP8DequantizeLinear", cost=dequantize, domain=_DOMAIN, not_weights=(1, 2))
+@trt_shape("TRT_FP8DequantizeLinear", cost=dequantize, not_weights=(1, 2))
 def _dequantize_shape(node: Node) -> Specs:
     return [(node.input(1).dtype, node.input(0).shape)]
 
 
-@shape_of("TRT_MXFP8DequantizeLinear", cost=dequantize, domain=_DOMAIN, not_weights=(1, 2))
+@trt_shape("TRT_MXFP8DequantizeLinear", cost=dequantize, not_weights=(1, 2))
 def _dequantize_blocks_shape(node: Node) -> Specs:
     node.input(1)
-    dtype = BY_CODE.get(node.integer("output_dtype", 1))
-    if dtype is None:
-        raise node.error("attribute 'output_dtype' is no element type")
-    return [(dtype, node.input(0).shape)]
+    return [(element_type(node, "output_dtype", FLOAT32), node.input(0).shape)]
 
 
 def _quantize_blocks_shape(node: Node) -> Specs:
@@ -72,10 +71,9 @@ def _quantize_blocks_shape(node: Node) -> Specs:
     return [(_FLOAT4, data.shape), (_FLOAT8, scales)]
 
 
-@operator(
+@trt(
     *("TRT_FP4DynamicQuantize", "TRT_MXFP8DynamicQuantize"),
     shape=_quantize_blocks_shape,
-    domain=_DOMAIN,
     not_weights=(1,),
 )
 def quantize_blocks(node: Node) -> Cost:

@@ -12,9 +12,10 @@ from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT32, INT64, STRING
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     as_standard,
     cost_of,
+    microsoft,
+    microsoft_shape,
     required,
     standard_specs,
 )
@@ -29,43 +30,22 @@ from mansard.estimator.operators.costs import (
     sort_comparisons,
     view,
 )
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.resampling import interpolation_cost, weights_cost
 from mansard.estimator.operators.shapes import check_rank, known_int, known_ints, same
 from mansard.estimator.operators.transforms import fft_flop
 from mansard.estimator.tensors import Node
 
 
-def real_fourier(node: Node) -> Cost:
-    """A fast real transform of n points: 2.5·n·log2 n operations (see DFT).
-
-    The inverse divides what it writes by n.
-    """
-    is_inverse = node.op_type == "Irfft"
-    real = node.output if is_inverse else node.input(0)
-    points = math.prod(real.shape[real.rank - signal_axes(node) :])
-    transforms = real.n_elements // max(points, 1)
-    work = transforms * fft_flop(points, True)
-    return Cost(simple=work + (real.n_elements if is_inverse else 0))
-
-
-def hash_ngrams(node: Node) -> Cost:
-    """For each length n up to the longest: n products and n - 1 xors a token.
-
-    Each hash of it takes a division, and an addition where there are offsets.
-    """
-    longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
-    mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
-    offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
-    hashes = (longest - 1) * heads * (1 + offsets)
-    return Cost(simple=node.input(0).n_elements * (mixing + hashes))
-
-
 def _as_standard_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, node.op_type))
 
 
-@shape_of("ExpandDims", cost=view, domain=MICROSOFT, is_view=True, not_weights=(1,))
+microsoft("Trilu", shape=_as_standard_shape, not_weights=(1, 2))(move)
+microsoft("GatherND", shape=_as_standard_shape, not_weights=(1, 2, 3), reads=picked_bytes)(pick)
+
+
+@microsoft_shape("ExpandDims", cost=view, is_view=True, not_weights=(1,))
 def _expand_dims_shape(node: Node) -> Specs:
     """A dimension of 1 more; an axis from the end counts those of the output."""
     data, axis = node.input(0), known_int(node, 1)
@@ -78,7 +58,7 @@ def _expand_dims_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:axis], 1, *data.shape[axis:]))]
 
 
-@shape_of("Pad", cost=move, domain=MICROSOFT, not_weights=(1, 2))
+@microsoft_shape("Pad", cost=move, not_weights=(1, 2))
 def _pad_shape(node: Node) -> Specs:
     """As ONNX's Pad; the pads may stand in a matrix of one row."""
     data, pads = node.input(0), known_ints(node, 1)
@@ -94,10 +74,9 @@ def _pad_shape(node: Node) -> Specs:
     return [(data.dtype, shape)]
 
 
-@shape_of(
+@microsoft_shape(
     "Range",
-    cost=per_element(2, 0, "start + i·delta: 2 operations for each element."),
-    domain=MICROSOFT,
+    cost=per_element(2, text="start + i·delta: 2 operations for each element."),
     not_weights=(0, 1, 2),
 )
 def _range_shape(node: Node) -> Specs:
@@ -113,23 +92,21 @@ def _unique_shape(node: Node) -> Specs:
     """What differs, which one each element is, how often each is."""
     import numpy as np
 
-    data = node.input(0)
-    check_rank(node, 0, 1)
+    data = check_rank(node, 0, 1)
     n = None if data.value is None else int(np.unique(data.value.array).size)
     return [(data.dtype, (n,)), (INT64, data.shape), (INT64, (n,))]
 
 
-@operator("Unique", shape=_unique_shape, domain=MICROSOFT)
+@microsoft("Unique", shape=_unique_shape)
 def unique(node: Node) -> Cost:
     """Sort by n·⌈log2 n⌉ comparisons, then compare n - 1 neighbours."""
     n = node.input(0).n_elements
     return Cost(simple=sort_comparisons(n) + max(n - 1, 0))
 
 
-@shape_of(
+@microsoft_shape(
     "UnfoldTensor",
     cost=no_work("No work; windows that overlap are written as often as they stand there."),
-    domain=MICROSOFT,
 )
 def _unfold_shape(node: Node) -> Specs:
     """Windows along one dimension, which become a new last one."""
@@ -141,18 +118,15 @@ def _unfold_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:axis], n, *data.shape[axis + 1 :], size))]
 
 
-@shape_of("TorchEmbedding", cost=pick, domain=MICROSOFT, not_weights=(1, 2, 3), reads=picked_bytes)
+@microsoft_shape("TorchEmbedding", cost=pick, not_weights=(1, 2, 3), reads=picked_bytes)
 def _embedding_shape(node: Node) -> Specs:
-    table, indices = node.input(0), node.input(1)
-    check_rank(node, 0, 2)
+    table, indices = check_rank(node, 0, 2), node.input(1)
     return [(table.dtype, (*indices.shape, table.shape[1]))]
 
 
 def _crop_and_resize_shape(node: Node) -> Specs:
     """[regions, channels, height, width]; the last two are values of an input."""
-    data, regions = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 2)
+    data, regions = check_rank(node, 0, 4), check_rank(node, 1, 2)
     size: Sequence[int | None] = known_ints(node, 3) or (None, None)
     if len(size) != 2:
         raise node.error(f"crop_size {list(size)} is no height and width")
@@ -165,13 +139,7 @@ def _sampled(node: Node, precision: Precision | None) -> int:
     return reads_only(node, precision, {0: taps * node.output.n_elements})
 
 
-@operator(
-    "CropAndResize",
-    shape=_crop_and_resize_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 2, 3),
-    reads=_sampled,
-)
+@microsoft("CropAndResize", shape=_crop_and_resize_shape, not_weights=(1, 2, 3), reads=_sampled)
 def crop_and_resize(node: Node) -> Cost:
     """Bilinear: 7 operations an element from 4 neighbours; nearest: none.
 
@@ -185,16 +153,9 @@ def crop_and_resize(node: Node) -> Cost:
     return place * (regions * height * width) + each * node.output.n_elements
 
 
-@shape_of(
-    "GridSample",
-    cost=cost_of("GridSample", "As ONNX's GridSample."),
-    domain=MICROSOFT,
-    not_weights=(1,),
-)
+@microsoft_shape("GridSample", cost=cost_of("GridSample"), not_weights=(1,))
 def _grid_sample_shape(node: Node) -> Specs:
-    data, grid = node.input(0), node.input(1)
-    check_rank(node, 0, 4)
-    check_rank(node, 1, 4)
+    data, grid = check_rank(node, 0, 4), check_rank(node, 1, 4)
     return [(data.dtype, (*data.shape[:2], *grid.shape[1:3]))]
 
 
@@ -205,7 +166,7 @@ def _distances_shape(node: Node) -> Specs:
     return [(first.dtype, (first.shape[0], second.shape[0]))]
 
 
-@operator("CDist", shape=_distances_shape, domain=MICROSOFT)
+@microsoft("CDist", shape=_distances_shape)
 def distances(node: Node) -> Cost:
     """Difference, square and sum over the elements of each pair; a root where it is asked for.
 
@@ -225,7 +186,20 @@ def signal_axes(node: Node) -> int:
     return n
 
 
-@shape_of("Rfft", cost=real_fourier, domain=MICROSOFT)
+def real_fourier(node: Node) -> Cost:
+    """A fast real transform of n points: 2.5·n·log2 n operations (see DFT).
+
+    The inverse divides what it writes by n.
+    """
+    is_inverse = node.op_type == "Irfft"
+    real = node.output if is_inverse else node.input(0)
+    points = math.prod(real.shape[real.rank - signal_axes(node) :])
+    transforms = real.n_elements // max(points, 1)
+    work = transforms * fft_flop(points, True)
+    return Cost(simple=work + (real.n_elements if is_inverse else 0))
+
+
+@microsoft_shape("Rfft", cost=real_fourier)
 def _rfft_shape(node: Node) -> Specs:
     """n real numbers become n / 2 + 1 pairs of real and imaginary part."""
     data = node.input(0)
@@ -233,7 +207,7 @@ def _rfft_shape(node: Node) -> Specs:
     return [(data.dtype, (*data.shape[:-1], data.shape[-1] // 2 + 1, 2))]
 
 
-@shape_of("Irfft", cost=real_fourier, domain=MICROSOFT)
+@microsoft_shape("Irfft", cost=real_fourier)
 def _irfft_shape(node: Node) -> Specs:
     data = node.input(0)
     signal_axes(node)
@@ -248,7 +222,7 @@ def _warp_shape(node: Node) -> Specs:
     return [(INT32, (2, None))]
 
 
-@operator("DynamicTimeWarping", shape=_warp_shape, domain=MICROSOFT)
+@microsoft("DynamicTimeWarping", shape=_warp_shape)
 def time_warp(node: Node) -> Cost:
     """Two comparisons and an addition for each cost."""
     return Cost(simple=3 * node.input(0).n_elements)
@@ -259,7 +233,7 @@ def _block_repeats_shape(node: Node) -> Specs:
     return [same(node.input(1))]
 
 
-@operator("NGramRepeatBlock", shape=_block_repeats_shape, domain=MICROSOFT, not_weights=(0,))
+@microsoft("NGramRepeatBlock", shape=_block_repeats_shape, not_weights=(0,))
 def block_repeats(node: Node) -> Cost:
     """The last n - 1 tokens are compared with those at each place before."""
     ids, n = node.input(0), required(node, "ngram_size")
@@ -267,20 +241,30 @@ def block_repeats(node: Node) -> Cost:
     return Cost(simple=ids.shape[0] * places * (n - 1))
 
 
-@shape_of("NGramHashMapping", cost=hash_ngrams, domain=MICROSOFT)
+def hash_ngrams(node: Node) -> Cost:
+    """For each length n up to the longest: n products and n - 1 xors a token.
+
+    Each hash of it takes a division, and an addition where there are offsets.
+    """
+    longest, heads = required(node, "max_ngram_size"), required(node, "n_head_per_ngram")
+    mixing = longest * longest - 1  # 2·n - 1, summed over n from 2
+    offsets = node.has(4 if node.op_type == "NGramHashMapping" else 5)
+    hashes = (longest - 1) * heads * (1 + offsets)
+    return Cost(simple=node.input(0).n_elements * (mixing + hashes))
+
+
+@microsoft_shape("NGramHashMapping", cost=hash_ngrams)
 def _hash_ngrams_shape(node: Node) -> Specs:
     """[batch, steps, hashes], and the last tokens for the next call."""
-    ids, n = node.input(0), required(node, "max_ngram_size")
-    check_rank(node, 0, 2)
+    ids, n = check_rank(node, 0, 2), required(node, "max_ngram_size")
     hashes = (n - 1) * required(node, "n_head_per_ngram")
     return [(ids.dtype, (*ids.shape, hashes)), (ids.dtype, (ids.shape[0], n - 1))]
 
 
-@shape_of("VarlenNGramHashMapping", cost=hash_ngrams, domain=MICROSOFT)
+@microsoft_shape("VarlenNGramHashMapping", cost=hash_ngrams)
 def _hash_packed_ngrams_shape(node: Node) -> Specs:
     """[tokens, hashes]; last tokens and their segments, and what was captured."""
-    ids, n = node.input(0), required(node, "max_ngram_size")
-    check_rank(node, 0, 1)
+    ids, n = check_rank(node, 0, 1), required(node, "max_ngram_size")
     batch = node.input(3).n_elements - 1
     hashes = (n - 1) * required(node, "n_head_per_ngram")
     captured = node.integer("state_update_capacity", 0)
@@ -298,7 +282,7 @@ def _detect_bifurcation_shape(node: Node) -> Specs:
     return [(tokens.dtype, (None,)), (tokens.dtype, ())]
 
 
-@operator("BifurcationDetector", shape=_detect_bifurcation_shape, domain=MICROSOFT)
+@microsoft("BifurcationDetector", shape=_detect_bifurcation_shape)
 def detect_bifurcation(node: Node) -> Cost:
     """A comparison for each predicted token, and n for each place of an n-gram's search."""
     predicted = node.optional(3)
@@ -308,7 +292,7 @@ def detect_bifurcation(node: Node) -> Cost:
     return Cost(simple=searched + (0 if predicted is None else predicted.n_elements))
 
 
-@shape_of("Tokenizer", cost=handle_text, domain=MICROSOFT)
+@microsoft_shape("Tokenizer", cost=handle_text)
 def _tokenize_shape(node: Node) -> Specs:
     check_rank(node, 0, 1, 2)
     return [(STRING, (*node.input(0).shape, None))]
@@ -316,12 +300,11 @@ def _tokenize_shape(node: Node) -> Specs:
 
 def _embed_words_shape(node: Node) -> Specs:
     """A vector for each word [..., letters]: as many numbers as there are filters."""
-    words, filters = node.input(0), node.input(1)
-    check_rank(node, 1, 4)
+    words, filters = node.input(0), check_rank(node, 1, 4)
     return [(filters.dtype, (*words.shape[:-1], filters.shape[0]))]
 
 
-@operator("WordConvEmbedding", shape=_embed_words_shape, domain=MICROSOFT, operands=(1, 3))
+@microsoft("WordConvEmbedding", shape=_embed_words_shape, operands=(1, 3))
 def embed_words(node: Node) -> Cost:
     """Letters become vectors; filters over windows of them, bias, tanh, and the maximum.
 
@@ -333,14 +316,3 @@ def embed_words(node: Node) -> Cost:
     n_words = words.n_elements // max(words.shape[-1], 1)
     n = n_words * max(words.shape[-1] - window + 1, 0) * n_filters
     return Cost(macs=n * window * width, simple=2 * n, functions=n)
-
-
-operator("Trilu", domain=MICROSOFT, not_weights=(1, 2), shape=_as_standard_shape)(move)
-
-operator(
-    "GatherND",
-    domain=MICROSOFT,
-    not_weights=(1, 2, 3),
-    reads=picked_bytes,
-    shape=_as_standard_shape,
-)(pick)

@@ -22,91 +22,71 @@ from mansard.estimator.operators.contrib.attention import (
     FusedSizes,
     attend,
     masks,
-    packed_pairs,
+    packed_sizes,
     past_length,
     scores_cost,
 )
-from mansard.estimator.operators.contrib.parts import MICROSOFT, ROTATE, required, split_heads
+from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, required, split_heads
 from mansard.estimator.operators.costs import reads_only, writes_only
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank, known_int, known_ints
 from mansard.estimator.tensors import Node
 
 
-class _Operands(msgspec.Struct, frozen=True):
-    """What the first three inputs hold. ``is_cross``: keys that stand in a cache already."""
-
-    batch: int
-    n_queries: int
-    n_keys: int
-    width: int
-    v_width: int
-    is_cross: bool = False
-
-
 def multihead_sizes(node: Node) -> FusedSizes:
     """Sizes of either attention over a batch; raises ModelError where they contradict."""
-    heads = required(node, "num_heads")
     is_masked = node.op_type == "DecoderMaskedMultiHeadAttention"
-    found = _operands(node, heads, is_masked)
-    past = node.optional(5 if is_masked else 6)
-    n_past = n_room = 0
-    is_shared = False
-    if found.is_cross:
-        # Keys and values are a cache that is only read.
-        return _sizes(heads, found, 0, found.n_keys, False)
-    if past is not None:
-        expected = (found.batch, heads, past.shape[2] if past.rank == 4 else 0, found.width)
-        if past.shape != expected:
-            raise node.error(f"cache {list(past.shape)} is not {list(expected)}")
-        n_past = past.shape[2]
-        length_at = 7 if is_masked else 8
-        shares = node.integer("past_present_share_buffer", 0) if is_masked else node.has(8)
-        if shares:
-            n_room, is_shared = n_past, True
-            n_past = past_length(node, past, 2, found.n_keys, length_at)
-    return _sizes(heads, found, n_past, n_room or n_past + found.n_keys, is_shared)
+    sizes = _without_past(node, required(node, "num_heads"), is_masked)
+    key, past = node.optional(1), node.optional(5 if is_masked else 6)
+    # Keys of 4 dimensions stand in a cache already, which is only read.
+    is_cross = node.input(0).rank != 5 and key is not None and key.rank == 4
+    if past is None or is_cross:
+        return sizes
+    length = past.shape[2] if past.rank == 4 else 0
+    expected = (sizes.batch, sizes.heads, length, sizes.width)
+    if past.shape != expected:
+        raise node.error(f"cache {list(past.shape)} is not {list(expected)}")
+    shares = node.integer("past_present_share_buffer", 0) if is_masked else node.has(8)
+    if not shares:
+        return msgspec.structs.replace(sizes, n_past=length, n_room=length + sizes.n_new)
+    n_past = past_length(node, past, 2, sizes.n_new, 7 if is_masked else 8)
+    return msgspec.structs.replace(sizes, n_past=n_past, n_room=length, is_shared=True)
 
 
-def _sizes(heads: int, found: _Operands, n_past: int, n_room: int, is_shared: bool) -> FusedSizes:
-    pairs = found.batch * found.n_queries * (n_past + found.n_keys)
-    return FusedSizes(
-        *(found.batch, heads, heads, found.n_queries, found.n_keys, n_past, n_room),
-        *(found.width, found.v_width, is_shared, pairs),
-    )
-
-
-def _operands(node: Node, heads: int, is_masked: bool) -> _Operands:
+def _without_past(node: Node, heads: int, is_masked: bool) -> FusedSizes:
+    """What the first three inputs hold."""
     query, key, value = node.input(0), node.optional(1), node.optional(2)
+
+    def found(batch: int, n_queries: int, n_keys: int, width: int, v_width: int) -> FusedSizes:
+        return FusedSizes(batch, heads, heads, n_queries, n_keys, 0, n_keys, width, v_width)
+
     if query.rank == 5:  # [batch, steps, heads, 3, width]
         batch, steps, _, _, width = query.shape
         _check_packed(node, query.shape[2:4], (heads, 3))
-        return _Operands(batch, steps, steps, width, width)
-    check_rank(node, 0, 3)
-    batch, n_queries, hidden = query.shape
+        return found(batch, steps, steps, width, width)
+    batch, n_queries, hidden = check_rank(node, 0, 3).shape
     if key is None:
         if not is_masked or hidden % 3:
             raise node.error(f"keys are missing, and {list(query.shape)} does not hold them")
         width = split_heads(node, hidden // 3, heads)
-        return _Operands(batch, n_queries, n_queries, width, width)
+        return found(batch, n_queries, n_queries, width, width)
     width = split_heads(node, hidden, heads)
     if key.rank == 5:  # [batch, keys, heads, 2, width]
         _check_packed(node, key.shape[2:], (heads, 2, width))
-        return _Operands(batch, n_queries, key.shape[1], width, width)
+        return found(batch, n_queries, key.shape[1], width, width)
     if value is None or key.rank != value.rank or key.rank not in (3, 4):
         raise node.error("keys and values do not go together")
     if key.rank == 4:
         if key.shape[:2] != (batch, heads) or key.shape[3] != width:
             raise node.error(f"keys {list(key.shape)} do not fit queries {list(query.shape)}")
-        return _Operands(batch, n_queries, key.shape[2], width, value.shape[3], is_cross=True)
+        return found(batch, n_queries, key.shape[2], width, value.shape[3])
     if key.shape[0] != batch or key.shape[2] != hidden or value.shape[:2] != key.shape[:2]:
         raise node.error(
             f"queries {list(query.shape)}, keys {list(key.shape)} and values "
             f"{list(value.shape)} do not go together"
         )
-    v_width = split_heads(node, value.shape[2], heads)
-    return _Operands(batch, n_queries, key.shape[1], width, v_width)
+    return found(batch, n_queries, key.shape[1], width, split_heads(node, value.shape[2], heads))
 
 
 def _check_packed(node: Node, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
@@ -153,10 +133,9 @@ def _biases(node: Node, place: int, sizes: FusedSizes) -> Cost:
     return Cost(simple=sizes.batch * sizes.heads * (sizes.n_queries * sizes.width + keys))
 
 
-@operator(
+@microsoft(
     "MultiHeadAttention",
     shape=_multihead_shape,
-    domain=MICROSOFT,
     not_weights=(4, 5, 6, 7, 8, 9),
     reads=_multihead_reads,
     writes=_multihead_writes,
@@ -172,10 +151,9 @@ def multihead_attention(node: Node) -> Cost:
     return attend(sizes, masks(node, 4, 5)) + _biases(node, 3, sizes)
 
 
-@operator(
+@microsoft(
     "DecoderMaskedMultiHeadAttention",
     shape=_multihead_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8, 9),
     reads=_multihead_reads,
     writes=_multihead_writes,
@@ -186,34 +164,27 @@ def masked_multihead_attention(node: Node) -> Cost:
     return attend(sizes, masks(node, 3, 4)) + _biases(node, 10, sizes)
 
 
-def packed_sizes(node: Node) -> FusedSizes:
+def _packed_sizes(node: Node) -> FusedSizes:
     """Sizes of a PackedMultiHeadAttention: tokens without padding."""
-    query, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 2, 4)
-    check_rank(node, 4, 2)
-    n_tokens = query.shape[0]
+    query, heads = check_rank(node, 0, 2, 4), required(node, "num_heads")
     if query.rank == 4:  # [tokens, heads, 3, width]
         _check_packed(node, query.shape[1:3], (heads, 3))
         width = v_width = query.shape[3]
     else:
         width = split_heads(node, query.shape[1], heads)
         v_width = split_heads(node, node.input(2).shape[-1], heads)
-    n_steps = node.input(4).shape[1]
-    pairs = packed_pairs(node, 5, n_tokens, n_steps)
-    return FusedSizes(
-        *(1, heads, heads, n_tokens, n_tokens, 0, n_tokens, width, v_width, False), pairs
-    )
+    return packed_sizes(node, 4, heads, width, v_width)
 
 
 def _packed_shape(node: Node) -> Specs:
-    sizes = packed_sizes(node)
+    sizes = _packed_sizes(node)
     return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
 
 
-@operator("PackedMultiHeadAttention", shape=_packed_shape, domain=MICROSOFT, not_weights=(4, 5, 6))
+@microsoft("PackedMultiHeadAttention", shape=_packed_shape, not_weights=(4, 5, 6))
 def packed_multihead_attention(node: Node) -> Cost:
     """As MultiHeadAttention over tokens without padding; see PackedAttention."""
-    sizes = packed_sizes(node)
+    sizes = _packed_sizes(node)
     return attend(sizes, int(node.has(6))) + _biases(node, 3, sizes)
 
 
@@ -262,16 +233,13 @@ def grouped_sizes(node: Node) -> FusedSizes:
     if is_sparse and total is None:
         n_past = max(buffer - n_new, 0)  # past and present are always one buffer
     is_shared = past is not None and (is_sparse or n_past + n_new <= buffer)
-    window = node.integer("local_window_size", -1)
-    n_keys = n_past + n_new
-    is_evicting = node.integer("sliding_window_cache", 0) and past is not None
-    if is_evicting:
+    if node.integer("sliding_window_cache", 0) and past is not None:
         is_shared = True
+    n_keys, window = n_past + n_new, node.integer("local_window_size", -1)
     n_room = buffer if is_shared else n_keys
-    seen = min(n_keys, window) if window > 0 else n_keys
+    pairs = batch * n_queries * (min(n_keys, window) if window > 0 else n_keys)
     return FusedSizes(
-        *(batch, heads, kv_heads, n_queries, n_new, n_past, n_room, width, width, is_shared),
-        batch * n_queries * seen,
+        *(batch, heads, kv_heads, n_queries, n_new, n_past, n_room, width, width, is_shared), pairs
     )
 
 
@@ -296,14 +264,10 @@ def _total(node: Node) -> int | None:
 
 
 def _grouped_shape(node: Node) -> Specs:
-    """[batch, queries, width], the caches [batch, heads of keys, length, width], the scores.
-
-    A cache of 4 bits holds two numbers in a byte.
-    """
+    """[batch, queries, width], the caches [batch, heads of keys, length, width], the scores."""
     sizes, query, past = grouped_sizes(node), node.input(0), node.optional(3)
     dtype = query.dtype if past is None else past.dtype
-    held = sizes.width if past is None else past.shape[3]
-    cache = (sizes.batch, sizes.kv_heads, sizes.n_room, held)
+    cache = (sizes.batch, sizes.kv_heads, sizes.n_room, _row_width(node, sizes))
     return [
         (query.dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.width)),
         (dtype, cache),
@@ -312,14 +276,18 @@ def _grouped_shape(node: Node) -> Specs:
     ]
 
 
-def grouped_rows(node: Node, sizes: FusedSizes, places: tuple[int, int]) -> dict[int, int]:
+def _row_width(node: Node, sizes: FusedSizes) -> int:
+    """Elements of a row of the cache; one of 4 bits holds two numbers in a byte."""
+    past = node.optional(3)
+    return sizes.width if past is None else past.shape[3]
+
+
+def table_rows(node: Node, first: int, n_positions: int) -> dict[int, int]:
     """Elements of the tables of cosines and sines that are read: a row for each position."""
-    found = {}
-    for place in places:
-        table = node.optional(place)
-        if table is not None:
-            found[place] = sizes.batch * sizes.n_queries * table.shape[-1]
-    return found
+    tables = {place: node.optional(place) for place in (first, first + 1)}
+    return {
+        place: n_positions * table.shape[-1] for place, table in tables.items() if table is not None
+    }
 
 
 def _grouped_reads(node: Node, precision: Precision | None) -> int:
@@ -332,19 +300,15 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
     n_past, window = sizes.n_past, node.integer("local_window_size", -1)
     if window > 0:
         n_past = min(n_past, window + sizes.n_queries - 1)
-    past = node.optional(3)
-    held = sizes.width if past is None else past.shape[3]
-    valid = sizes.batch * sizes.kv_heads * n_past * held
-    tables = grouped_rows(node, sizes, (9, 10) if is_sparse else (7, 8))
+    valid = sizes.batch * sizes.kv_heads * n_past * _row_width(node, sizes)
+    tables = table_rows(node, 9 if is_sparse else 7, sizes.batch * sizes.n_queries)
     return reads_only(node, precision, {3: valid, 4: valid, **tables})
 
 
 def _grouped_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of shared caches only the new rows."""
     sizes = grouped_sizes(node)
-    past = node.optional(3)
-    held = sizes.width if past is None else past.shape[3]
-    new = sizes.batch * sizes.kv_heads * sizes.n_new * held
+    new = sizes.batch * sizes.kv_heads * sizes.n_new * _row_width(node, sizes)
     return writes_only(node, precision, {1: new, 2: new} if sizes.is_shared else {})
 
 
@@ -357,7 +321,7 @@ def rotation(node: Node, n_vectors: int, table: int) -> Cost:
 
 def head_norms(node: Node, n_vectors: int, width: int, place: int) -> Cost:
     """RMS normalisation of each head of queries and new keys, where its weights are given."""
-    return rms_norm_cost(n_vectors, width, 1) if node.has(place) else Cost()
+    return rms_norm_cost(n_vectors * width, width, 1) if node.has(place) else Cost()
 
 
 def smoothing(node: Node, n_rows: int, place: int) -> Cost:
@@ -372,10 +336,9 @@ def caps(node: Node, n_scores: int) -> Cost:
     return Cost(simple=2, functions=1) * n_scores if capped else Cost()
 
 
-@operator(
+@microsoft(
     "GroupQueryAttention",
     shape=_grouped_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 7, 8, 9, 10, 12, 13),
     operands=(0,),
     reads=_grouped_reads,
@@ -414,10 +377,9 @@ def _sparse_shape(node: Node) -> Specs:
     ]
 
 
-@operator(
+@microsoft(
     "SparseAttention",
     shape=_sparse_shape,
-    domain=MICROSOFT,
     not_weights=tuple(range(3, 11)),
     operands=(0,),
     reads=_grouped_reads,

@@ -5,29 +5,15 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-import math
-
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32, INT32
-from mansard.estimator.operators.contrib.parts import MICROSOFT, required
+from mansard.estimator.operators.contrib.parts import microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, SIGMOID, SILU, reads_only, rows
-from mansard.estimator.operators.normalization import layer_norm_cost, rms_norm_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.normalization import layer_norm_cost, rms_norm_cost, trailing_width
+from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node, Shape
-
-
-def group_norm(node: Node) -> Cost:
-    """A row is one group of one image: layer normalisation with scale and shift.
-
-    Before it the sum with ``skip`` and a bias; behind it SiLU (4 operations and a
-    function) where ``activation`` asks for it.
-    """
-    n = node.input(0).n_elements
-    sums = (node.has(3) + node.has(4)) if node.op_type == "SkipGroupNorm" else 0
-    behind = SILU * n if node.integer("activation", 0) else Cost()
-    return Cost(simple=sums * n) + layer_norm_cost(*group_rows(node), 2) + behind
 
 
 def _skip_normalization_shape(node: Node) -> Specs:
@@ -42,38 +28,32 @@ def _skip_normalization_shape(node: Node) -> Specs:
     return [same(data), rows, rows, same(data)]
 
 
-@operator("SkipLayerNormalization", shape=_skip_normalization_shape, domain=MICROSOFT)
+@microsoft("SkipLayerNormalization", shape=_skip_normalization_shape)
 def skip_layer_normalization(node: Node) -> Cost:
     """An addition and one for a bias, then layer normalisation with scale and shift."""
     n, width = node.output.n_elements, node.output.shape[-1]
-    sums = Cost(simple=(1 + node.has(4)) * n)
-    return sums + layer_norm_cost(rows(n, width), width, 1 + node.has(3))
+    return Cost(simple=(1 + node.has(4)) * n) + layer_norm_cost(n, width, 1 + node.has(3))
 
 
-@operator("SkipSimplifiedLayerNormalization", shape=_skip_normalization_shape, domain=MICROSOFT)
+@microsoft("SkipSimplifiedLayerNormalization", shape=_skip_normalization_shape)
 def skip_rms_normalization(node: Node) -> Cost:
     """An addition and one for a bias, then RMS normalisation with a scale."""
     n, width = node.output.n_elements, node.output.shape[-1]
-    return Cost(simple=(1 + node.has(3)) * n) + rms_norm_cost(rows(n, width), width, 1)
+    return Cost(simple=(1 + node.has(3)) * n) + rms_norm_cost(n, width, 1)
 
 
 def _simplified_normalization_shape(node: Node) -> Specs:
     """The output has the scale's type; the reciprocal root that of the intermediates."""
     data, scale = node.input(0), node.input(1)
     axis = data.axis(node.integer("axis", -1))
-    return [
-        (scale.dtype, data.shape),
-        (FLOAT32, (*data.shape[:axis], *(1,) * (data.rank - axis))),
-    ]
+    return [(scale.dtype, data.shape), (FLOAT32, (*data.shape[:axis], *(1,) * (data.rank - axis)))]
 
 
 @operator("SimplifiedLayerNormalization", shape=_simplified_normalization_shape)
-@operator("SimplifiedLayerNormalization", shape=_simplified_normalization_shape, domain=MICROSOFT)
+@microsoft("SimplifiedLayerNormalization", shape=_simplified_normalization_shape)
 def simplified_layer_normalization(node: Node) -> Cost:
     """As RMSNormalization with a scale."""
-    data = node.input(0)
-    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
-    return rms_norm_cost(rows(data.n_elements, width), width, 1)
+    return rms_norm_cost(node.input(0).n_elements, trailing_width(node), 1)
 
 
 def _ordered_normalization_shape(node: Node) -> Specs:
@@ -81,44 +61,47 @@ def _ordered_normalization_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator(
-    "QOrderedLayerNormalization",
-    shape=_ordered_normalization_shape,
-    domain=MICROSOFT,
-    not_weights=(1, 4),
-)
+@microsoft("QOrderedLayerNormalization", shape=_ordered_normalization_shape, not_weights=(1, 4))
 def ordered_normalization(node: Node) -> Cost:
     """A factor for each element, layer normalisation, quantise (5)."""
-    data = node.input(0)
-    width = math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
-    n = data.n_elements
-    each = Cost(simple=1) + QUANTIZE
-    return each * n + layer_norm_cost(rows(n, width), width, 1 + node.has(3))
+    n = node.input(0).n_elements
+    work = (Cost(simple=1) + QUANTIZE) * n
+    return work + layer_norm_cost(n, trailing_width(node), 1 + node.has(3))
 
 
-def group_rows(node: Node) -> tuple[int, int]:
-    """(rows, elements of a row) of a GroupNorm: a row is one group of one image."""
-    data, groups = node.input(0), required(node, "groups")
-    check_rank(node, 0, 3, 4)
+def group_width(node: Node) -> int:
+    """Elements of a row of a GroupNorm: a row is one group of one image."""
+    data, groups = check_rank(node, 0, 3, 4), required(node, "groups")
     channels = data.shape[-1 if node.integer("channels_last", 1) else 1]
     if channels % groups:
         raise node.error(f"{channels} channels do not divide into {groups} groups")
     check_length(node, 1, channels, "channels")
     check_length(node, 2, channels, "channels")
-    rows = data.shape[0] * groups
-    return rows, data.n_elements // max(rows, 1)
+    return data.n_elements // max(data.shape[0] * groups, 1)
 
 
-@shape_of("GroupNorm", cost=group_norm, domain=MICROSOFT)
+def group_norm(node: Node) -> Cost:
+    """A row is one group of one image: layer normalisation with scale and shift.
+
+    Before it the sum with ``skip`` and a bias; behind it SiLU (4 operations and a
+    function) where ``activation`` asks for it.
+    """
+    n = node.input(0).n_elements
+    sums = (node.has(3) + node.has(4)) if node.op_type == "SkipGroupNorm" else 0
+    behind = SILU * n if node.integer("activation", 0) else Cost()
+    return Cost(simple=sums * n) + layer_norm_cost(n, group_width(node), 2) + behind
+
+
+@microsoft_shape("GroupNorm", cost=group_norm)
 def _group_norm_shape(node: Node) -> Specs:
-    group_rows(node)
+    group_width(node)
     return same_as_first(node)
 
 
-@shape_of("SkipGroupNorm", cost=group_norm, domain=MICROSOFT)
+@microsoft_shape("SkipGroupNorm", cost=group_norm)
 def _skip_group_norm_shape(node: Node) -> Specs:
     """The normalised sum, and the sum itself."""
-    group_rows(node)
+    group_width(node)
     node.input(3)
     return [same(node.input(0))] * 2
 
@@ -140,12 +123,10 @@ def _branchwise_norm_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator("BranchwiseRMSNorm", shape=_branchwise_norm_shape, domain=MICROSOFT)
+@microsoft("BranchwiseRMSNorm", shape=_branchwise_norm_shape)
 def branchwise_norm(node: Node) -> Cost:
     """As RMSNormalization; a row is one branch."""
-    _, _, width = branches(node)
-    n = node.input(0).n_elements
-    return rms_norm_cost(rows(n, width), width, int(node.has(1)))
+    return rms_norm_cost(node.input(0).n_elements, branches(node)[2], int(node.has(1)))
 
 
 def _pre_mix_shape(node: Node) -> Specs:
@@ -154,7 +135,7 @@ def _pre_mix_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (*outer, width))]
 
 
-@operator("HyperConnectionPreMix", shape=_pre_mix_shape, domain=MICROSOFT)
+@microsoft("HyperConnectionPreMix", shape=_pre_mix_shape)
 def pre_mix(node: Node) -> Cost:
     """A product for each element, sums over the branches, a factor where it is not 1."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
@@ -168,15 +149,14 @@ def _post_mix_shape(node: Node) -> Specs:
     return same_as_first(node)
 
 
-@operator("HyperConnectionPostMix", shape=_post_mix_shape, domain=MICROSOFT, not_weights=(2, 3))
+@microsoft("HyperConnectionPostMix", shape=_post_mix_shape, not_weights=(2, 3))
 def post_mix(node: Node) -> Cost:
     """A product and a sum for each element; before it the branches times their matrix.
 
     That is as many multiply-adds for each element as there are branches.
     """
-    _, n_branches, _ = branches(node)
     n = node.output.n_elements
-    return Cost(macs=n * n_branches if node.has(3) else 0, simple=2 * n)
+    return Cost(macs=n * branches(node)[1] if node.has(3) else 0, simple=2 * n)
 
 
 def _gated_norm_shape(node: Node) -> Specs:
@@ -189,18 +169,17 @@ def _gated_norm_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("GatedRMSNorm", shape=_gated_norm_shape, domain=MICROSOFT)
+@microsoft("GatedRMSNorm", shape=_gated_norm_shape)
 def gated_norm(node: Node) -> Cost:
     """RMS normalisation with a scale, times the sigmoid or SiLU of the gate."""
     n, width = node.output.n_elements, node.input(1).n_elements
     gate = SIGMOID if node.text("activation", "silu") == "sigmoid" else SILU
-    return rms_norm_cost(rows(n, width), width, 1) + (gate + Cost(simple=1)) * n
+    return rms_norm_cost(n, width, 1) + (gate + Cost(simple=1)) * n
 
 
 def _engram_gate_shape(node: Node) -> Specs:
     """Keys and queries [batch, steps, streams, width], values [batch, steps, width]."""
-    key, query, value = node.input(0), node.input(1), node.input(2)
-    check_rank(node, 0, 4)
+    key, query, value = check_rank(node, 0, 4), node.input(1), node.input(2)
     if query.shape != key.shape or value.shape != (*key.shape[:2], key.shape[3]):
         raise node.error(
             f"keys {list(key.shape)}, queries {list(query.shape)} and values "
@@ -209,7 +188,7 @@ def _engram_gate_shape(node: Node) -> Specs:
     return [(value.dtype, key.shape)] * 2
 
 
-@operator("EngramGate", shape=_engram_gate_shape, domain=MICROSOFT)
+@microsoft("EngramGate", shape=_engram_gate_shape)
 def engram_gate(node: Node) -> Cost:
     """RMS normalisation of keys and queries with their scales, their product's sum.
 
@@ -219,37 +198,27 @@ def engram_gate(node: Node) -> Cost:
     key = node.input(0)
     n, width = key.n_elements, key.shape[-1]
     n_rows = rows(n, width)
-    work = 2 * rms_norm_cost(n_rows, width, 1) + Cost(simple=2 * n - n_rows)
+    work = 2 * rms_norm_cost(n, width, 1) + Cost(simple=2 * n - n_rows)
     work += (Cost(simple=5, functions=1) + SIGMOID) * n_rows + Cost(simple=n)
     if len(node.output_names) > 1 and node.output_names[1]:
-        work += rms_norm_cost(n_rows, width, 1)
+        work += rms_norm_cost(n, width, 1)
     return work
 
 
 def _embed_shape(node: Node) -> Specs:
     """[batch, steps, width], how long each sequence is, and the sum before normalisation."""
-    ids, words = node.input(0), node.input(2)
-    check_rank(node, 0, 2)
+    ids, words = check_rank(node, 0, 2), node.input(2)
     shape = (*ids.shape, words.shape[-1])
     return [(words.dtype, shape), (INT32, ids.shape[:1]), (words.dtype, shape)]
 
 
 def _embedded_bytes(node: Node, precision: Precision | None) -> int:
     """Of each table only the rows that the ids name."""
-    picked = node.output.n_elements
-    return reads_only(node, precision, dict.fromkeys((2, 3, 4), picked))
+    return reads_only(node, precision, dict.fromkeys((2, 3, 4), node.output.n_elements))
 
 
-def _n_tables(node: Node) -> int:
-    return 2 + node.has(4)
-
-
-@operator(
-    "EmbedLayerNormalization",
-    shape=_embed_shape,
-    domain=MICROSOFT,
-    not_weights=(0, 1, 7, 8),
-    reads=_embedded_bytes,
+@microsoft(
+    "EmbedLayerNormalization", shape=_embed_shape, not_weights=(0, 1, 7, 8), reads=_embedded_bytes
 )
 def embed(node: Node) -> Cost:
     """The sum of two or three embeddings, then layer normalisation with scale and shift.
@@ -257,29 +226,25 @@ def embed(node: Node) -> Cost:
     With a mask, a comparison for each of its elements. Of a table it reads only the rows
     that it adds.
     """
-    n, width = node.output.n_elements, node.output.shape[-1]
-    mask = node.optional(7)
+    n, width, mask = node.output.n_elements, node.output.shape[-1], node.optional(7)
     counted = 0 if mask is None else mask.n_elements
-    sums = Cost(simple=(_n_tables(node) - 1) * n + counted)
-    return sums + layer_norm_cost(rows(n, width), width, 2)
+    return Cost(simple=(1 + node.has(4)) * n + counted) + layer_norm_cost(n, width, 2)
 
 
 def _quantized_embed_shape(node: Node) -> Specs:
     """As EmbedLayerNormalization of 8-bit tables; the result is a float."""
-    ids, words = node.input(0), node.input(2)
-    check_rank(node, 0, 2)
+    ids, words = check_rank(node, 0, 2), node.input(2)
     dtype = node.input(8).dtype
     return [(dtype, (*ids.shape, words.shape[-1])), (INT32, ids.shape[:1])]
 
 
-@operator(
+@microsoft(
     "QEmbedLayerNormalization",
     shape=_quantized_embed_shape,
-    domain=MICROSOFT,
     not_weights=(0, 1, *range(7, 18)),
     reads=_embedded_bytes,
 )
 def quantized_embed(node: Node) -> Cost:
     """As EmbedLayerNormalization; rows of the tables, scale and shift are dequantised (2)."""
     n, width = node.output.n_elements, node.output.shape[-1]
-    return embed(node) + DEQUANTIZE * (_n_tables(node) * n + 2 * width)
+    return embed(node) + DEQUANTIZE * ((2 + node.has(4)) * n + 2 * width)

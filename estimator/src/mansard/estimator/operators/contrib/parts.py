@@ -8,18 +8,30 @@ its kernels and its shape inference answer, to which the tests compare every rul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.operators.costs import GELU, SIGMOID, SILU
 from mansard.estimator.operators.elementwise import PER_ELEMENT
-from mansard.estimator.operators.registry import REGISTRY, CostFunction, Operator, Specs
+from mansard.estimator.operators.registry import (
+    REGISTRY,
+    CostFunction,
+    Operator,
+    Specs,
+    operator,
+    shape_of,
+)
 from mansard.estimator.tensors import Node, Shape, Tensor
 
 MICROSOFT = "com.microsoft"
 NHWC = "com.ms.internal.nhwc"
 NCHWC = "com.microsoft.nchwc"
+# The two decorators of the registry, for the operators of one package.
+microsoft = partial(operator, domain=MICROSOFT)
+microsoft_shape = partial(shape_of, domain=MICROSOFT)
+
 _OPSET = 21  # of ONNX's own operators that these are extensions of
 
 ROTATE = Cost(simple=3)  # two multiplications and an addition

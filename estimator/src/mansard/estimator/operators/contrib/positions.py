@@ -8,16 +8,17 @@ from __future__ import annotations
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.element_types import INT32
-from mansard.estimator.operators.contrib.parts import MICROSOFT, ROTATE, required, split_heads
+from mansard.estimator.operators.contrib.parts import (
+    ROTATE,
+    microsoft,
+    microsoft_shape,
+    required,
+    split_heads,
+)
 from mansard.estimator.operators.costs import SIGMOID, reads_only
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank, known_int, same, same_as_first
 from mansard.estimator.tensors import Node
-
-
-def move_padding(node: Node) -> Cost:  # noqa: ARG001
-    """No work; reads its inputs and writes its outputs."""
-    return NOTHING
 
 
 def _rotary_shape(node: Node) -> Specs:
@@ -36,11 +37,10 @@ def _table_rows(node: Node, precision: Precision | None) -> int:
     return reads_only(node, precision, {2: picked, 3: picked})
 
 
-@operator(
+@microsoft(
     "MRotaryEmbedding",
     "RotaryEmbedding",
     shape=_rotary_shape,
-    domain=MICROSOFT,
     not_weights=(1, 2, 3),
     reads=_table_rows,
 )
@@ -79,7 +79,7 @@ def _gemma_rotary_shape(node: Node) -> Specs:
     return [same(query), same(key)]
 
 
-@operator("GemmaRotaryEmbedding", shape=_gemma_rotary_shape, domain=MICROSOFT)
+@microsoft("GemmaRotaryEmbedding", shape=_gemma_rotary_shape)
 def gemma_rotary(node: Node) -> Cost:
     """Sine and cosine of each angle, then 3 operations for each element of both."""
     n = node.input(1).n_elements + node.input(3).n_elements
@@ -88,13 +88,12 @@ def gemma_rotary(node: Node) -> Cost:
 
 def _relative_bias_shape(node: Node) -> Specs:
     """[1, heads, queries, keys] from a table [buckets, heads]."""
-    table = node.input(0)
-    check_rank(node, 0, 2)
+    table = check_rank(node, 0, 2)
     node.input(2)
     return [(table.dtype, (1, table.shape[1], known_int(node, 1), known_int(node, 2)))]
 
 
-@operator("RelativePositionBias", shape=_relative_bias_shape, domain=MICROSOFT, not_weights=(1, 2))
+@microsoft("RelativePositionBias", shape=_relative_bias_shape, not_weights=(1, 2))
 def relative_bias(node: Node) -> Cost:
     """The bucket of each distance: difference, sign, comparison, log, factor, rounding.
 
@@ -107,15 +106,12 @@ def relative_bias(node: Node) -> Cost:
 
 def _gated_bias_shape(node: Node) -> Specs:
     """[batch, heads, steps, steps] for queries [batch, steps, width] or packed tokens."""
-    query, heads = node.input(0), required(node, "num_heads")
-    check_rank(node, 0, 2, 3)
+    query, heads = check_rank(node, 0, 2, 3), required(node, "num_heads")
     batch, steps = (node.input(6) if query.rank == 2 else query).shape[:2]
     return [(query.dtype, (batch, heads, steps, steps))]
 
 
-@operator(
-    "GatedRelativePositionBias", shape=_gated_bias_shape, domain=MICROSOFT, not_weights=(2, 6)
-)
+@microsoft("GatedRelativePositionBias", shape=_gated_bias_shape, not_weights=(2, 6))
 def gated_bias(node: Node) -> Cost:
     """A gate for each head's query, then a product for each score.
 
@@ -131,11 +127,15 @@ def gated_bias(node: Node) -> Cost:
     return gate * n_vectors + Cost(simple=query.n_elements + node.output.n_elements)
 
 
-@shape_of("RemovePadding", cost=move_padding, domain=MICROSOFT, not_weights=(1,))
+def move_padding(node: Node) -> Cost:  # noqa: ARG001
+    """No work; reads its inputs and writes its outputs."""
+    return NOTHING
+
+
+@microsoft_shape("RemovePadding", cost=move_padding, not_weights=(1,))
 def _remove_padding_shape(node: Node) -> Specs:
     """How many tokens remain depends on the lengths of the sequences."""
-    data, counts = node.input(0), node.input(1)
-    check_rank(node, 0, 3)
+    data, counts = check_rank(node, 0, 3), node.input(1)
     batch, steps, width = data.shape
     n_tokens = None if counts.value is None else sum(counts.value.flat)
     return [
@@ -146,9 +146,7 @@ def _remove_padding_shape(node: Node) -> Specs:
     ]
 
 
-@shape_of("RestorePadding", cost=move_padding, domain=MICROSOFT, not_weights=(1,))
+@microsoft_shape("RestorePadding", cost=move_padding, not_weights=(1,))
 def _restore_padding_shape(node: Node) -> Specs:
-    data, offsets = node.input(0), node.input(1)
-    check_rank(node, 0, 2)
-    check_rank(node, 1, 2)
+    data, offsets = check_rank(node, 0, 2), check_rank(node, 1, 2)
     return [(data.dtype, (*offsets.shape, data.shape[1]))]

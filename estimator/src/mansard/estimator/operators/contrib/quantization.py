@@ -7,30 +7,24 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import (
-    BY_CODE,
-    ELEMENT_TYPES,
-    FLOAT32,
-    INT32,
-    INT64,
-    UINT8,
-    ElementType,
-)
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT32, INT64, UINT8
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     as_standard,
     channels_first,
     channels_last,
     cost_of,
+    microsoft,
+    microsoft_shape,
     standard_cost,
     standard_specs,
 )
 from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, per_element, reads_only
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import (
     as_large_as_first,
     check_rank,
     distinct_axes,
+    element_type,
     known_ints,
 )
 from mansard.estimator.tensors import Node
@@ -40,36 +34,27 @@ INT8 = ELEMENT_TYPES["int8"]
 UINT32 = ELEMENT_TYPES["uint32"]
 
 
-@shape_of("QuantizeLinear", cost=cost_of("QuantizeLinear"), domain=MICROSOFT, not_weights=(1, 2))
+@microsoft_shape("QuantizeLinear", cost=cost_of("QuantizeLinear"), not_weights=(1, 2))
 def _quantize_shape(node: Node) -> Specs:
     node.input(1)
     zero = node.optional(2)
     return [(UINT8 if zero is None else zero.dtype, node.input(0).shape)]
 
 
-@shape_of(
-    "DequantizeLinear", cost=cost_of("DequantizeLinear"), domain=MICROSOFT, not_weights=(1, 2)
-)
+@microsoft_shape("DequantizeLinear", cost=cost_of("DequantizeLinear"), not_weights=(1, 2))
 def _dequantize_shape(node: Node) -> Specs:
     return [(node.input(1).dtype, node.input(0).shape)]
 
 
-operator("QuantizeWithOrder", shape=as_large_as_first(INT8), domain=MICROSOFT, not_weights=(1,))(
-    per_element(4, 0, "Divide, round, clamp twice: 4 operations for each element.")
+microsoft("QuantizeWithOrder", shape=as_large_as_first(INT8), not_weights=(1,))(
+    per_element(4, text="Divide, round, clamp twice: 4 operations for each element.")
 )
-_scale = per_element(1, 0, "A product for each element.")
+_scale = per_element(1, text="A product for each element.")
 
 
-@shape_of("DequantizeWithOrder", cost=_scale, domain=MICROSOFT, not_weights=(1,))
+@microsoft_shape("DequantizeWithOrder", cost=_scale, not_weights=(1,))
 def _dequantize_ordered_shape(node: Node) -> Specs:
-    return [(_named(node, "to", FLOAT32), node.input(0).shape)]
-
-
-def _named(node: Node, name: str, default: ElementType) -> ElementType:
-    dtype = BY_CODE.get(node.integer(name, default.code))
-    if dtype is None:
-        raise node.error(f"attribute {name!r} is no element type")
-    return dtype
+    return [(element_type(node, "to", FLOAT32), node.input(0).shape)]
 
 
 def _quantize_blocks_shape(node: Node) -> Specs:
@@ -78,33 +63,29 @@ def _quantize_blocks_shape(node: Node) -> Specs:
     return [(UINT8, (None,)), (INT64, (rank,)), (INT64, (rank,))]
 
 
-@operator("QuantizeBFP", shape=_quantize_blocks_shape, domain=MICROSOFT)
+@microsoft("QuantizeBFP", shape=_quantize_blocks_shape)
 def quantize_blocks(node: Node) -> Cost:
     """The largest magnitude of each block, then scale, round and clamp twice: 6 an element."""
     return Cost(simple=6 * node.input(0).n_elements)
 
 
-@shape_of("DequantizeBFP", cost=_scale, domain=MICROSOFT, not_weights=(1, 2))
+@microsoft_shape("DequantizeBFP", cost=_scale, not_weights=(1, 2))
 def _dequantize_blocks_shape(node: Node) -> Specs:
-    dtype = _named(node, "dtype", FLOAT32)
+    dtype = element_type(node, "dtype", FLOAT32)
     shape = known_ints(node, 1)
     return [(dtype, (None,) * node.input(1).n_elements if shape is None else shape)]
 
 
+@microsoft_shape(
+    "QLinearConcat",
+    cost=per_element(7, text="Each element is dequantised (2) and quantised (5)."),
+    not_weights=range(1024),  # scales and zero points stand between the parts
+)
 def _concat_shape(node: Node) -> Specs:
     """Scale and zero point of the output, then tensor, scale and zero point of each part."""
     parts = node.inputs[2::3]
     (spec,) = standard_specs(as_standard(node, "Concat", *parts))
     return [(node.input(1).dtype, spec[1])]
-
-
-_NO_WEIGHTS = tuple(range(1024))  # scales and zero points stand between the parts
-
-
-@operator("QLinearConcat", shape=_concat_shape, domain=MICROSOFT, not_weights=_NO_WEIGHTS)
-def concat(node: Node) -> Cost:
-    """Each element is dequantised (2) and quantised (5)."""
-    return (DEQUANTIZE + QUANTIZE) * node.output.n_elements
 
 
 def _reduce_shape(node: Node) -> Specs:
@@ -122,24 +103,29 @@ def _reduce_shape(node: Node) -> Specs:
 _QUANTIZED = (1, 2, 3, 4)  # scale and zero point of the input and of the output
 
 
-@operator("QLinearReduceMean", shape=_reduce_shape, domain=MICROSOFT, not_weights=_QUANTIZED)
+@microsoft("QLinearReduceMean", shape=_reduce_shape, not_weights=_QUANTIZED)
 def reduce_mean(node: Node) -> Cost:
     """Dequantise each element (2), additions and a division, quantise (5)."""
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
     return DEQUANTIZE * n + Cost(simple=n) + QUANTIZE * n_outputs
 
 
-@operator("ReduceSumInteger", shape=_reduce_shape, domain=MICROSOFT)
+@microsoft("ReduceSumInteger", shape=_reduce_shape)
 def reduce_sum(node: Node) -> Cost:
     """n elements become one by n - 1 additions."""
     return Cost(simple=max(node.input(0).n_elements - node.output.n_elements, 0))
 
 
-def _average_pool_shape(node: Node) -> Specs:
-    return _pooled(node, "AveragePool")
+def _pooled_shape(node: Node) -> Specs:
+    """As the pool of ONNX, whichever way the channels stand."""
+    data, op_type = node.input(0), node.op_type.removeprefix("QLinear")
+    if not node.integer("channels_last", 0):
+        return standard_specs(as_standard(node, op_type, data))
+    ((dtype, shape),) = standard_specs(as_standard(node, op_type, channels_first(data)))
+    return [(dtype, channels_last(shape))]
 
 
-@operator("QLinearAveragePool", shape=_average_pool_shape, domain=MICROSOFT, not_weights=_QUANTIZED)
+@microsoft("QLinearAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def average_pool(node: Node) -> Cost:
     """As AveragePool; the input is dequantised (2) and the output quantised (5)."""
     n_outputs = node.output.n_elements
@@ -147,27 +133,10 @@ def average_pool(node: Node) -> Cost:
     return standard_cost(node, "AveragePool") + ends
 
 
-def _global_average_pool_shape(node: Node) -> Specs:
-    return _pooled(node, "GlobalAveragePool")
-
-
-@operator(
-    "QLinearGlobalAveragePool",
-    shape=_global_average_pool_shape,
-    domain=MICROSOFT,
-    not_weights=_QUANTIZED,
-)
+@microsoft("QLinearGlobalAveragePool", shape=_pooled_shape, not_weights=_QUANTIZED)
 def global_average_pool(node: Node) -> Cost:
     """As GlobalAveragePool; the sum is scaled and quantised (5) for each channel."""
     return Cost(simple=node.input(0).n_elements) + QUANTIZE * node.output.n_elements
-
-
-def _pooled(node: Node, op_type: str) -> Specs:
-    data = node.input(0)
-    if not node.integer("channels_last", 0):
-        return standard_specs(as_standard(node, op_type, data))
-    ((dtype, shape),) = standard_specs(as_standard(node, op_type, channels_first(data)))
-    return [(dtype, channels_last(shape))]
 
 
 def _gather_blocks_shape(node: Node) -> Specs:
@@ -200,18 +169,18 @@ def _table_elements(node: Node) -> int:
     return node.input(0).n_elements * packed_numbers(node)
 
 
-@operator(
+microsoft(
     "GatherBlockQuantized",
     shape=_gather_blocks_shape,
-    domain=MICROSOFT,
     not_weights=(1,),
     statistics=(2, 3),
     packed={0: _table_elements},
     reads=_picked_bytes,
+)(
+    per_element(
+        2, text="What is picked is dequantised (2); it reads no more than that of the table."
+    )
 )
-def gather_blocks(node: Node) -> Cost:
-    """What is picked is dequantised (2); it reads no more than that of the table."""
-    return DEQUANTIZE * node.output.n_elements
 
 
 def packed_numbers(node: Node) -> int:

@@ -12,28 +12,21 @@ import msgspec
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.operators.attention import LinearSizes, recurrence_cost
 from mansard.estimator.operators.contrib.parts import (
-    MICROSOFT,
     QUANTIZE_DYNAMICALLY,
     activation_cost,
+    microsoft,
+    microsoft_shape,
     required,
     split_heads,
 )
-from mansard.estimator.operators.costs import SIGMOID
+from mansard.estimator.operators.costs import SIGMOID, SOFTPLUS
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.recurrent import RecurrentSizes
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_length, check_rank, same
 from mansard.estimator.tensors import Node, Shape
-
-
-def causal_conv(node: Node) -> Cost:
-    """As many multiply-adds for each element as its kernel has; a bias, an activation."""
-    n = node.output.n_elements
-    place = 2 if node.op_type == "CausalConvWithState" else 3
-    taps = math.prod(node.input(1).shape[2:])
-    work = Cost(macs=n * taps, simple=n if node.has(place) else 0)
-    return work + activation_cost(node, "none") * n
 
 
 def lstm_sizes(node: Node) -> RecurrentSizes:
@@ -69,9 +62,7 @@ class MemorySizes(msgspec.Struct, frozen=True):
 
 def memory_sizes(node: Node) -> MemorySizes:
     """Sizes of the memory, of its keys and of what the attention layer makes of them."""
-    query, memory = node.input(8), node.input(11)
-    check_rank(node, 11, 3)
-    check_rank(node, 8, 3)
+    query, memory = check_rank(node, 8, 3), check_rank(node, 11, 3)
     layer = node.optional(13)
     attended = memory.shape[2] if layer is None else layer.shape[-1]
     return MemorySizes(memory.shape[1], memory.shape[2], query.shape[2], attended)
@@ -104,12 +95,8 @@ def _steps(sizes: RecurrentSizes) -> int:
     return sizes.n_steps * sizes.batch * sizes.n_directions
 
 
-@operator(
-    "DynamicQuantizeLSTM",
-    shape=_lstm_shape,
-    domain=MICROSOFT,
-    not_weights=(4, 5, 6, 8, 9, 10, 11),
-    operands=(1, 2),
+@microsoft(
+    "DynamicQuantizeLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 8, 9, 10, 11), operands=(1, 2)
 )
 def dynamic_lstm(node: Node) -> Cost:
     """As LSTM on integers: inputs and states are quantised (7), 8 products scaled a cell."""
@@ -120,9 +107,7 @@ def dynamic_lstm(node: Node) -> Cost:
     return (_cell(node, sizes) + scaled) * hidden + QUANTIZE_DYNAMICALLY * quantized
 
 
-@operator(
-    "AttnLSTM", shape=_lstm_shape, domain=MICROSOFT, not_weights=(4, 5, 6, 11, 12), operands=(0, 1)
-)
+@microsoft("AttnLSTM", shape=_lstm_shape, not_weights=(4, 5, 6, 11, 12), operands=(0, 1))
 def attention_lstm(node: Node) -> Cost:
     """As LSTM whose input is joined by what it attends to in a memory.
 
@@ -140,18 +125,7 @@ def attention_lstm(node: Node) -> Cost:
     return keys + (_cell(node, sizes) * sizes.hidden_size + step) * _steps(sizes)
 
 
-class StateSizes(msgspec.Struct, frozen=True):
-    """Sizes of a linear attention; ``n_tokens`` over the batch, a state is width x v_width."""
-
-    batch: int
-    n_tokens: int
-    heads: int
-    kv_heads: int
-    width: int
-    v_width: int
-
-
-def linear_sizes(node: Node) -> StateSizes:
+def linear_sizes(node: Node) -> LinearSizes:
     """Sizes of a LinearAttention; raises ModelError where they contradict."""
     query, key, value = node.input(0), node.input(1), node.input(2)
     for position in range(3):
@@ -162,7 +136,7 @@ def linear_sizes(node: Node) -> StateSizes:
     if key.shape[:2] != query.shape[:2] or value.shape[:2] != query.shape[:2]:
         raise node.error(f"keys {list(key.shape)} do not fit queries {list(query.shape)}")
     batch, n_steps, _ = query.shape
-    return StateSizes(batch, batch * n_steps, heads, kv_heads, width, v_width)
+    return LinearSizes(batch, batch * n_steps, heads, kv_heads, width, v_width)
 
 
 def _linear_attention_shape(node: Node) -> Specs:
@@ -178,39 +152,15 @@ def _linear_attention_shape(node: Node) -> Specs:
     ]
 
 
-_SOFTPLUS = Cost(simple=1, functions=2)
-
-
-def _recurrence(node: Node, sizes: StateSizes, n_decays: int) -> Cost:
-    """S = S + k ⊗ v, o = scale · qᵀ·S, step by step, for all tokens; see LinearAttention.
-
-    With a state of d x e for each head, a step is d·e multiply-adds for k ⊗ v, and d·e
-    and e factors for each head that answers. A decay is d·e products and an exp for each
-    of its numbers; the delta rule d·e multiply-adds, e differences and e factors.
-    """
-    rule = node.text("update_rule", "gated_delta")
-    d, e = sizes.width, sizes.v_width
-    state = Cost(macs=d * e)
-    if "gated" in rule and n_decays:
-        state += Cost(simple=d * e, functions=n_decays)
-    if "delta" in rule:
-        state += Cost(macs=d * e, simple=2 * e)
-    answers = Cost(macs=d * e, simple=e) * max(sizes.heads, sizes.kv_heads)
-    return sizes.n_tokens * (state * sizes.kv_heads + answers)
-
-
-@operator(
-    "LinearAttention",
-    shape=_linear_attention_shape,
-    domain=MICROSOFT,
-    not_weights=(3, 4, 5),
-    operands=(0, 1, 2),
+@microsoft(
+    "LinearAttention", shape=_linear_attention_shape, not_weights=(3, 4, 5), operands=(0, 1, 2)
 )
 def linear_attention(node: Node) -> Cost:
     """As ONNX's LinearAttention; there may be more heads of keys than of queries."""
     sizes, decay = linear_sizes(node), node.optional(4)
-    n_decays = 0 if decay is None else decay.shape[-1] // sizes.kv_heads
-    return _recurrence(node, sizes, n_decays)
+    return recurrence_cost(
+        node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
+    )
 
 
 def _attention_gate_shape(node: Node) -> Specs:
@@ -220,15 +170,15 @@ def _attention_gate_shape(node: Node) -> Specs:
     return [same(data), same(data)]
 
 
-@operator("LinearAttentionGate", shape=_attention_gate_shape, domain=MICROSOFT)
+@microsoft("LinearAttentionGate", shape=_attention_gate_shape)
 def attention_gate(node: Node) -> Cost:
     """scale · log(1 + exp(a + bias)): 3 operations and 2 functions; a sigmoid for ``b``."""
     n = node.input(0).n_elements
     gate = SIGMOID * n if node.has(3) else Cost()
-    return (Cost(simple=2) + _SOFTPLUS) * n + gate
+    return (Cost(simple=2) + SOFTPLUS) * n + gate
 
 
-def delta_sizes(node: Node) -> StateSizes:
+def delta_sizes(node: Node) -> LinearSizes:
     """Sizes of a GatedDeltaNet, which has its heads in its shapes."""
     query, state = node.input(0), node.optional(6)
     key, value = node.optional(1), node.optional(2)
@@ -238,7 +188,7 @@ def delta_sizes(node: Node) -> StateSizes:
         batch, kv_heads, v_width, width = state.shape
         n_tokens = query.n_elements // max(query.shape[-1], 1)
         heads = (query.shape[-1] - kv_heads * v_width) // max(2 * width, 1)
-        return StateSizes(batch, n_tokens, heads, kv_heads, width, v_width)
+        return LinearSizes(batch, n_tokens, heads, kv_heads, width, v_width)
     check_rank(node, 0, 3, 4)
     heads, width = query.shape[-2:]
     kv_heads, v_width = value.shape[-2:]
@@ -247,7 +197,7 @@ def delta_sizes(node: Node) -> StateSizes:
         batch = state.shape[0]
     elif node.has(3):
         batch = node.input(3).n_elements - 1
-    return StateSizes(batch, math.prod(query.shape[:-2]), heads, kv_heads, width, v_width)
+    return LinearSizes(batch, math.prod(query.shape[:-2]), heads, kv_heads, width, v_width)
 
 
 def _gated_delta_net_shape(node: Node) -> Specs:
@@ -264,10 +214,9 @@ def _gated_delta_net_shape(node: Node) -> Specs:
     ]
 
 
-@operator(
+@microsoft(
     "GatedDeltaNet",
     shape=_gated_delta_net_shape,
-    domain=MICROSOFT,
     not_weights=(3, 4, 5, 6, 9, 10),
     operands=(0, 1, 2),
 )
@@ -278,19 +227,28 @@ def gated_delta_net(node: Node) -> Cost:
     of a weight, a sum, Softplus, a product, a sign. A rate by sigmoid.
     """
     sizes, decay, rate = delta_sizes(node), node.optional(4), node.optional(5)
-    n_decays = 0 if decay is None else decay.n_elements // max(sizes.n_tokens * sizes.kv_heads, 1)
-    work = _recurrence(node, sizes, n_decays)
+    per_head = max(sizes.n_tokens * sizes.kv_heads, 1)
+    work = recurrence_cost(node, sizes, None if decay is None else decay.n_elements // per_head)
     if node.integer("qk_l2_norm", 0):
         n_vectors = 2 * sizes.n_tokens * sizes.heads
         work += n_vectors * Cost(simple=3 * sizes.width - 1, functions=1)
     if node.text("gate_activation", "none") == "qwen" and decay is not None:
-        work += (_SOFTPLUS + Cost(simple=3, functions=1)) * decay.n_elements
+        work += (SOFTPLUS + Cost(simple=3, functions=1)) * decay.n_elements
     if node.text("beta_activation", "none") == "sigmoid" and rate is not None:
         work += SIGMOID * rate.n_elements
     return work
 
 
-@shape_of("CausalConvWithState", cost=causal_conv, domain=MICROSOFT, not_weights=(3,))
+def causal_conv(node: Node) -> Cost:
+    """As many multiply-adds for each element as its kernel has; a bias, an activation."""
+    n = node.output.n_elements
+    place = 2 if node.op_type == "CausalConvWithState" else 3
+    taps = math.prod(node.input(1).shape[2:])
+    work = Cost(macs=n * taps, simple=n if node.has(place) else 0)
+    return work + activation_cost(node, "none") * n
+
+
+@microsoft_shape("CausalConvWithState", cost=causal_conv, not_weights=(3,))
 def _causal_conv_shape(node: Node) -> Specs:
     """A depthwise convolution over what came before; the state is the last of that."""
     data, weights = node.input(0), node.input(1)
@@ -311,11 +269,9 @@ def _causal_conv_shape(node: Node) -> Specs:
     return [same(data), (data.dtype, (window, *state) if window > 0 else state)]
 
 
-@shape_of("VarlenCausalConvWithState", cost=causal_conv, domain=MICROSOFT, not_weights=(2, 4, 5))
+@microsoft_shape("VarlenCausalConvWithState", cost=causal_conv, not_weights=(2, 4, 5))
 def _packed_causal_conv_shape(node: Node) -> Specs:
     """The same over packed tokens [tokens, channels], and the tokens that were captured."""
-    data, state = node.input(0), node.input(4)
-    check_rank(node, 0, 2)
-    check_rank(node, 4, 3)
+    data, state = check_rank(node, 0, 2), check_rank(node, 4, 3)
     capacity = node.integer("state_update_capacity", 0)
     return [same(data), same(state), (data.dtype, (state.shape[0], capacity, data.shape[1]))]

@@ -23,11 +23,12 @@ from mansard.estimator.operators.contrib.multihead import (
     head_width,
     rotation,
     smoothing,
+    table_rows,
 )
-from mansard.estimator.operators.contrib.parts import MICROSOFT, ROTATE, required
+from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import reads_only, sort_comparisons, writes_only
 from mansard.estimator.operators.normalization import rms_norm_cost
-from mansard.estimator.operators.registry import Spec, Specs, operator, shape_of
+from mansard.estimator.operators.registry import Spec, Specs
 from mansard.estimator.operators.shapes import check_rank, known_ints, same
 from mansard.estimator.tensors import Node
 
@@ -54,15 +55,12 @@ def paged_sizes(node: Node) -> PagedSizes:
     Lengths are known where their values are; otherwise each sequence fills its pages
     (an upper bound), and every token sees that much.
     """
-    query, pages = node.input(0), node.input(3)
-    check_rank(node, 0, 2)
-    check_rank(node, 3, 4)
+    query, pages = check_rank(node, 0, 2), check_rank(node, 3, 4)
     check_tables(node, 8)
     heads, kv_heads = check_groups(node)
     width = head_width(node, heads, kv_heads)
     v_width = node.integer("v_head_size", 0) or width
-    n_tokens, table = query.shape[0], node.input(7)
-    check_rank(node, 7, 2)
+    n_tokens, table = query.shape[0], check_rank(node, 7, 2)
     capacity = table.shape[1] * pages.shape[1]
     pairs, n_past = _lengths(node, n_tokens, table.shape[0], capacity)
     return PagedSizes(heads, kv_heads, n_tokens, width, v_width, pairs, n_past)
@@ -114,13 +112,9 @@ def _reads(node: Node, precision: Precision | None) -> int:
     """
     sizes = _sizes(node)
     cosines, _, _ = _PLACES[node.op_type]
-    elements = {3: sizes.n_past * sizes.kv_heads * sizes.width}
-    elements[4] = sizes.n_past * sizes.kv_heads * sizes.v_width
-    for place in (cosines, cosines + 1):
-        table = node.optional(place)
-        if table is not None:
-            elements[place] = sizes.n_tokens * table.shape[-1]
-    return reads_only(node, precision, elements)
+    keys = sizes.n_past * sizes.kv_heads
+    caches = {3: keys * sizes.width, 4: keys * sizes.v_width}
+    return reads_only(node, precision, caches | table_rows(node, cosines, sizes.n_tokens))
 
 
 def _writes(node: Node, precision: Precision | None) -> int:
@@ -141,10 +135,9 @@ def _attention(node: Node) -> Cost:
     return work + smoothing(node, n_rows, sink) + head_norms(node, n_vectors, sizes.width, norm)
 
 
-@operator(
+@microsoft(
     "PagedAttention",
     shape=_paged_shape,
-    domain=MICROSOFT,
     not_weights=(*range(3, 11), 14, 15, 16),
     operands=(0,),
     reads=_reads,
@@ -194,10 +187,9 @@ def _selected_shape(node: Node) -> Specs:
     return _paged_shape(node) if is_paged else _dynamic_sparse_shape(node)
 
 
-@operator(
+@microsoft(
     *("DynamicSparseAttention", "SparsePagedAttention"),
     shape=_selected_shape,
-    domain=MICROSOFT,
     not_weights=(*range(3, 14), 19, 20, 21),
     operands=(0,),
     reads=_reads,
@@ -209,28 +201,6 @@ def selected_attention(node: Node) -> Cost:
     A query sees as many keys as its list has room for.
     """
     return _attention(node)
-
-
-def index_keys(node: Node) -> Cost:
-    """Normalise and rotate the queries, score them against every entry, select the best.
-
-    A score is head width multiply-adds for each head, a comparison with 0, a sum, and a
-    weight where heads have one; then the entries of a query are sorted. Entries are all
-    that the state has room for (an upper bound); what it takes to make them is left out.
-    """
-    is_packed = node.op_type.startswith("Packed")
-    query = node.input(0)
-    keys = node.input(12 if is_packed else 7)
-    entries, width = keys.shape[1], keys.shape[2]
-    blockwise = is_blockwise(node)
-    if not blockwise and not is_packed:
-        entries = -(-(entries + query.shape[1]) // max(node.integer("compress_ratio", 1), 1))
-    n_tokens = query.n_elements // max(query.shape[-1], 1)
-    heads = query.shape[-1] // max(width, 1) - (0 if node.has(1) else 1)
-    n_scores = n_tokens * heads * entries
-    work = rms_norm_cost(n_tokens * heads, width, 1) + ROTATE * (n_tokens * heads * width)
-    work += Cost(macs=n_scores * width, simple=(3 if blockwise else 2) * n_scores)
-    return work + Cost(simple=n_tokens * sort_comparisons(entries))
 
 
 def capacity(node: Node) -> int:
@@ -261,9 +231,29 @@ def compressed(node: Node) -> tuple[int, int]:
     return closed, left + (ratio if is_open or closed else 0)
 
 
-@shape_of(
-    "SparseAttentionIndexer", cost=index_keys, domain=MICROSOFT, not_weights=tuple(range(4, 18))
-)
+def index_keys(node: Node) -> Cost:
+    """Normalise and rotate the queries, score them against every entry, select the best.
+
+    A score is head width multiply-adds for each head, a comparison with 0, a sum, and a
+    weight where heads have one; then the entries of a query are sorted. Entries are all
+    that the state has room for (an upper bound); what it takes to make them is left out.
+    """
+    is_packed = node.op_type.startswith("Packed")
+    query = node.input(0)
+    keys = node.input(12 if is_packed else 7)
+    entries, width = keys.shape[1], keys.shape[2]
+    blockwise = is_blockwise(node)
+    if not blockwise and not is_packed:
+        entries = -(-(entries + query.shape[1]) // max(node.integer("compress_ratio", 1), 1))
+    n_tokens = query.n_elements // max(query.shape[-1], 1)
+    heads = query.shape[-1] // max(width, 1) - (0 if node.has(1) else 1)
+    n_scores = n_tokens * heads * entries
+    work = rms_norm_cost(n_tokens * heads * width, width, 1) + ROTATE * (n_tokens * heads * width)
+    work += Cost(macs=n_scores * width, simple=(3 if blockwise else 2) * n_scores)
+    return work + Cost(simple=n_tokens * sort_comparisons(entries))
+
+
+@microsoft_shape("SparseAttentionIndexer", cost=index_keys, not_weights=tuple(range(4, 18)))
 def _index_shape(node: Node) -> Specs:
     """[batch, queries, selected]; the keys so far, and what is not compressed yet."""
     query, past = node.input(0), node.input(7)
@@ -272,22 +262,14 @@ def _index_shape(node: Node) -> Specs:
         n_entries, left = compressed(node)
     grown = 0 if node.has(12) else n_entries
     keys = (past.shape[0], past.shape[1] + grown, past.shape[2])
-    specs: list[Spec] = [
-        (INT32, (*query.shape[:2], capacity(node))),
-        (past.dtype, keys),
-    ]
+    specs: list[Spec] = [(INT32, (*query.shape[:2], capacity(node))), (past.dtype, keys)]
     if node.has(13):
         buffer = node.input(13)
         specs.append((buffer.dtype, (*buffer.shape[:2], left, buffer.shape[3])))
     return specs
 
 
-@shape_of(
-    "PackedSparseAttentionIndexer",
-    cost=index_keys,
-    domain=MICROSOFT,
-    not_weights=tuple(range(4, 18)),
-)
+@microsoft_shape("PackedSparseAttentionIndexer", cost=index_keys, not_weights=tuple(range(4, 18)))
 def _index_packed_shape(node: Node) -> Specs:
     """[tokens, selected], how many of them, and the states as they came in."""
     query, keys = node.input(0), node.input(12)

@@ -9,6 +9,7 @@ counts are upper bounds.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
@@ -20,15 +21,16 @@ from mansard.estimator.operators.costs import (
     copy,
     per_element,
     reads_only,
-    rows,
     sort_comparisons,
 )
 from mansard.estimator.operators.normalization import layer_norm_cost
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import check_length, check_rank, same
+from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node
 
 PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
+plugin = partial(operator, domain=PLUGIN_DOMAINS)
+plugin_shape = partial(shape_of, domain=PLUGIN_DOMAINS)
 
 
 def detection_sizes(node: Node) -> tuple[int, int, int]:
@@ -55,9 +57,7 @@ OVERLAP = 13  # 4 extremes, 2 differences, 2 clamps, product, sum, difference, q
 _SORTED = 4096  # boxes that EfficientNMS looks at, efficientNMSInference.cu
 
 
-@operator(
-    "BatchedNMS_TRT", "BatchedNMSDynamic_TRT", shape=_batched_nms_shape, domain=PLUGIN_DOMAINS
-)
+@plugin("BatchedNMS_TRT", "BatchedNMSDynamic_TRT", shape=_batched_nms_shape)
 def batched_nms(node: Node) -> Cost:
     """Compare each score, sort those of each class, overlap the best ``topK`` with each other.
 
@@ -83,7 +83,7 @@ def _efficient_nms_shape(node: Node) -> Specs:
     ]
 
 
-@operator("EfficientNMS_TRT", shape=_efficient_nms_shape, domain=PLUGIN_DOMAINS, not_weights=(2,))
+@plugin("EfficientNMS_TRT", shape=_efficient_nms_shape, not_weights=(2,))
 def efficient_nms(node: Node) -> Cost:
     """Compare each score, sort all, overlap the best 4096 with those that are kept.
 
@@ -112,39 +112,31 @@ def _instance_normalization_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator("InstanceNormalization_TRT", shape=_instance_normalization_shape, domain=PLUGIN_DOMAINS)
+@plugin("InstanceNormalization_TRT", shape=_instance_normalization_shape)
 def instance_normalization(node: Node) -> Cost:
     """As LayerNormalization with scale and shift; a row is one channel of one image."""
     data = node.input(0)
     width = math.prod(data.shape[2:])
     behind = (1 + (node.number("alpha", 0.0) != 0.0)) if node.integer("relu", 0) else 0
-    work = layer_norm_cost(rows(data.n_elements, width), width, 2)
+    work = layer_norm_cost(data.n_elements, width, 2)
     return work + Cost(simple=behind * data.n_elements)
 
 
-@shape_of(
-    "ROIAlign_TRT",
-    cost=cost_of("RoiAlign", "As ONNX's RoiAlign."),
-    domain=PLUGIN_DOMAINS,
-    not_weights=(1, 2),
-)
+@plugin_shape("ROIAlign_TRT", cost=cost_of("RoiAlign"), not_weights=(1, 2))
 def _roi_align_shape(node: Node) -> Specs:
     return standard_specs(as_standard(node, "RoiAlign"))
 
 
 def _pyramid_align_shape(node: Node) -> Specs:
     """[batch, regions, channels, size, size] from whichever level fits a region."""
-    regions, level, size = node.input(0), node.input(1), required(node, "pooled_size")
-    check_rank(node, 0, 3)
+    regions, level, size = check_rank(node, 0, 3), node.input(1), required(node, "pooled_size")
     check_rank(node, 1, 4)
     return [(level.dtype, (*regions.shape[:2], level.shape[1], size, size))]
 
 
-@operator(
-    "PyramidROIAlign_TRT",
-    "MultilevelCropAndResize_TRT",
+@plugin(
+    *("PyramidROIAlign_TRT", "MultilevelCropAndResize_TRT"),
     shape=_pyramid_align_shape,
-    domain=PLUGIN_DOMAINS,
     not_weights=(0,),
 )
 def pyramid_align(node: Node) -> Cost:
@@ -180,7 +172,7 @@ def _grid_anchor_shape(node: Node) -> Specs:
     return [(FLOAT32, (2, 4 * n * m, 1)) for n, m in zip(cells, each, strict=True)]
 
 
-@operator("GridAnchor_TRT", "GridAnchorRect_TRT", shape=_grid_anchor_shape, domain=PLUGIN_DOMAINS)
+@plugin("GridAnchor_TRT", "GridAnchorRect_TRT", shape=_grid_anchor_shape)
 def grid_anchor(node: Node) -> Cost:
     """Two operations for each corner; the variances are copied."""
     return Cost(simple=sum(output.n_elements for output in node.outputs))
@@ -188,14 +180,13 @@ def grid_anchor(node: Node) -> Cost:
 
 def _disentangled_shape(node: Node) -> Specs:
     """Scores [batch · heads, steps, steps], with those that depend on relative positions."""
-    scores = node.input(0)
-    check_rank(node, 0, 3)
+    scores = check_rank(node, 0, 3)
     for position in (1, 2):
         check_rank(node, position, 3)
     return [same(scores)]
 
 
-@operator("DisentangledAttention_TRT", shape=_disentangled_shape, domain=PLUGIN_DOMAINS)
+@plugin("DisentangledAttention_TRT", shape=_disentangled_shape)
 def disentangled_attention(node: Node) -> Cost:
     """Two sums and a factor for each score, 4 operations for each relative position.
 
@@ -206,9 +197,7 @@ def disentangled_attention(node: Node) -> Cost:
 
 def _deformable_shape(node: Node) -> Specs:
     """[batch, queries, heads, width] of values [batch, places, heads, width]."""
-    value, places = node.input(0), node.input(3)
-    check_rank(node, 0, 4)
-    check_rank(node, 3, 6)
+    value, places = check_rank(node, 0, 4), check_rank(node, 3, 6)
     return [(value.dtype, (value.shape[0], places.shape[1], *value.shape[2:]))]
 
 
@@ -218,10 +207,9 @@ def _deformable_bytes(node: Node, precision: Precision | None) -> int:
     return reads_only(node, precision, {0: 4 * weights.n_elements * value.shape[-1]})
 
 
-@operator(
+@plugin(
     "MultiscaleDeformableAttnPlugin_TRT",
     shape=_deformable_shape,
-    domain=PLUGIN_DOMAINS,
     not_weights=(1, 2),
     reads=_deformable_bytes,
 )
@@ -243,12 +231,8 @@ def _deformed_convolution_shape(node: Node) -> Specs:
     return [(data.dtype, (data.shape[0], weights.shape[0], *offsets.shape[2:]))]
 
 
-@operator(
-    "ModulatedDeformConv2d",
-    shape=_deformed_convolution_shape,
-    domain=PLUGIN_DOMAINS,
-    not_weights=(1, 2),
-    operands=(0, 3),
+@plugin(
+    "ModulatedDeformConv2d", shape=_deformed_convolution_shape, not_weights=(1, 2), operands=(0, 3)
 )
 def deformed_convolution(node: Node) -> Cost:
     """As Conv; each element of a window is sampled (7 operations) and masked before.
@@ -263,26 +247,21 @@ def deformed_convolution(node: Node) -> Cost:
     return Cost(macs=macs, simple=simple + (out.n_elements if node.has(4) else 0))
 
 
-@shape_of("ResizeNearest_TRT", cost=copy, domain=PLUGIN_DOMAINS)
+@plugin_shape("ResizeNearest_TRT", cost=copy)
 def _resize_shape(node: Node) -> Specs:
-    data, scale = node.input(0), node.number("scale", 0.0)
-    check_rank(node, 0, 4)
+    data, scale = check_rank(node, 0, 4), node.number("scale", 0.0)
     if scale <= 0:
         raise node.error("attribute 'scale' is missing, or not positive")
     sizes = tuple(int(size * scale) for size in data.shape[2:])
     return [(data.dtype, (*data.shape[:2], *sizes))]
 
 
-def _elementwise_shape(node: Node) -> Specs:
-    return [same(node.input(0))]
-
-
-operator("LReLU_TRT", "Clip_TRT", shape=_elementwise_shape, domain=PLUGIN_DOMAINS)(
-    per_element(2, 0, "Two operations for each element.")
+plugin("LReLU_TRT", "Clip_TRT", shape=same_as_first)(
+    per_element(2, text="Two operations for each element.")
 )
 
 
-@operator("CustomGeluPluginDynamic", shape=_elementwise_shape, domain=PLUGIN_DOMAINS)
+@plugin("CustomGeluPluginDynamic", shape=same_as_first)
 def gelu(node: Node) -> Cost:
     """4 operations and a function for each element, a bias where one is given."""
     biased = Cost(simple=int("bias" in node.attributes))
@@ -296,11 +275,9 @@ def _skip_normalization_shape(node: Node) -> Specs:
     return [same(data)]
 
 
-@operator(
-    "CustomSkipLayerNormPluginDynamic", shape=_skip_normalization_shape, domain=PLUGIN_DOMAINS
-)
+@plugin("CustomSkipLayerNormPluginDynamic", shape=_skip_normalization_shape)
 def skip_normalization(node: Node) -> Cost:
     """The sum, a bias where one is given, then layer normalisation with scale and shift."""
     n, width = node.output.n_elements, node.output.shape[2] if node.output.rank > 2 else 1
     sums = 1 + ("bias" in node.attributes)
-    return Cost(simple=sums * n) + layer_norm_cost(rows(n, width), width, 2)
+    return Cost(simple=sums * n) + layer_norm_cost(n, width, 2)

@@ -8,6 +8,7 @@ values, for the keys stand in the file.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32, INT64, STRING
@@ -18,21 +19,18 @@ from mansard.estimator.operators.shapes import check_rank, same_as_first
 from mansard.estimator.tensors import Node
 
 ML = "ai.onnx.ml"
+ml_operator = partial(operator, domain=ML)
+ml_shape = partial(shape_of, domain=ML)
 _arrange = no_work(
     "No work; reads its inputs and writes its output, a map as the vector of its values."
 )
 
-operator("Binarizer", "Imputer", shape=same_as_first, domain=ML)(
-    per_element(1, 0, "A comparison for each element.")
+ml_operator("Binarizer", "Imputer", shape=same_as_first)(
+    per_element(1, text="A comparison for each element.")
 )
 
 
-def look_up(node: Node) -> Cost:
-    """One operation for each element of the input: it is looked up in a hash table."""
-    return Cost(simple=node.input(0).n_elements)
-
-
-@shape_of("ArrayFeatureExtractor", cost=pick, domain=ML, not_weights=(1,), reads=picked_bytes)
+@ml_shape("ArrayFeatureExtractor", cost=pick, not_weights=(1,), reads=picked_bytes)
 def _extract_shape(node: Node) -> Specs:
     """Columns by their number; a vector counts as a matrix of one row."""
     data, columns = node.input(0), node.input(1)
@@ -45,12 +43,12 @@ def _float_of_same_shape_shape(node: Node) -> Specs:
     return [(FLOAT32, node.input(0).shape)]
 
 
-operator("Scaler", shape=_float_of_same_shape_shape, domain=ML)(
-    per_element(2, 0, "A difference and a product for each element.")
+ml_operator("Scaler", shape=_float_of_same_shape_shape)(
+    per_element(2, text="A difference and a product for each element.")
 )
 
 
-@operator("Normalizer", shape=_float_of_same_shape_shape, domain=ML)
+@ml_operator("Normalizer", shape=_float_of_same_shape_shape)
 def normalize(node: Node) -> Cost:
     """A row of n: n - 1 comparisons or n magnitudes or squares and n - 1 additions, n quotients.
 
@@ -63,7 +61,12 @@ def normalize(node: Node) -> Cost:
     return Cost(simple=3 * n - n_rows, functions=n_rows if norm == "L2" else 0)
 
 
-@shape_of("OneHotEncoder", cost=look_up, domain=ML)
+def look_up(node: Node) -> Cost:
+    """One operation for each element of the input: it is looked up in a hash table."""
+    return Cost(simple=node.input(0).n_elements)
+
+
+@ml_shape("OneHotEncoder", cost=look_up)
 def _one_hot_shape(node: Node) -> Specs:
     return [(FLOAT32, (*node.input(0).shape, length(node, "cats_int64s", "cats_strings")))]
 
@@ -79,14 +82,14 @@ def length(node: Node, *names: str) -> int:
     raise node.error(f"none of the attributes {', '.join(names)} is given")
 
 
-@shape_of("CategoryMapper", cost=look_up, domain=ML)
+@ml_shape("CategoryMapper", cost=look_up)
 def _map_categories_shape(node: Node) -> Specs:
     """Strings become integers and integers strings."""
     data = node.input(0)
     return [(INT64 if data.dtype == STRING else STRING, data.shape)]
 
 
-@shape_of("LabelEncoder", cost=look_up, domain=ML)
+@ml_shape("LabelEncoder", cost=look_up)
 def _encode_labels_shape(node: Node) -> Specs:
     data = node.input(0)
     if node.opset < 2:
@@ -101,7 +104,7 @@ def _encode_labels_shape(node: Node) -> Specs:
     raise node.error("holds no values")
 
 
-@shape_of("FeatureVectorizer", cost=_arrange, domain=ML)
+@ml_shape("FeatureVectorizer", cost=_arrange)
 def _join_features_shape(node: Node) -> Specs:
     """[rows, all columns]; a vector is one row of them."""
     rows, columns = 1, 0
@@ -114,10 +117,9 @@ def _join_features_shape(node: Node) -> Specs:
     return [(FLOAT32, (rows, columns if given is None else sum(given)))]
 
 
-@shape_of("ZipMap", cost=_arrange, domain=ML)
+@ml_shape("ZipMap", cost=_arrange)
 def _zip_map_shape(node: Node) -> Specs:
-    data = node.input(0)
-    check_rank(node, 0, 1, 2)
+    data = check_rank(node, 0, 1, 2)
     n = length(node, "classlabels_int64s", "classlabels_strings")
     if data.shape[-1] != n:
         raise node.error(f"{n} keys do not fit {list(data.shape)}")
@@ -127,7 +129,7 @@ def _zip_map_shape(node: Node) -> Specs:
 _CASTS = {"TO_FLOAT": FLOAT32, "TO_INT64": INT64, "TO_STRING": STRING}
 
 
-@shape_of("CastMap", cost=_arrange, domain=ML)
+@ml_shape("CastMap", cost=_arrange)
 def _cast_map_shape(node: Node) -> Specs:
     """As many numbers as the map holds, or as it may hold at most."""
     dtype = _CASTS.get(node.text("cast_to", "TO_FLOAT"))
@@ -137,6 +139,6 @@ def _cast_map_shape(node: Node) -> Specs:
     return [(dtype, (1, node.integer("max_map", 1) if is_sparse else None))]
 
 
-@shape_of("DictVectorizer", cost=_arrange, domain=ML)
+@ml_shape("DictVectorizer", cost=_arrange)
 def _vectorize_shape(node: Node) -> Specs:
     return [(node.input(0).dtype, (1, length(node, "int64_vocabulary", "string_vocabulary")))]

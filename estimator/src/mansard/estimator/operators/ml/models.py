@@ -13,9 +13,9 @@ import msgspec
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.element_types import FLOAT32, INT64, STRING, ElementType
 from mansard.estimator.operators.costs import SIGMOID
-from mansard.estimator.operators.ml.features import ML
+from mansard.estimator.operators.ml.features import ml_operator, ml_shape
 from mansard.estimator.operators.normalization import softmax_cost
-from mansard.estimator.operators.registry import Specs, operator, shape_of
+from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank
 from mansard.estimator.tensors import Node
 
@@ -117,7 +117,7 @@ def _best(n_rows: int, n_scores: int) -> Cost:
     return Cost(simple=n_rows * max(n_scores - 1, 0))
 
 
-@operator("LinearRegressor", shape=_linear_regressor_shape, domain=ML)
+@ml_operator("LinearRegressor", shape=_linear_regressor_shape)
 def linear_regressor(node: Node) -> Cost:
     """Columns · targets multiply-adds for each row, the intercepts, the transform."""
     sizes = linear_sizes(node)
@@ -135,7 +135,7 @@ def _linear_classifier_shape(node: Node) -> Specs:
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_scores))]
 
 
-@operator("LinearClassifier", shape=_linear_classifier_shape, domain=ML)
+@ml_operator("LinearClassifier", shape=_linear_classifier_shape)
 def linear_classifier(node: Node) -> Cost:
     """As LinearRegressor with a target for each class; then the best class."""
     sizes = linear_sizes(node)
@@ -186,7 +186,7 @@ def _kernel(node: Node, n_columns: int) -> Cost:
     raise node.error(f"attribute 'kernel_type' = {name!r} does not exist")
 
 
-@operator("SVMRegressor", shape=_vector_regressor_shape, domain=ML)
+@ml_operator("SVMRegressor", shape=_vector_regressor_shape)
 def vector_regressor(node: Node) -> Cost:
     """A kernel and a multiply-add for each support vector and row, an offset, the transform.
 
@@ -214,7 +214,7 @@ def _vector_classifier_shape(node: Node) -> Specs:
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, n))]
 
 
-@operator("SVMClassifier", shape=_vector_classifier_shape, domain=ML)
+@ml_operator("SVMClassifier", shape=_vector_classifier_shape)
 def vector_classifier(node: Node) -> Cost:
     """A kernel for each support vector and row; each vector in the sums of its class's pairs.
 
@@ -316,14 +316,14 @@ def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
     return total
 
 
-@shape_of("TreeEnsemble", "TreeEnsembleRegressor", cost=trees, domain=ML)
+@ml_shape("TreeEnsemble", "TreeEnsembleRegressor", cost=trees)
 def _tree_regressor_shape(node: Node) -> Specs:
     sizes = tree_sizes(node)
     dtype = node.input(0).dtype if node.op_type == "TreeEnsemble" else FLOAT32
     return [(dtype, (sizes.n_rows, sizes.n_outputs))]
 
 
-@shape_of("TreeEnsembleClassifier", cost=trees, domain=ML)
+@ml_shape("TreeEnsembleClassifier", cost=trees)
 def _tree_classifier_shape(node: Node) -> Specs:
     """The best class of each row, and the scores of all classes."""
     sizes = tree_sizes(node)

@@ -1,0 +1,159 @@
+"""One board or machine: its root folder, its power modes, and how it is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.targets import WantedImage, remote_target
+from mansard.core.errors import MansardError, UsageError
+
+if TYPE_CHECKING:
+    from mansard.analytics.decide.modes import ModeFrame
+    from mansard.api.checks import Check
+    from mansard.containers.fleet import Fleet
+    from mansard.core.records import PowerMode
+    from mansard.device.holding.restoring import Restored
+    from mansard.device.nvpmodel.listing import Listing
+
+
+class MachineModes(msgspec.Struct, frozen=True):
+    """The power modes of a machine that is no Jetson: core counts, or those of its card."""
+
+    machine: str
+    modes: tuple[PowerMode, ...]
+
+
+def board_root(board: Path | None) -> Path:
+    """The root folder of ``board``, this machine's by default; raises UsageError."""
+    from mansard.device.system import SYSTEM_ROOT
+
+    root = SYSTEM_ROOT if board is None else board
+    if not root.is_dir():
+        raise UsageError(f"{str(root)!r} is no folder", fix="give the root folder of a board")
+    return root
+
+
+def modes(board: Path | None = None, config: Path | None = None) -> Listing | MachineModes:
+    """The power modes with their clocks, and the peaks that follow from them.
+
+    ``board``: the root folder of a board, this machine's by default. ``config``: an
+    nvpmodel.conf, or a dump of ``nvpmodel -p --verbose``, to list instead. Peaks are modelled
+    from the table of modules, not measured; nothing is set. Raises UsageError where both are
+    given, DeviceError, InputError.
+    """
+    from mansard.device.choosing.choice import available_modes
+    from mansard.device.identity import identify
+    from mansard.device.nvpmodel.listing import list_board, list_config
+    from mansard.device.system import SYSTEM_ROOT
+
+    if board is not None and config is not None:
+        raise UsageError("--board and --config exclude each other", fix="name one of them")
+    if config is not None:
+        return list_config(config)
+    root = board or SYSTEM_ROOT
+    if board is not None or _has_nvpmodel(root):
+        return list_board(root)
+    machine = identify(root)
+    return MachineModes(machine.name, tuple(available_modes(root, machine)))
+
+
+def _has_nvpmodel(root: Path) -> bool:
+    from mansard.device.jetson import is_jetson
+    from mansard.device.nvpmodel.config_file import CONFIG_PATH
+
+    path = root.joinpath(*Path(CONFIG_PATH).parts[1:])
+    return path.is_symlink() or path.exists() or is_jetson(root)
+
+
+def find_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame, bool]:
+    """The modes that ``text`` names as rows of ``device``, and whether the board names them so.
+
+    ``text``: a table (CSV), or a grid (TOML) or anything else that ``bench --mode`` takes on
+    ``board``, this machine by default. Nothing is set. Raises UsageError, InputError,
+    StorageError, DeviceError.
+    """
+    from mansard.analytics.decide.modes import mode_frame, read_mode_table
+    from mansard.device.choosing.choice import choose_modes
+    from mansard.device.identity import identify
+    from mansard.device.jetson import find_module
+    from mansard.device.nvpmodel.resolve import find_highest, resolve
+
+    if text.strip().lower().endswith(".csv"):
+        return read_mode_table(Path(text.strip()), device), False
+    root = board_root(board)
+    machine = identify(root)
+    found: Sequence[PowerMode] = choose_modes(text, root, machine)
+    if machine.kind == "jetson":
+        # A clock that a mode leaves uncapped is the highest there is.
+        highest = find_highest(root, find_module(root))
+        found = [resolve(mode, highest).mode for mode in found]
+    return mode_frame(found, device), True
+
+
+def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored | None:
+    """Put clocks, cores and power mode back as an interrupted bench found them.
+
+    A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
+    cut off. Raises DeviceError where something could not be put back; nothing is forgotten then.
+    """
+    from mansard.device.holding.pending import restore as restore_machine
+
+    return restore_machine(board_root(board), on_step=lambda step: reporter.note(str(step)))
+
+
+def restore_hosts(
+    hosts: Sequence[str],
+    hosts_file: Path | None = None,
+    images: Path | None = None,
+    reporter: Reporter = SILENT,
+) -> Fleet[tuple[str, ...]]:
+    """Have boards elsewhere put back: for each what that was, in lines, or an error.
+
+    ``hosts``: user@board, or names in ``hosts_file``. ``images``: TOML file that adds images.
+    A board that fails does not stop the others; ``check`` of the result raises its error.
+    Raises UsageError and InputError for hosts that are not understood.
+    """
+    from mansard.containers.fleet import Fleet
+    from mansard.containers.hosts import read_hosts
+
+    restored: dict[str, tuple[str, ...]] = {}
+    errors: dict[str, MansardError] = {}
+    for host in read_hosts(hosts, hosts_file):
+        try:
+            with remote_target(host, WantedImage(table=images), reporter) as target:
+                restored[host.name] = target.controller.put_back()
+        except MansardError as error:
+            errors[host.name] = error
+    return Fleet(restored, errors)
+
+
+def doctor(board: Path | None = None) -> tuple[Check, ...]:
+    """What can be measured on a machine, what is missing, and what to do about it.
+
+    Measuring is impossible if a check is ``broken``. Files that hold junk end no check. Raises
+    UsageError where ``board`` is no folder.
+    """
+    from mansard.api import board_checks, checks
+    from mansard.api.container_checks import check_containers
+    from mansard.device.identity import identify
+
+    root = board_root(board)
+    machine = identify(root)
+    on_board = machine.kind == "jetson"
+    return (
+        *checks.check_machine(root, machine),
+        *(board_checks.check_release(machine) if on_board else ()),
+        *checks.check_work(machine),
+        *(board_checks.check_modes(root) if on_board else ()),
+        *board_checks.check_clocks(root, machine),
+        *checks.check_meters(root, machine),
+        *(board_checks.check_present(root, machine) if on_board else ()),
+        *checks.check_state(root),
+        *checks.check_accelerators(machine),
+        *check_containers(root, machine),
+    )

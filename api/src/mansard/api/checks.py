@@ -1,0 +1,329 @@
+"""What ``doctor`` checks of any machine: Python, cores, meters, kernels, room on the disk.
+
+A check is one thing that was looked at. ``board_checks`` and ``container_checks`` hold those of a
+Jetson and of containers.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from mansard.core.errors import DeviceError, MansardError, MeasurementError
+from mansard.core.records import Gpu, MachineIdentity
+
+if TYPE_CHECKING:
+    from mansard.core.records import PowerSample
+    from mansard.device.meters.meter import Meter, Meters
+
+_ENOUGH_BYTES = 1 << 30  # a whole sweep with raw samples needs some 100 MB
+_UNTIL_THEN = "until then energy stays unknown"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at; everything but ``ok`` has a remedy.
+
+    ``missing``: something is not there, and what depends on it stays unknown or unset.
+    ``warning``: it is there, but something is wrong with it. Only ``broken`` makes measuring
+    impossible.
+    """
+
+    name: str
+    status: Literal["ok", "missing", "warning", "broken"]
+    detail: str
+    fix: str | None
+
+
+def ok(name: str, detail: str) -> Check:
+    """A check that found all well."""
+    return Check(name=name, status="ok", detail=detail, fix=None)
+
+
+def missing(name: str, detail: str, fix: str) -> Check:
+    """A check that did not find what it looked for."""
+    return Check(name=name, status="missing", detail=detail, fix=fix)
+
+
+def warning(name: str, detail: str, fix: str) -> Check:
+    """A check that found something wrong, or that could not be made."""
+    return Check(name=name, status="warning", detail=detail, fix=fix)
+
+
+def broken(name: str, detail: str, fix: str) -> Check:
+    """A check that found why nothing can be measured."""
+    return Check(name=name, status="broken", detail=detail, fix=fix)
+
+
+def failed(name: str, error: MansardError, fix: str) -> Check:
+    """A check that ended in an error; ``fix`` where the error brings no remedy of its own."""
+    detail = f"{error.where}: {error.what}" if error.where else error.what
+    return warning(name, detail, error.fix or fix)
+
+
+def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
+    """What Python and the kernel say of the machine."""
+    yield ok("Python", f"{platform.python_version()} on {platform.system()}")
+    cores = f"{len(machine.cpus)} physical cores that we may use (CPUs {list(machine.cpus)})"
+    what = "simulated, " if machine.is_simulated else ""
+    yield ok("machine", f"{machine.name}, {what}{machine.architecture}, {cores}")
+    yield _check_caches(machine)
+    yield _check_quota(root)
+
+
+def _check_caches(machine: MachineIdentity) -> Check:
+    if not machine.caches:
+        return missing(
+            "caches",
+            "the system does not describe its caches",
+            "bandwidths are measured, but cannot be assigned to cache levels",
+        )
+    sizes = (f"L{c.level} {c.size_bytes // 1024} KiB × {c.n_instances}" for c in machine.caches)
+    return ok("caches", ", ".join(sizes))
+
+
+def _check_quota(root: Path) -> Check:
+    from mansard.device.cgroup import cpu_quota
+
+    quota = cpu_quota(root)
+    if quota is None:
+        return ok("CPU quota", "none")
+    share = f"this container may use {quota:g} CPUs' worth of time"
+    if quota < 1:
+        return missing(
+            "CPU quota", share, "allow at least one whole CPU, or every sample will be interrupted"
+        )
+    return ok("CPU quota", share)
+
+
+def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
+    """Cards, driver and toolkit, and whether kernels can run on the card from here."""
+    versions = [
+        f"{name} {version}"
+        for name, version in (("driver", machine.driver), ("CUDA", machine.cuda))
+        if version is not None
+    ]
+    if not machine.accelerators:
+        yield ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
+        return
+    seen = ", ".join([*machine.accelerators, *versions])
+    from mansard.microbench.cuda.probe import probe_gpu
+    from mansard.microbench.cuda.trials import choose_trials
+
+    found = probe_gpu()
+    if found.gpu is None:
+        yield missing(
+            "NVIDIA GPU",
+            f"{seen}; kernels cannot run on it from here: {found.reason}",
+            "install 'mansard[cuda12]' (driver 525 or newer) or 'mansard[cuda13]' (580), "
+            "or measure in a container",
+        )
+        return
+    left_out = choose_trials(found.gpu, "quick", found.versions).left_out
+    notes = [seen, _told(found.gpu), *found.notes, *left_out]
+    yield ok("NVIDIA GPU", "; ".join(notes))
+
+
+def _told(gpu: Gpu) -> str:
+    """What counts for measuring on a GPU, in words."""
+    parts = [f"compute capability {gpu.sm // 10}.{gpu.sm % 10}", f"{gpu.n_sms} SMs"]
+    if gpu.ecc is not None:
+        parts.append(f"ECC {'on' if gpu.ecc else 'off'}")
+    if gpu.mig is not None:
+        parts.append(f"MIG slice {gpu.mig}")
+    return ", ".join(parts)
+
+
+def check_work(machine: MachineIdentity) -> Iterator[Check]:
+    """Tried on the real system: pin a thread, look at the load, run every kernel once."""
+    yield _check_pinning(machine)
+    yield _check_load(machine)
+    yield _check_kernels()
+
+
+def _check_pinning(machine: MachineIdentity) -> Check:
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {machine.cpus[0]})
+    except OSError as error:
+        return broken(
+            "pinned threads",
+            f"CPU {machine.cpus[0]}: {error.strerror}",
+            "allow sched_setaffinity, for example in the container's seccomp profile",
+        )
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return ok("pinned threads", "allowed")
+
+
+def _check_load(machine: MachineIdentity) -> Check:
+    load = os.getloadavg()[0]
+    if load > 0.5 * len(machine.cpus):
+        return missing(
+            "other load",
+            f"load average {load:.2f} on {len(machine.cpus)} cores: not a quiet machine",
+            "end other programs; disturbed samples are rejected, trials may come out unstable",
+        )
+    return ok("other load", f"load average {load:.2f}")
+
+
+def _check_kernels() -> Check:
+    from mansard.microbench.selfcheck import check_kernels
+
+    try:
+        return ok("kernels", check_kernels())
+    except MeasurementError as error:
+        return broken("kernels", error.what, error.fix or "report this with 'mansard doctor'")
+
+
+def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
+    """Every meter read once; on a board also how its total is formed, and its tegrastats."""
+    from mansard.device.meters.meter import find_meters
+
+    meters = find_meters(root, machine)
+    samples: list[PowerSample] = []
+    for meter in meters.found:
+        yield _check_meter(meter, samples)
+    for name, reason in meters.missing.items():
+        yield _missing_meter(name, reason)
+    if machine.kind != "jetson":
+        return
+    if meters.found:
+        yield _check_total(meters, samples)
+    yield _check_tegrastats(root)
+
+
+def _missing_meter(name: str, reason: str) -> Check:
+    # Reasons end in what to do, but for those that end in a list of cards.
+    what, _, advice = reason.rpartition("; ")
+    if not what or reason.endswith(")"):
+        return missing(name, reason, _UNTIL_THEN)
+    return missing(name, what, f"{advice}; {_UNTIL_THEN}")
+
+
+def _check_meter(meter: Meter, samples: list[PowerSample]) -> Check:
+    try:
+        reading = meter.read()
+    except DeviceError as error:
+        return warning(meter.name, f"does not answer: {error.what}", error.fix or _UNTIL_THEN)
+    samples.extend(reading)
+    rails = ", ".join(f"{rail} {_step(meter, rail)}" for rail in meter.rails)
+    for sample in reading:
+        if sample.power_w is None and sample.energy_j is None:
+            return warning(
+                meter.name,
+                f"{sample.rail} does not answer: {sample.unknown.get('power_w', 'no reason')}",
+                f"read the file by hand with 'cat'; {_UNTIL_THEN}",
+            )
+    return ok(meter.name, f"rails {rails}")
+
+
+def _step(meter: Meter, rail: str) -> str:
+    step_w = meter.step_w(rail)
+    if step_w is None:
+        return f"(step unknown: {meter.step_note(rail)})"
+    return f"(steps of {step_w * 1e3:.3g} mW: {meter.step_note(rail)})"
+
+
+def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
+    from mansard.device.meters.totals import total_power
+
+    total = meters.total
+    if total is None:
+        return missing(
+            "total power",
+            meters.why_no_total,
+            "rails are kept one by one; energy of the whole board stays unknown",
+        )
+    powers_w = {sample.rail: sample.power_w for sample in samples}
+    steps_w = meters.facts(meters.period_s).steps_w
+    now = total_power(powers_w, total, steps_w)
+    if now.power_w is None and all(powers_w.get(rail) is not None for rail in total.rails):
+        return warning(
+            "total power",
+            now.reason,
+            "compare with a meter at the input; the total of this board is refused",
+        )
+    if now.power_w is not None and now.power_w <= 0:
+        return warning(
+            "total power",
+            f"{' + '.join(total.rails)} reads {now.power_w:.3f} W, which no machine takes",
+            "start the board (a simulated one: 'mansard demo simulated'), or look at the sensors "
+            "with 'cat'",
+        )
+    return ok("total power", f"{total.rule}; {total.boundary}")
+
+
+def _check_tegrastats(root: Path) -> Check:
+    from mansard.device.system import find_tool
+
+    if find_tool(root, "tegrastats") is None:
+        return missing(
+            "tegrastats",
+            "the board's tool is not here; 'mansard telemetry --live' needs it",
+            "install the board's package nvidia-l4t-tools, or run outside the container",
+        )
+    return ok("tegrastats", "there")
+
+
+def check_state(root: Path) -> Iterator[Check]:
+    """The journal, the lock, the folder of the journal, and the disk of the runs."""
+    yield _check_journal(root)
+    yield _check_folder(root)
+    yield _check_disk()
+
+
+def _check_journal(root: Path) -> Check:
+    from mansard.device.holding.board_lock import board_lock
+    from mansard.device.holding.journal_store import find_journal
+
+    try:
+        with board_lock(root):
+            path = find_journal(root)
+    except DeviceError as error:
+        return warning("sweeps", error.what, error.fix or "wait until it has ended")
+    if path is not None:
+        return warning(
+            "sweeps",
+            f"one was cut off, and the machine is still as it left it: {path}",
+            "run 'mansard restore'",
+        )
+    return ok("sweeps", "none running, none cut off")
+
+
+def _check_folder(root: Path) -> Check:
+    from mansard.device.holding.journal_store import journal_folders
+
+    folders = journal_folders(root)
+    writable = next((folder for folder in folders if _can_be_made(folder)), None)
+    if writable is None:
+        return missing(
+            "journal",
+            f"neither {' nor '.join(map(str, folders))} can be written: nothing can be set",
+            "run as root (sudo), or set XDG_STATE_HOME to a folder that you may write",
+        )
+    return ok("journal", f"kept in {writable}")
+
+
+def _check_disk() -> Check:
+    here = Path.cwd()
+    free_bytes = shutil.disk_usage(here).free
+    if free_bytes < _ENOUGH_BYTES:
+        return warning(
+            "disk",
+            f"{free_bytes / 1e6:.0f} MB free in {here}",
+            "free some space, or run where there is more: raw samples are kept",
+        )
+    return ok("disk", f"{free_bytes / 1e9:.1f} GB free in {here}")
+
+
+def _can_be_made(folder: Path) -> bool:
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place):
+            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return False

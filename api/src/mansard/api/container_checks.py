@@ -1,0 +1,126 @@
+"""What ``doctor`` checks of containers: the engine, the GPU in them, the image, the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mansard.api.checks import Check, failed, missing, ok, warning
+from mansard.core.errors import ContainerError, MansardError
+from mansard.core.records import MachineIdentity
+
+if TYPE_CHECKING:
+    from mansard.containers.engine import Engine, GpuKind
+
+_LOCAL = "or measure without a container: LOCAL=1"
+_WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}
+# An image with CUDA's libraries takes 6 to 12 GB unpacked, and as much again while it is built.
+_ROOM_BYTES = {"none": 3e9, "jetson": 20e9, "card": 20e9}
+
+
+def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
+    """What there is to run containers with, from the engine to the image that fits.
+
+    A machine without an NVIDIA GPU is measured without a container: there a missing engine
+    is no fault.
+    """
+    from mansard.containers.engine import connect, gpu_kind
+
+    gpu = gpu_kind(machine)
+    try:
+        with connect() as engine:
+            yield _check_engine(engine, gpu)
+            if gpu != "none":
+                yield _check_access(engine, gpu)
+                yield _check_devices(root, gpu)
+            yield _check_image(engine, machine)
+            yield _check_disk(engine, gpu)
+    except MansardError as error:
+        if machine.kind == "jetson" or machine.accelerators:
+            told = f"{error.where}: {error.what}" if error.where else error.what
+            yield missing("containers", told, error.fix or _LOCAL)
+        else:
+            yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
+
+
+def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
+    facts = engine.facts
+    told = [f"{facts.name} {facts.version} at {engine.address}"]
+    told += [f"storage {facts.storage}"] if facts.storage else []
+    told += ["rootless"] if facts.is_rootless else []
+    detail = ", ".join(told)
+    if facts.is_podman and gpu != "none":
+        return warning(
+            "containers",
+            f"{detail}: its Docker API leaves GPUs out without a word (seen up to 4.9)",
+            f"use Docker, {_LOCAL}",
+        )
+    return ok("containers", detail)
+
+
+def _check_access(engine: Engine, gpu: GpuKind) -> Check:
+    from mansard.containers.engine import choose_access
+
+    facts = engine.facts
+    runtime = "there" if facts.has_nvidia_runtime else "not there"
+    cdi = f"looks into {', '.join(facts.cdi_folders)}" if facts.cdi_folders else "off"
+    seen = f"runtime nvidia {runtime}, CDI {cdi}"
+    try:
+        access = choose_access(facts, gpu)
+    except ContainerError as error:
+        return missing("GPU in containers", error.what, f"{error.fix}; {_LOCAL}")
+    return ok("GPU in containers", f"{_WAYS[access.kind]}: {access.why} ({seen})")
+
+
+def _check_devices(root: Path, gpu: GpuKind) -> Check:
+    from mansard.containers.settings import device_groups, find_devices
+
+    devices = find_devices(root)
+    if not devices:
+        tool = "tegrastats" if gpu == "jetson" else "nvidia-smi"
+        return missing(
+            "GPU devices",
+            "none of the GPU's devices is in /dev: its driver is not loaded",
+            f"look what '{tool}' says, and run this on the machine itself",
+        )
+    groups = device_groups(root)
+    told = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
+    return ok("GPU devices", f"{len(devices)} in /dev, {told}")
+
+
+def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
+
+    try:
+        fit = choose_image(machine, user_table())
+        ready = ready_image(engine, fit.image)
+    except MansardError as error:
+        return failed("container image", error, "name one in images.toml: docs/containers.md")
+    if ready is None:
+        return missing(
+            "container image",
+            f"{fit.image.name} fits ({fit.why}), but is not built yet",
+            "'mansard image build' does it, and so does the first 'mansard bench'",
+        )
+    return ok("container image", f"{ready.tag}: {fit.why}")
+
+
+def _check_disk(engine: Engine, gpu: GpuKind) -> Check:
+    free_bytes = engine.facts.free_bytes()
+    if free_bytes is None:
+        return missing(
+            "image disk",
+            f"{engine.facts.data_root or 'the engine'} cannot be seen from here",
+            f"an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built: look there",
+        )
+    told = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
+    if free_bytes < _ROOM_BYTES[gpu]:
+        return warning(
+            "image disk",
+            f"{told}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
+            "'docker system prune' removes what is not in use; or move data-root to a larger disk",
+        )
+    return ok("image disk", told)

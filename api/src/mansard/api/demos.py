@@ -1,0 +1,144 @@
+"""What there is to see without a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from mansard.api.benches import BenchRequest, BenchResult, bench
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.reports import Report, report
+from mansard.api.scores import score_zoo
+from mansard.core.files import make_folder
+from mansard.core.jsonl import write_rows
+from mansard.core.records import ModelScore
+
+if TYPE_CHECKING:
+    from mansard.analytics.data.frames import Frame
+SimulatedBoard = Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"]
+
+_ORIN_NETWORKS = ("mobilenet_v3_large", "resnet50", "yolov8n", "bert_large")
+_SIMULATED_NETWORKS = ("mobilenet_v2", "resnet18", "resnet50")
+_PAGODA_SEQUENCE = {"bert_large": 128, "word_lstm": 8}  # that Pagoda counted: docs/pagoda.md
+
+
+def demo(folder: Path = Path("demo/orin"), reporter: Reporter = SILENT) -> Report:
+    """The roofs of real Orins, from published figures, with networks under them.
+
+    Nothing is measured: the figures are those that ship with Mansard, the networks are scored
+    here. The report in ``folder`` shows three boards; ``run_ids`` are of the first.
+    """
+    from mansard.analytics.published.reference import PAGODA_RUNS, RATES, write_reference
+    from mansard.analytics.published.rooflines import published_rooflines
+    from mansard.analytics.published.store import read_published
+
+    make_folder(folder)
+    write_reference(folder, (*RATES, PAGODA_RUNS))
+    scores = [
+        score_zoo(name, batch=batch, precision=precision)
+        for name in _ORIN_NETWORKS
+        for batch in (1, 16)
+        for precision in ("fp32", "fp16")
+    ]
+    write_rows(folder / "scores.jsonl", ModelScore, scores)
+    reporter.note(
+        "Published figures of three boards; the first below, all on the page; nothing was measured"
+    )
+    roofs = published_rooflines(read_published(folder))
+    first = {roof.run_id for roof in roofs if roof.machine_id == roofs[0].machine_id}
+    return report([str(folder)], folder / "report.html", run_ids=first, reporter=reporter)
+
+
+class PagodaPage(msgspec.Struct, frozen=True):
+    """A page about Pagoda, and what is on it.
+
+    ``counts``: its analytical table beside ours; ``points``: its 25 measured points beside our
+    roofs; ``table``: caption, columns and rows of the points for people; ``findings``: in words.
+    """
+
+    page: Path
+    counts: Frame
+    points: Frame
+    table: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
+    findings: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """All but the table, for JSON."""
+        return {
+            "page": self.page,
+            "counts": self.counts.to_dicts(),
+            "points": self.points.to_dicts(),
+            "findings": self.findings,
+        }
+
+
+def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
+    """Pagoda's analytical table and its 25 measured points, with ours beside them.
+
+    Its figures ship with Mansard; the five networks are scored here. Nothing is measured. Raises
+    StorageError where ``output`` cannot be written.
+    """
+    from mansard.analytics.figures.pagoda import point_table
+    from mansard.analytics.report.pagoda_page import findings, write_pagoda_page
+
+    found = write_pagoda_page(_pagoda_scores(), output)
+    table = point_table(found.points)
+    return PagodaPage(
+        output,
+        found.counts,
+        found.points,
+        (table.caption, tuple(table.columns), tuple(map(tuple, table.rows))),
+        tuple(findings(found.points)),
+    )
+
+
+def _pagoda_scores() -> list[ModelScore]:
+    """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
+    from mansard.analytics.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
+    from mansard.estimator import score, zoo
+
+    scores = []
+    for name in NETWORKS:
+        model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
+        dims = {"sequence": _PAGODA_SEQUENCE[name]} if name in _PAGODA_SEQUENCE else {}
+        scores += [
+            score(model, name=name, batch=batch, dims=dims, precision=precision)
+            for batch in BATCHES
+            for precision in (("fp32", "tf32") if batch in MEASURED_BATCHES else ("fp32",))
+        ]
+    return scores
+
+
+def demo_simulated(
+    board: SimulatedBoard = "agx-orin",
+    mode: str = "all",
+    folder: Path = Path("demo"),
+    reporter: Reporter = SILENT,
+) -> BenchResult:
+    """Make a simulated board in ``folder``, sweep its power modes, and write the report.
+
+    The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
+    and everything says so. ``mode``: as for ``bench``. Raises as ``bench`` does.
+    """
+    from mansard.estimator import zoo
+    from mansard.simulator import create_board, running
+
+    networks = make_folder(folder / "networks")
+    models = tuple(zoo.write(name, networks) for name in _SIMULATED_NETWORKS)
+    root = folder / board
+    if not root.exists():
+        create_board(board, folder)
+    reporter.note(f"A simulated {board} in {root}; look around with: mansard doctor --board {root}")
+    request = BenchRequest(
+        models=models,
+        mode=mode,
+        profile="brief",
+        runs=folder / "runs",
+        batches=(1,),
+        board=root,
+        is_local=True,
+    )
+    with running(root):
+        return bench(request, reporter)

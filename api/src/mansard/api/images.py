@@ -1,0 +1,200 @@
+"""The container images that measurements run in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.boards import board_root
+from mansard.api.reporter import SILENT, Reporter
+from mansard.core.errors import ContainerError, MansardError
+
+if TYPE_CHECKING:
+    from mansard.containers.images.building import Built
+    from mansard.containers.images.fitting import Fit
+    from mansard.containers.images.store import Archive, Stored
+    from mansard.containers.images.table import Image, ImageTable
+    from mansard.core.records import MachineIdentity
+    from mansard.measuring.manifest import Image as LoadedImage
+
+_DIGEST_CHARACTERS = 19  # sha256: and twelve more, as Docker shows them
+
+
+class ImageList(msgspec.Struct, frozen=True):
+    """Images that an engine has, and all of the table, as rows of text.
+
+    Both say in ``fits`` whether an image is for the machine: ``yes``, or ``no`` and why.
+    """
+
+    built: tuple[dict[str, str], ...]  # image, tag, size_mb, digest, revision, fits
+    table: tuple[dict[str, str], ...]  # image, base, cuda, python, fits
+
+
+def fit_image(
+    name: str | None = None, board: Path | None = None, images: Path | None = None
+) -> Fit:
+    """Which image fits a machine, and why; asks neither engine nor network.
+
+    ``name``: an image of the table, which has to fit. ``board``: root folder of the machine,
+    this one by default. ``images``: TOML file that adds or changes images. Raises UsageError,
+    InputError, and ContainerError where none fits.
+    """
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
+
+    return choose_image(_machine(board), user_table(images), name=name)
+
+
+def list_images(
+    board: Path | None = None, images: Path | None = None, engine: str | None = None
+) -> ImageList:
+    """The images that are built here, and all of the table with what they are for.
+
+    ``engine``: address of the container engine, unix:///…. Raises ContainerError without one.
+    """
+    from mansard.containers.engine import connect
+    from mansard.containers.images.store import list_images as stored_images
+    from mansard.containers.images.table import user_table
+
+    machine, table = _machine(board), user_table(images)
+    with connect(engine) as connected:
+        stored = stored_images(connected)
+    known = tuple(
+        {
+            "image": image.name,
+            "base": image.base,
+            "cuda": image.cuda or "–",
+            "python": image.python,
+            "fits": _fits(image, table, machine),
+        }
+        for image in table.images
+    )
+    return ImageList(_stored_rows(stored, table, machine), known)
+
+
+def _stored_rows(
+    stored: Sequence[Stored], table: ImageTable, machine: MachineIdentity
+) -> tuple[dict[str, str], ...]:
+    """The images that an engine has, with whether each is for ``machine``."""
+    by_name = {image.name: image for image in table.images}
+    return tuple(
+        {
+            "image": each.name,
+            "tag": each.tag,
+            "size_mb": f"{each.size_bytes / 1e6:.0f}",
+            "digest": each.digest[:_DIGEST_CHARACTERS],
+            "revision": each.revision[:12],
+            "fits": _fits(by_name[each.name], table, machine)
+            if each.name in by_name
+            else "no: the table has no such image",
+        }
+        for each in stored
+    )
+
+
+def _fits(image: Image, table: ImageTable, machine: MachineIdentity) -> str:
+    from mansard.containers.images.fitting import why_not
+
+    try:
+        reason = why_not(image, machine, table)
+    except MansardError as error:  # a board that does not tell its release
+        reason = error.what
+    return "yes" if reason is None else f"no: {reason}"
+
+
+def build_image(
+    name: str | None = None,
+    board: Path | None = None,
+    images: Path | None = None,
+    *,
+    engine: str | None = None,
+    wheels: Path | None = None,
+    is_offline: bool = False,
+    reporter: Reporter = SILENT,
+) -> Built:
+    """Build the image that fits a machine, or the one of that name; ``reporter`` is asked first.
+
+    ``wheels``: folder of wheels to install from instead of an index. ``is_offline``: neither
+    pull nor build with a network. An image that is there already is not built again. Raises
+    ContainerError, InputError, StorageError, and UsageError for a no.
+    """
+    from mansard.containers.engine import connect
+    from mansard.containers.images.building import Order
+    from mansard.containers.images.building import build_image as build
+    from mansard.containers.images.needed import confirming, quietly
+
+    fit = _find_image(name, board, images)
+    reporter.note(f"image {fit.image.name}: {fit.why}")
+    order = Order(
+        wheels=wheels,
+        offline=is_offline,
+        confirm=confirming(reporter.note, reporter.ask),
+        tell=quietly(reporter.note),
+    )
+    with connect(engine) as connected:
+        return build(connected, fit.image, order)
+
+
+def save_image(
+    path: Path,
+    name: str | None = None,
+    board: Path | None = None,
+    images: Path | None = None,
+    engine: str | None = None,
+) -> Archive:
+    """Save the image of this version as a file (.tar.gz), with its digest beside it.
+
+    Raises ContainerError where it is not built yet, StorageError.
+    """
+    from mansard.containers.engine import connect
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.store import save_image as save
+
+    fit = _find_image(name, board, images)
+    with connect(engine) as connected:
+        ready = ready_image(connected, fit.image)
+        if ready is None:
+            raise ContainerError(
+                f"the image {fit.image.name} of this version is not built yet",
+                where=connected.address,
+                fix="run 'mansard image build'",
+            )
+        return save(connected, ready.tag, path)
+
+
+def load_image(path: Path, engine: str | None = None) -> tuple[LoadedImage, ...]:
+    """Load an image that was saved, after its digest was found right; raises ContainerError."""
+    from mansard.containers.engine import connect
+    from mansard.containers.images.store import load_image as load
+
+    with connect(engine) as connected:
+        return load(connected, path)
+
+
+def list_libraries(
+    name: str | None = None, board: Path | None = None, images: Path | None = None
+) -> tuple[str, ...]:
+    """What an image installs, one requirement a line, for ``pip download``."""
+    from mansard.containers.images.building import library_lines
+
+    return library_lines(_find_image(name, board, images).image)
+
+
+def _find_image(name: str | None, board: Path | None, images: Path | None) -> Fit:
+    """The image of that name wherever it is for, or the one that fits the machine."""
+    from mansard.containers.images.fitting import Fit, choose_image
+    from mansard.containers.images.table import user_table
+
+    table = user_table(images)
+    if name is not None:
+        return Fit(table.image(name), "it was asked for")
+    return choose_image(_machine(board), table)
+
+
+def _machine(board: Path | None) -> MachineIdentity:
+    from mansard.device.identity import identify
+
+    return identify(board_root(board))

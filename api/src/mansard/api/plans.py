@@ -1,0 +1,141 @@
+"""Which power modes to measure next, and the command that measures them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from mansard.api.boards import find_modes
+from mansard.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from mansard.analytics.decide.plan import Observed, Pick, Plan
+
+_ANY_DEVICE = "this board"
+_HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
+
+
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan is asked for; the defaults are those of the command."""
+
+    runs: Path | None = None  # folder of runs and imported tables; None for a first plan
+    modes: str = "all"  # to choose from, as ``find_modes`` takes them
+    n_next: int = 10
+    minimise: Literal["energy", "latency", "edp", "power"] = "energy"
+    max_latency_s: float | None = None  # longest time of a batch that will do
+    network: str | None = None  # the network that counts; None: all of the runs
+    device: str | None = None  # of the runs, or a part of its name
+    board: Path | None = None  # root folder of the board that knows the modes
+    mix: bool = False  # take runs of different versions together
+
+
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """A plan, the command that measures it (empty where nothing is left), and what to know."""
+
+    plan: Plan
+    command: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What a folder holds of one device. ``is_cpu``: it is the CPU of a machine with a GPU."""
+
+    observed: Observed
+    is_cpu: bool
+    notes: tuple[str, ...]
+
+
+def plan(request: PlanRequest) -> PlanAnswer:
+    """Choose the power modes that are worth measuring next; sets and measures nothing.
+
+    Before anything is measured: those that together tell most about all the others. Then: those
+    that may be better than the best so far, and those that make predictions surer. Raises
+    UsageError, InputError, StorageError, DeviceError.
+    """
+    from mansard.analytics.decide.plan import plan_next
+
+    for option, value in (("--network", request.network), ("--device", request.device)):
+        if value is not None and request.runs is None:
+            raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
+    known = None if request.runs is None else _read_runs(request, request.runs)
+    observed = None if known is None else known.observed
+    device = _ANY_DEVICE if observed is None else observed.device
+    candidates, are_named = find_modes(request.modes, request.board, device)
+    found = plan_next(
+        candidates,
+        None if observed is None else observed.observations,
+        n=request.n_next,
+        minimise=request.minimise,
+        max_latency_s=request.max_latency_s,
+        measured=None if observed is None else observed.modes,
+    )
+    is_cpu = known is not None and known.is_cpu
+    command = _bench_command(found, request, are_named=are_named, is_cpu=is_cpu)
+    return PlanAnswer(found, command, () if known is None else known.notes)
+
+
+def _read_runs(request: PlanRequest, runs: Path) -> _Known:
+    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.decide.plan import observed
+    from mansard.analytics.predict.prediction import predict
+
+    dataset = open_runs([runs], mix=request.mix)
+    prediction = predict(dataset, fill_gaps=False)
+    found = observed(
+        prediction.models.modes,
+        prediction.models.observations,
+        prediction.predictions,
+        device=request.device,
+        network=request.network,
+    )
+    labels = device_labels(dataset.manifests)
+    ours = [each for each in dataset.manifests if labels[each.run_id] == found.device]
+    # Without being told, bench measures the GPU of such a machine.
+    is_cpu = any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
+    return _Known(found, is_cpu, (*dataset.notes, *found.notes))
+
+
+def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu: bool) -> str:
+    """The command that measures the modes of ``plan``; empty where there is none.
+
+    Modes that the board knows (``are_named``) are in it by name, others by their clocks if those
+    can be set.
+    """
+    if not plan.picks:
+        return ""
+    clocks = [_settings_text(pick) for pick in plan.picks]
+    if are_named or not all(clocks):
+        chosen = ",".join(pick.mode for pick in plan.picks)
+    else:
+        chosen = ";".join(clocks)
+    words = ["mansard", "bench", "--mode", chosen]
+    if is_cpu:
+        words += ["--processor", "cpu"]
+    if request.board is not None:
+        words += ["--board", str(request.board)]
+    if request.runs not in (None, Path("runs")):
+        words += ["--runs", str(request.runs)]
+    return shlex.join(words)
+
+
+def _settings_text(pick: Pick) -> str:
+    """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
+    from mansard.core.frequency import format_frequency
+
+    # SMs and power limits are of the board's own modes: no setting of clocks gives them.
+    if "n_sms" in pick.settings or "power_limit_w" in pick.settings:
+        return ""
+    parts = [
+        f"{key}={format_frequency(pick.settings[name])}"
+        for name, key in _HZ.items()
+        if name in pick.settings
+    ]
+    if "n_cpus" in pick.settings:
+        parts.append(f"cores={pick.settings['n_cpus']:.0f}")
+    return ",".join(parts)

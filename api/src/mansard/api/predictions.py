@@ -1,0 +1,218 @@
+"""Predictions of networks in power modes, from runs that were measured or imported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.boards import board_root, find_modes
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.scores import find_models
+from mansard.core.errors import MansardError, UsageError
+
+if TYPE_CHECKING:
+    from mansard.analytics.decide.modes import ModeFrame
+    from mansard.analytics.predict.prediction import NetworkSelection, Prediction
+    from mansard.core.records import ModelScore, Phase
+    from mansard.estimator import Loaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """An ONNX file (or a folder of them), or the name of one of the zoo or that was measured.
+
+    ``batches`` and ``precisions``: those of the question where there are none.
+    """
+
+    name: str
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+
+    def display_name(self) -> str:
+        """How predictions call it: a file by its stem."""
+        return self.name if _files(self.name) is None else Path(self.name).stem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Which networks, and in which modes. What is empty or None is left open.
+
+    ``runs``: folders of runs, or merged datasets (folders or URLs). ``networks``: none means
+    all that the runs have scores or times of, of which ``batches`` and ``precisions`` keep
+    some; networks that are named have batch 1 and the file's own precision where neither they
+    nor the question say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
+    or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
+    its name. ``board``: root folder of the board that knows the modes. ``may_mix``: take
+    together runs of one device by different versions, and boards that are alike.
+    ``calibrate``: scale predictions to the measured networks.
+    """
+
+    runs: tuple[str, ...] = ("runs",)
+    networks: tuple[Network, ...] = ()
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    phase: Phase = "inference"
+    modes: str | None = None
+    device: str | None = None
+    board: Path | None = None
+    may_mix: bool = False
+    calibrate: bool = False
+
+
+def predict(question: Question, reporter: Reporter = SILENT) -> Prediction:
+    """Time, energy and power of the networks in the modes that ``question`` is about.
+
+    Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
+    InputError where nothing can be predicted.
+    """
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.models import find_models
+    from mansard.analytics.predict.prediction import predict as predict_networks
+
+    board_root(question.board)  # a root that is no folder is an error, needed or not
+    models = find_models(open_runs(question.runs, mix=question.may_mix), question.device)
+    for line in models.dataset.notes:
+        reporter.note(f"note: {line}")
+    modes: ModeFrame | list[ModeFrame] | None = None
+    if question.modes is not None:
+        modes = models.modes_named(question.modes)
+        if modes is None:
+            modes = [find_modes(question.modes, question.board, name)[0] for name in models.devices]
+    networks = _select_networks(question, models.observed_networks(), reporter)
+    prediction = predict_networks(models, networks, modes, calibrate=question.calibrate).check_any()
+    for line in prediction.notes:
+        reporter.note(line)
+    return prediction
+
+
+def _select_networks(
+    question: Question, known: Collection[str], reporter: Reporter
+) -> list[NetworkSelection]:
+    """The networks that were asked for, with their scores.
+
+    Files and networks of the zoo are scored; a name that is neither has to be ``known`` from
+    its times. Where no network was named, all that the runs have scores or times of. Raises
+    ModelError for a file that cannot be scored at all, UsageError for an unknown name.
+    """
+    from mansard.analytics.predict.prediction import NetworkSelection
+    from mansard.estimator import zoo
+
+    phase = question.phase
+    if not question.networks:
+        every = NetworkSelection(
+            batches=question.batches, precisions=question.precisions, phase=phase
+        )
+        return [every]
+    _check_dims(question)
+    found = []
+    for network in question.networks:
+        batches = network.batches or question.batches
+        precisions = network.precisions or question.precisions
+        models: Sequence[Path | str] | None = _files(network.name)
+        if models is None:
+            is_only_known = network.name in known and network.name not in zoo.names()
+            models = () if is_only_known else (network.name,)
+        scores = [
+            score
+            for model in models
+            for precision in precisions or (None,)
+            for score in _score_batches(model, batches or (1,), precision, question, reporter)
+        ]
+        found.append(
+            NetworkSelection(
+                name=network.display_name(),
+                scores=scores,
+                batches=batches,
+                precisions=precisions,
+                phase=phase,
+            )
+        )
+    return found
+
+
+def _check_dims(question: Question) -> None:
+    """Raises UsageError for a dimension that no network has, where all are of the zoo.
+
+    Files say themselves what they do not know.
+    """
+    from mansard.estimator import zoo
+
+    names = [one.name for one in question.networks if one.name in zoo.names()]
+    if len(names) < len(question.networks):
+        return
+    known = {dim for name in names for dim, _ in zoo.entry(name).dims} - {"batch"}
+    strangers = sorted(question.dims.keys() - known)
+    if strangers:
+        there = ", ".join(sorted(known)) or "none"
+        raise UsageError(
+            f"--dim {strangers[0]!r} is of no network here",
+            fix=f"there is {there}; the batch is given with --batch",
+        )
+
+
+def _files(name: str) -> Sequence[Path] | None:
+    """The ONNX files that a name stands for; None where it is no path."""
+    path = Path(name)
+    looks_like_path = path.exists() or path.suffix.lower() == ".onnx" or len(path.parts) > 1
+    return find_models([path]) if looks_like_path else None
+
+
+def _score_batches(
+    model: Path | str,
+    batches: Sequence[int],
+    precision: str | None,
+    question: Question,
+    reporter: Reporter,
+) -> list[ModelScore]:
+    """Scores of a file or of a network of the zoo, one for each of ``batches``.
+
+    A batch that the file cannot have is left out with a note; a file that can have none of
+    them is scored as it is. Operators that are not known count as unknown: the prediction says
+    so. Raises ModelError where the file cannot be scored, UsageError for an unknown name.
+    """
+    from mansard.core.precision import parse_precision
+    from mansard.estimator import Settings, score_loaded
+
+    loaded, dims = _load(model, question.dims)
+    settings = Settings(
+        precision=None if precision is None else parse_precision(precision),
+        phase=question.phase,
+        allow_unknown=True,
+    )
+
+    def score_as(batch: int | None) -> ModelScore:
+        given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+
+    scores: list[ModelScore] = []
+    faults: list[MansardError] = []
+    for batch in batches:
+        try:
+            scores.append(score_as(batch))
+        except MansardError as error:
+            faults.append(error)
+    if not scores:
+        try:
+            scores = [score_as(None)]  # the file's own batch
+        except MansardError as error:
+            raise faults[0] from error  # nothing was wrong with the file but what was asked of it
+        faults = faults[:1]
+    for fault in faults:
+        reporter.note(f"note: a batch size was left out: {fault}")
+    return scores
+
+
+def _load(model: Path | str, dims: Mapping[str, int]) -> tuple[Loaded, dict[str, int]]:
+    """A file, or a network of the zoo with its usual dimensions; and what its dimensions are."""
+    from mansard.estimator import load, zoo
+
+    if isinstance(model, Path):
+        return load(model), dict(dims)
+    usual = {name: size for name, size in zoo.entry(model).dims if name != "batch"}
+    given = {name: size for name, size in dims.items() if name in usual}
+    return load(zoo.read(model), model), usual | given

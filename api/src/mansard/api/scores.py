@@ -1,0 +1,354 @@
+"""Work and traffic of networks: many files at a time, and those that a bench or a demo scores."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from mansard.api.reporter import SILENT, Reporter
+from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
+from mansard.core.records import ModelScore
+
+if TYPE_CHECKING:
+    from mansard.estimator import Given, Loaded, Settings
+
+Stage = tuple[int, int]  # new tokens, cached tokens
+BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """The scores of some files, and why there are not more of them."""
+
+    scores: tuple[ModelScore, ...]
+    errors: tuple[MansardError, ...]
+
+
+def score(
+    models: Sequence[Path],
+    settings: Settings | None = None,
+    *,
+    batches: Sequence[int] = (),
+    prefill: int | None = None,
+    decode: int | None = None,
+    jobs: int | None = None,
+    outputs: Sequence[Path] = (),
+    reporter: Reporter = SILENT,
+) -> Scored:
+    """FLOPs, parameters and bytes of every layer of networks, without executing them.
+
+    ``models``: ONNX files, or folders of them. Each is scored for every batch size of
+    ``batches`` (none: the file's own), and of a decoder for every stage: ``prefill`` reads so
+    many tokens with nothing cached, ``decode`` makes one token with so many cached. ``jobs``:
+    files scored at a time, in processes of their own; None: as many as CPUs. ``outputs``: files
+    that the caller writes afterwards.
+
+    A file that cannot be scored stops no other; of a single one the error is raised. Raises
+    InputError for a folder without ONNX files, UsageError for an output that is one of the
+    models, and for a given name that means nothing in any of several models.
+    """
+    from mansard.estimator import Settings
+
+    stages = [(prefill, 0)] if prefill else []
+    stages += [(1, decode)] if decode else []
+    found = find_models(models)
+    _check_outputs(found, outputs)
+    request = _Request(
+        settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
+    )
+    outcomes = _score_files(found, request, jobs, reporter)
+    _check_understood(outcomes, request)
+    if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
+        raise outcomes[0].errors[0]
+    return Scored(
+        tuple(score for outcome in outcomes for score in outcome.scores),
+        tuple(error for outcome in outcomes for error in outcome.errors),
+    )
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """Every file is scored for each batch and each stage of a decoder."""
+
+    settings: Settings
+    batches: tuple[int | None, ...]
+    stages: tuple[Stage | None, ...]
+    is_one_of_many: bool  # a name may then be another file's
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """The scores of one file, and why there are not more of them."""
+
+    path: Path
+    scores: tuple[ModelScore, ...]
+    errors: tuple[MansardError, ...]
+    understood: frozenset[str] = frozenset()  # given names that mean something in it
+
+
+def find_models(sources: Sequence[Path]) -> list[Path]:
+    """The ONNX files among ``sources``, those in folders included, each once.
+
+    Raises InputError for a folder without any, or one that cannot be read.
+    """
+    found: dict[Path, None] = {}
+    for source in sources:
+        if not source.is_dir():
+            found[source] = None
+            continue
+        inside = sorted(_walk(source))
+        if not inside:
+            raise InputError(
+                "holds no .onnx file", where=str(source), fix="give a folder of ONNX models"
+            )
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
+    """Raise UsageError where a file to write is a model, or two of them are the same."""
+    taken = {os.path.realpath(model) for model in models}
+    for output in outputs:
+        path = os.path.realpath(output)
+        if path in taken:
+            raise UsageError(
+                f"{str(output)!r} would be written over a model or another result",
+                fix="choose another name",
+            )
+        taken.add(path)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        where = str(error.filename or folder)
+        raise InputError(error.strerror or str(error), where=where, fix="check its permissions")
+
+    for path, folders, names in os.walk(folder, onerror=refuse):
+        folders.sort()
+        yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
+
+
+def _score_file(path: Path, request: _Request) -> _Outcome:
+    """Read a file once and score it in every case; no error of the file is raised."""
+    from mansard.estimator import load
+    from mansard.estimator.shape_inference.binding import understood
+
+    try:
+        loaded = load(path)
+    except MansardError as error:
+        return _Outcome(path, (), (error,))
+    settings = request.settings
+    if request.is_one_of_many:
+        given = understood(loaded.model, settings.given)
+        settings = msgspec.structs.replace(settings, given=given)
+    scores: list[ModelScore] = []
+    errors: dict[str, MansardError] = {}
+    for batch in request.batches:
+        for stage in request.stages:
+            try:
+                scores.append(_score_case(loaded, settings, batch, stage))
+            except MansardError as error:
+                errors[str(error)] = error
+    return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
+
+
+def _score_case(
+    loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
+) -> ModelScore:
+    from mansard.estimator import score_loaded
+    from mansard.estimator.decoding import stage_dims
+
+    dims = settings.given.dims
+    if stage is not None:
+        dims = stage_dims(loaded, *stage) | dict(dims)
+    given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+    return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+
+
+def _names_of(given: Given) -> frozenset[str]:
+    """Every name that a person gave."""
+    return frozenset((*given.dims, *given.trips, *given.values, *given.shapes))
+
+
+def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
+    """Raise UsageError for a name that means nothing in any of the files."""
+    understood = frozenset[str]().union(*(outcome.understood for outcome in outcomes))
+    strangers = sorted(_names_of(request.settings.given) - understood)
+    if strangers and request.is_one_of_many:
+        raise UsageError(
+            f"none of the models knows {', '.join(map(repr, strangers))}",
+            fix="'mansard score' of one file says which names it has",
+        )
+
+
+def _score_files(
+    models: Sequence[Path], request: _Request, jobs: int | None, reporter: Reporter
+) -> list[_Outcome]:
+    """One outcome for each file, in the order of ``models``; ``jobs`` None: as many as CPUs."""
+    if len(models) == 1:
+        return [_score_file(models[0], request)]
+    outcomes: dict[Path, _Outcome] = {}
+    started_s = time.monotonic()
+    n_jobs = min(jobs or os.cpu_count() or 1, len(models))
+    with reporter.progress("Scoring") as progress:
+        for outcome in _outcomes(models, request, n_jobs):
+            outcomes[outcome.path] = outcome
+            n_done = len(outcomes)
+            left_s = (time.monotonic() - started_s) / n_done * (len(models) - n_done)
+            progress.update(n_done, len(models), left_s, outcome.path.name)
+    return [outcomes[path] for path in models]
+
+
+def _outcomes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterator[_Outcome]:
+    if n_jobs == 1:
+        yield from (_score_file(path, request) for path in models)
+        return
+    left = list(models)
+    while left:
+        done: set[Path] = set()
+        for outcome in _in_processes(left, request, n_jobs):
+            done.add(outcome.path)
+            yield outcome
+        left = [path for path in left if path not in done]
+        if left and n_jobs == 1:
+            yield _killed(left.pop(0))
+        # A process that is killed takes all of them along. One alone works in order, so
+        # that the first file without an outcome is the one that it was killed at.
+        n_jobs = 1
+
+
+def _in_processes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterator[_Outcome]:
+    """Outcomes of processes of their own; fewer than ``models`` where one of them is killed."""
+    # Processes are started anew: a forked one would share whatever threads hold.
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
+    try:
+        futures = []
+        with contextlib.suppress(BrokenProcessPool):  # a first file may end it already
+            for path in models:
+                futures.append(executor.submit(_score_file, path, request))
+        for future in as_completed(futures):
+            with contextlib.suppress(BrokenProcessPool):
+                yield future.result()
+    finally:
+        # After an interrupt what has not begun is dropped; what runs ends in seconds.
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _killed(path: Path) -> _Outcome:
+    error = StorageError(
+        "the process that scored it was killed, maybe for want of memory",
+        where=str(path),
+        fix="score it alone, or with fewer --jobs",
+    )
+    return _Outcome(path, (), (error,))
+
+
+def _begin() -> None:
+    # Ctrl-C reaches the whole group; the first process alone acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """End when the first process is gone, for example killed: nothing else would end this one."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def score_zoo(
+    name: str,
+    *,
+    batch: int = 1,
+    dims: Mapping[str, int] | None = None,
+    precision: str | None = BENCH_PRECISION,
+) -> ModelScore:
+    """Inference of a network of the zoo, with its usual dimensions where none are given.
+
+    Raises UsageError for an unknown name.
+    """
+    from mansard.estimator import score, zoo
+
+    usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
+    given = {dim: size for dim, size in (dims or {}).items() if dim in usual}
+    return score(zoo.read(name), name=name, batch=batch, dims=usual | given, precision=precision)
+
+
+def score_networks(
+    models: Sequence[Path],
+    batches: Sequence[int],
+    dims: Mapping[str, int],
+    reporter: Reporter = SILENT,
+) -> list[ModelScore]:
+    """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
+
+    A file whose batch is baked in is scored as it is; any other fault of a file raises
+    ModelError, because a bench of a broken model has no use. A dimension that no network of
+    the zoo has raises UsageError.
+    """
+    from mansard.estimator import zoo
+
+    if models:
+        return [score for path in models for score in _score_batches(path, batches, dims, reporter)]
+    names = zoo.names()
+    _check_dimensions(dims, {dim for name in names for dim in dict(zoo.entry(name).dims)})
+    scores = []
+    with reporter.progress("Scoring the zoo") as progress:
+        for number, name in enumerate(names, start=1):
+            scores += [score_zoo(name, batch=batch, dims=dims) for batch in batches]
+            progress.update(number, len(names), None, name)
+    return scores
+
+
+def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
+    """A dimension that no network of the zoo has would be ignored without a word."""
+    for name in dims:
+        if name == "batch" or name not in known:
+            others = ", ".join(sorted(known - {"batch"}))
+            raise UsageError(
+                f"no network of the zoo has a dimension {name!r} to set",
+                fix=f"use --batch for the batch; the others are {others}",
+            )
+
+
+def _score_batches(
+    path: Path, batches: Sequence[int], dims: Mapping[str, int], reporter: Reporter
+) -> list[ModelScore]:
+    from mansard.estimator import score
+
+    scores: list[ModelScore] = []
+    errors: list[ModelError] = []
+    for batch in batches:
+        try:
+            scores.append(score(path, batch=batch, dims=dims, precision=BENCH_PRECISION))
+        except ModelError as error:
+            errors.append(error)
+    if not scores:
+        # The file's own batch; if it is not the batch that fails, this says what it is.
+        scores.append(score(path, dims=dims, precision=BENCH_PRECISION))
+    for fault in errors:
+        reporter.note(f"note: a batch size was left out: {fault}")
+    return scores
+
+
+def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "parquet"]) -> bytes:
+    """``scores`` with their totals as a JSON document, or their layers as rows of a table."""
+    from mansard.core.documents import readable_json
+    from mansard.estimator import totals
+
+    if form == "json":
+        documents = [{"score": score, "totals": totals(score)} for score in scores]
+        return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
+    from mansard.analytics.data.frames import encode_layers
+
+    return encode_layers(scores, form)

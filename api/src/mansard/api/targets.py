@@ -1,0 +1,239 @@
+"""Where a board is measured: in this process, in a container on it, or on another host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from mansard.api.reporter import Reporter
+from mansard.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from mansard.containers.engine import Engine
+    from mansard.containers.hosts import Host
+    from mansard.containers.images.table import Image as Entry
+    from mansard.containers.settings import Launch
+    from mansard.core.records import MachineIdentity, Processor
+    from mansard.device.controller.controller import BoardController
+    from mansard.device.controller.remote import RemoteController
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.manifest import Image
+    from mansard.microbench.probing import Probe
+
+
+class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """Which image is asked for, and how it may be had."""
+
+    name: str | None = None  # None: the one that fits the machine
+    table: Path | None = None  # TOML file of the user's, over ours
+    is_offline: bool = False  # neither pull nor build
+    engine: str | None = None  # address; None: the first that answers
+
+
+class BenchTarget(Protocol):
+    """A board and the means to measure on it; ``image`` is that of its container."""
+
+    @property
+    def controller(self) -> BoardController:
+        """What identifies and changes the board."""
+        ...
+
+    @property
+    def image(self) -> Image | None:
+        """The container image that kernels run in; None where there is none."""
+        ...
+
+    def probe(self, processor: Processor) -> Probe:
+        """What there is to measure ``processor`` with; raises where nothing can be asked."""
+        ...
+
+    def measurer(self) -> Measurer:
+        """What measures a job, in the mode that the board is in then."""
+        ...
+
+
+class LocalTarget:
+    """This machine, or a simulated board beside it, measured in this process."""
+
+    image = None
+
+    def __init__(self, root: Path, controller: BoardController) -> None:
+        self._root = root
+        self.controller = controller
+
+    def probe(self, processor: Processor) -> Probe:
+        """What this process has."""
+        from mansard.microbench.probing import probe
+
+        return probe(processor)
+
+    def measurer(self) -> Measurer:
+        """A measurer with this machine's meters."""
+        from mansard.device.meters.meter import find_meters
+        from mansard.measuring.measurer import LocalMeasurer
+
+        meters = find_meters(self._root, self.controller.identify())
+        return LocalMeasurer(meters=meters, root=self._root)
+
+
+class ContainerTarget:
+    """A board whose kernels run in a container, and whose modes are the controller's."""
+
+    def __init__(
+        self,
+        controller: BoardController,
+        engine: Engine,
+        image: Image,
+        machine: MachineIdentity,
+        root: Path,
+    ) -> None:
+        self.controller = controller
+        self.image = image
+        self._engine = engine
+        self._machine = machine
+        self._root = root
+        self._processor: Processor = "cpu"
+
+    def probe(self, processor: Processor) -> Probe:
+        """What a container has; raises ContainerError, also where its GPU cannot be used."""
+        from mansard.containers.probing import probe_in_container
+
+        found = probe_in_container(self._engine, self._launch(processor), processor)
+        self._processor = processor
+        return found
+
+    def measurer(self) -> Measurer:
+        """A measurer in a container of its own, with what the last probe was for."""
+        from mansard.containers.measurer import ContainerMeasurer
+
+        return ContainerMeasurer(self._engine, self._launch(self._processor))
+
+    def _launch(self, processor: Processor) -> Launch:
+        from mansard.containers.settings import launch_for
+
+        return launch_for(
+            self._engine, self._machine, self.image.digest, board=self._root, processor=processor
+        )
+
+
+class RemoteTarget(ContainerTarget):
+    """A board on another host; another thread can stop it."""
+
+    def __init__(
+        self,
+        controller: RemoteController,
+        engine: Engine,
+        image: Image,
+        machine: MachineIdentity,
+        root: Path,
+    ) -> None:
+        super().__init__(controller, engine, image, machine, root)
+        self.stop = controller.end  # to be called from another thread: it puts the board back
+        self.address = engine.address
+
+
+@contextmanager
+def container_target(
+    controller: BoardController, root: Path, wanted: WantedImage, reporter: Reporter
+) -> Iterator[ContainerTarget]:
+    """The board of ``controller`` with its engine and image; ``root`` as the engine's host has it.
+
+    Raises ContainerError where there is no engine, or no image and none can be built.
+    """
+    from mansard.containers.engine import connect
+
+    with connect(wanted.engine) as engine:
+        machine = controller.identify()
+        yield ContainerTarget(
+            controller, engine, _find_image(engine, machine, wanted, reporter), machine, root
+        )
+
+
+@contextmanager
+def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterator[RemoteTarget]:
+    """The board of ``host``, until the end of this; it is put back by its own controller.
+
+    Which image fits the board is not known before its controller has looked: it runs in one that
+    is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
+    """
+    from mansard.containers.board_controller import board_controller
+    from mansard.containers.engine import connect
+    from mansard.containers.images.building import ready_image
+    from mansard.containers.images.needed import controller_image
+    from mansard.containers.images.table import user_table
+    from mansard.containers.settings import launch_for
+    from mansard.containers.tunnel import open_tunnel
+
+    with ExitStack() as stack:
+        address = f"unix://{host.socket}"
+        if host.ssh is not None:
+            address = stack.enter_context(open_tunnel(host)).address
+        engine = stack.enter_context(connect(address))
+        entry = controller_image(
+            engine.facts,
+            user_table(wanted.table),
+            host,
+            lambda entry: ready_image(engine, entry) is not None,
+            wanted.name,
+        )
+        first = _ensure(engine, entry, wanted, reporter)
+        launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
+        controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
+        own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
+        machine = controller.identify()
+        image = _find_image(engine, machine, own, reporter)
+        yield RemoteTarget(controller, engine, image, machine, Path(host.root))
+
+
+def _find_image(
+    engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
+) -> Image:
+    """The image that fits ``machine``, built first where it is not there."""
+    from mansard.containers.images.fitting import choose_image
+    from mansard.containers.images.table import user_table
+
+    fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
+    reporter.note(f"image {fit.image.name}: {fit.why}")
+    return _ensure(engine, fit.image, wanted, reporter)
+
+
+def _ensure(engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter) -> Image:
+    """The image of ``entry`` on ``engine``, built first where it is not there."""
+    from mansard.containers.images.needed import ensure_image
+
+    return ensure_image(
+        engine,
+        entry,
+        is_offline=wanted.is_offline,
+        say=reporter.note,
+        ask=reporter.ask,
+    )
+
+
+def find_processor(
+    target: BenchTarget, machine: MachineIdentity, wanted: Processor | None, reporter: Reporter
+) -> Probe:
+    """What the kernels will run on, and with: ``wanted``, or the GPU where there is one.
+
+    A Jetson is measured for its GPU, so one that cannot be used there is an error; on other
+    machines it is a note, and the CPU is measured. A simulated board has no GPU: the CPUs of
+    the machine that it is simulated on do the work.
+    """
+    has_gpu = machine.kind in {"gpu", "jetson"}
+    if wanted == "cpu" or machine.is_simulated or (wanted is None and not has_gpu):
+        return target.probe("cpu")
+    found = target.probe("gpu")
+    if found.gpu is not None:
+        return found
+    reason = found.unknown["gpu"]
+    if wanted == "gpu" or machine.kind == "jetson":
+        raise DeviceError(
+            f"the GPU cannot be measured: {reason}",
+            fix="'mansard doctor' says what is missing; --processor cpu measures the CPU",
+        )
+    reporter.note(f"note: the GPU is not measured: {reason}; the CPU is")
+    return target.probe("cpu")

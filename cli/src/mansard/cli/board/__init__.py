@@ -1,0 +1,1 @@
+"""Commands about one machine or its containers."""

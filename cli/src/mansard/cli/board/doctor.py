@@ -1,0 +1,38 @@
+"""``mansard doctor``: what can be measured on this machine, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from mansard import api
+from mansard.cli.console import print_json
+from mansard.cli.options import BoardOption, JsonOption
+from mansard.core.text import printable
+
+
+def doctor(
+    board: BoardOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what can be measured on this machine, what is missing, and what to do about it.
+
+    One line for each check, and one more with the remedy where something is wrong.
+    Exit code 1 if measuring is impossible; things that are only missing do not fail.
+    """
+    checks = api.doctor(board)
+    if as_json:
+        print_json(checks)
+    else:
+        _print_checks(checks)
+    if any(check.status == "broken" for check in checks):
+        raise typer.Exit(1)
+
+
+def _print_checks(checks: Sequence[api.Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        typer.echo(printable(f"{check.status:<8} {check.name:<{width}}  {check.detail}"))
+        if check.fix is not None:
+            typer.echo(printable(f"{'':<8} {'':<{width}}  → {check.fix}"))

@@ -1,0 +1,139 @@
+"""``mansard image``: the container images that measurements run in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json, print_table
+from mansard.cli.options import BoardOption, JsonOption
+
+_KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
+_BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this machine")
+
+image_app = typer.Typer(help="The container images that measurements run in.", no_args_is_help=True)
+
+_Name = Annotated[
+    str | None, typer.Argument(help="An image of the table; by default the one that fits.")
+]
+_Images = Annotated[
+    Path | None,
+    typer.Option("--images", help="TOML file that adds or changes images.", readable=False),
+]
+_Engine = Annotated[str | None, typer.Option(help="Address of the container engine, unix:///….")]
+
+
+@image_app.command("fit")
+def fit_image(
+    name: _Name = None,
+    board: BoardOption = None,
+    images: _Images = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which image fits this machine and why; asks neither engine nor network."""
+    fit = api.fit_image(name, board, images)
+    if as_json:
+        print_json(fit)
+        return
+    size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
+    typer.echo(f"{fit.image.name}: {fit.why}")
+    typer.echo(f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)")
+    typer.echo(f"facts: {fit.image.source}")
+
+
+@image_app.command("list")
+def list_images(
+    board: BoardOption = None,
+    images: _Images = None,
+    engine: _Engine = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the images that are built here, and all of the table with what they are for."""
+    found = api.list_images(board, images, engine)
+    if as_json:
+        print_json(found)
+        return
+    if found.built:
+        built = [tuple(row.values()) for row in found.built]
+        print_table("Images here", _BUILT_COLUMNS, built)
+    known = [tuple(row.values()) for row in found.table]
+    print_table("Images that can be built", _KNOWN_COLUMNS, known)
+
+
+@image_app.command("build")
+def build_image(
+    name: _Name = None,
+    board: BoardOption = None,
+    images: _Images = None,
+    engine: _Engine = None,
+    wheels: Annotated[
+        Path | None,
+        typer.Option(help="Folder of wheels to install from; no index.", readable=False),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Neither pull nor build with a network.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Download without asking.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build the image that fits this machine, and print its size and the time it took.
+
+    What would be downloaded is said first. An image that is there already is not built again.
+    """
+    built = api.build_image(
+        name,
+        board,
+        images,
+        engine=engine,
+        wheels=wheels,
+        is_offline=offline,
+        reporter=TerminalReporter(is_agreed=yes),
+    )
+    if as_json:
+        print_json(built)
+        return
+    took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
+    typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
+    typer.echo(built.digest)
+
+
+@image_app.command("save")
+def save_image(
+    path: Annotated[Path, typer.Argument(help="The file to write, .tar.gz.", readable=False)],
+    name: _Name = None,
+    board: BoardOption = None,
+    images: _Images = None,
+    engine: _Engine = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Save the image of this version as a file, with its digest beside it."""
+    saved = api.save_image(path, name, board, images, engine)
+    if as_json:
+        print_json({"file": str(saved.path), "sha256": saved.sha256, "image": saved.image})
+        return
+    typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
+    typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
+
+
+@image_app.command("load")
+def load_image(
+    path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
+    engine: _Engine = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load an image that was saved, after its digest was found right."""
+    loaded = api.load_image(path, engine)
+    if as_json:
+        print_json(loaded)
+        return
+    for image in loaded:
+        typer.echo(f"{image.name}  {image.digest}")
+
+
+@image_app.command("libraries")
+def list_libraries(name: _Name = None, board: BoardOption = None, images: _Images = None) -> None:
+    """Print what an image installs, for filling a folder of wheels with 'pip download'."""
+    typer.echo("\n".join(api.list_libraries(name, board, images)))

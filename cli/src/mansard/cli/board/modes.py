@@ -1,0 +1,156 @@
+"""``mansard modes``: the power modes of this machine, and what they can reach at most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import note, print_json, print_table
+from mansard.cli.options import BoardOption, JsonOption
+from mansard.core.records import PowerMode
+
+
+def modes(
+    board: BoardOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="An nvpmodel.conf, or a dump of 'nvpmodel -p --verbose', to list "
+                     "instead.", readable=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """List the power modes with their clocks, and the peaks that follow from them.
+
+    Peaks are modelled from the table of modules, not measured. Nothing is set.
+    """
+    found = api.modes(board, config)
+    if as_json:
+        print_json(found)
+    elif isinstance(found, api.MachineModes):
+        rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
+        print_table(f"Power modes of {found.machine}", ("mode", "cores", "CPU MHz"), rows)
+    else:
+        _print_listing(found)
+
+
+def _print_listing(listing: api.Listing) -> None:
+    of = listing.module or listing.soc or "an unknown board"
+    if listing.is_simulated:
+        of = f"a simulated {of}"
+    print_table(
+        f"Power modes of {of}, from {listing.where}",
+        _COLUMNS,
+        [_row(one) for one in listing.modes],
+    )
+    for line in _footnotes(listing):
+        note(line)
+
+
+_COLUMNS = (
+    "mode",
+    "",
+    "cores",
+    "CPU MHz",
+    "GPU MHz",
+    "EMC MHz",
+    "DLA MHz",
+    "SMs",
+    "CUDA cores",
+    "FP32 TFLOP/s",
+    "FP16 tensor",
+    "DRAM GB/s",
+    "GPU gets",
+    "id",
+)
+
+
+def _row(one: api.ListedMode) -> tuple[str, ...]:
+    modelled = one.modelled
+    marks = (
+        ("present", one.is_present),
+        ("default", one.is_default),
+        ("reboot?", one.may_need_reboot is not None),
+    )
+    return (
+        one.mode.name,
+        ", ".join(word for word, holds in marks if holds),
+        str(one.mode.n_cpus),
+        *(_clock(one, field) for field in ("cpu_hz", "gpu_hz", "memory_hz", "dla_hz")),
+        _count(one.resolved.n_sms),
+        _count(modelled.cuda_cores),
+        _scaled(modelled.fp32_flop_per_s, 1e12),
+        _scaled(modelled.fp16_tensor_flop_per_s, 1e12),
+        _scaled(modelled.memory_bytes_per_s, 1e9),
+        _scaled(modelled.memory_roof_bytes_per_s, 1e9),
+        str(one.id),
+    )
+
+
+def _clock(one: api.ListedMode, field: str) -> str:
+    """A cap in MHz; with ≤ where the mode sets none and this is the highest there is."""
+    if getattr(one.mode, field) is not None:
+        return _megahertz(one.mode, field)
+    if getattr(one.resolved, field) is not None:
+        return f"≤ {_megahertz(one.resolved, field)}"
+    return "uncapped" if one.mode.unknown[field] == "uncapped" else "–"
+
+
+def _megahertz(mode: PowerMode, field: str) -> str:
+    hz = getattr(mode, field)
+    return "–" if hz is None else f"{hz / 1e6:.6g}"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _scaled(value: float | None, unit: float) -> str:
+    return "–" if value is None else f"{value / unit:.3g}"
+
+
+def _footnotes(listing: api.Listing) -> list[str]:
+    """What the table cannot say: sources, gaps and lines that were not understood."""
+    lines = ["Peaks and bandwidths are modelled: what the clocks allow, not what was measured."]
+    sources: dict[str, str] = {}
+    for one in listing.modes:
+        sources.update(one.resolved_from)
+    if sources:
+        whole = "; ".join(f"{_WORDS[field]}: {source}" for field, source in sources.items())
+        lines.append(f"≤: the mode sets no cap; this is the highest clock ({whole}).")
+    lines += [
+        f"{one.mode.name} may need a reboot: {one.may_need_reboot}"
+        for one in listing.modes
+        if one.may_need_reboot is not None
+    ]
+    return [*lines, *_gaps(listing), *listing.notes, *(f"ignored {one}" for one in listing.ignored)]
+
+
+_WORDS = {
+    "cpu_hz": "CPU",
+    "gpu_hz": "GPU",
+    "memory_hz": "EMC",
+    "dla_hz": "DLA",
+    "n_sms": "SMs",
+    "cuda_cores": "CUDA cores",
+    "fp32_flop_per_s": "FP32",
+    "fp16_tensor_flop_per_s": "FP16 tensor",
+    "memory_bytes_per_s": "DRAM",
+    "memory_roof_bytes_per_s": "what the GPU gets",
+}
+
+
+def _gaps(listing: api.Listing) -> list[str]:
+    """One line for each reason why numbers are missing: which ones, and in which modes."""
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for one in listing.modes:
+        for field, why in one.modelled.unknown.items():
+            fields, names = found.setdefault(why, ({}, {}))
+            fields[_WORDS[field]] = names[one.mode.name] = None
+    lines = []
+    for why, (fields, names) in found.items():
+        which = "every mode" if len(names) == len(listing.modes) else ", ".join(names)
+        lines.append(f"{', '.join(fields)} unknown in {which}: {why}")
+    return lines

@@ -1,0 +1,61 @@
+"""``mansard restore``: put a machine back that a run was cut off on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.options import BoardOption, JsonOption
+from mansard.core.text import printable
+
+
+def restore(
+    board: BoardOption = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A board elsewhere: user@board, or a name in hosts.toml. Repeatable, or several "
+            "with commas between."
+        ),
+    ] = None,
+    hosts_file: Annotated[
+        Path | None, typer.Option(help="TOML file that names boards.", readable=False)
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="TOML file that adds images.", readable=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put clocks, cores and power mode back as an interrupted bench found them.
+
+    A bench does so itself, whatever ends it but a power cut or SIGKILL. Exit code 1 if
+    something could not be put back: then what is missing is said, and nothing is forgotten.
+    """
+    reporter = TerminalReporter()
+    if host:
+        _print_boards(api.restore_hosts(host, hosts_file, images, reporter), as_json=as_json)
+        return
+    restored = api.restore(board, reporter)
+    if as_json:
+        print_json({"restored": restored})
+    elif restored is None:
+        typer.echo("nothing to restore: no run was cut off on this machine")
+    else:
+        for line in restored.lines():
+            typer.echo(printable(line))
+
+
+def _print_boards(fleet: api.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
+    """Print what was put back on each board; raises the errors of the others."""
+    if as_json:
+        boards = {name: {"restored": lines} for name, lines in fleet.results.items()}
+        print_json({"boards": boards})
+    else:
+        for name, lines in fleet.results.items():
+            for line in lines or ("nothing to restore: no run was cut off on this board",):
+                typer.echo(printable(f"{name}: {line}"))
+    fleet.check("put back")

@@ -1,0 +1,103 @@
+"""``mansard export``: a PyTorch network as an ONNX file, checked against PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import note, print_json, print_table
+from mansard.cli.options import JsonOption
+
+
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="package.module:factory, file.py:factory, transformers:config.json, "
+            "transformers:BertConfig or torchvision:resnet50."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Shape of an input: name=1x3x224x224[:type]. Repeatable."),
+    ] = None,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An axis that stays a symbol: name:axis=symbol, or 'none'. Repeatable. "
+            "By default the first axis is the batch."
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value for the configuration or factory. Repeatable."),
+    ] = None,
+    exporter: Annotated[
+        Literal["auto", "dynamo", "torchscript"],
+        typer.Option(help="PyTorch's exporter; auto tries dynamo, then torchscript."),
+    ] = "auto",
+    opset: Annotated[
+        int | None, typer.Option(min=1, max=99, help="Operator set; the exporter's by default.")
+    ] = None,
+    weights: Annotated[
+        bool,
+        typer.Option("--weights/--no-weights", help="Keep weights, or only their shapes."),
+    ] = True,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare with PyTorch's outputs.")
+    ] = True,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=0, help="Greatest relative difference; by default as the type needs."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the network SOURCE as an ONNX file. Runs the code that SOURCE names."""
+    axes, is_static = api.parse_dynamic(dynamic or [])
+    request = api.ExportRequest(
+        source=source,
+        output=output,
+        inputs=tuple(api.parse_input(text) for text in inputs or []),
+        dynamic=axes,
+        is_static=is_static,
+        settings=api.parse_settings(setting or []),
+        exporter=exporter,
+        opset=opset,
+        with_weights=weights,
+        check=check,
+        tolerance=tolerance,
+    )
+    exported = api.export(request)
+    for line in exported.notes:
+        note(line)
+    if as_json:
+        print_json(exported)
+    else:
+        print_table(exported.network, ("property", "value"), _rows(exported))
+
+
+def _rows(exported: api.Exported) -> list[tuple[str, str]]:
+    shapes = (f"{name} {' x '.join(map(str, shape))}" for name, shape in exported.inputs.items())
+    return [
+        ("file", ", ".join(str(path) for path in exported.paths)),
+        ("size", f"{exported.size_bytes / 1e6:.3f} MB"),
+        ("exporter", f"{exported.exporter}, operator set {exported.opset}"),
+        ("inputs", ", ".join(shapes)),
+        ("nodes", str(exported.n_nodes)),
+        ("parameters", f"{exported.n_parameters:,}"),
+        *(_check_row(check) for check in exported.checks),
+    ] + ([] if exported.checks else [("check", "none was made")])
+
+
+def _check_row(check: api.ExportCheck) -> tuple[str, str]:
+    sizes = ", ".join(f"{symbol}={size}" for symbol, size in check.sizes.items())
+    return (
+        f"check at {sizes or 'fixed sizes'}",
+        f"greatest difference {check.greatest_absolute:.3g}, relative "
+        f"{check.greatest_relative:.3g} (at most {check.tolerance:g} is right), "
+        f"{check.n_outputs} outputs",
+    )

@@ -1,0 +1,295 @@
+"""``mansard score``: work, traffic and intensity of networks, without running them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, note, print_error, print_table
+from mansard.cli.options import (
+    parse_dimensions,
+    parse_shapes,
+    parse_sizes,
+    parse_trips,
+    parse_values,
+)
+from mansard.core.errors import UsageError
+from mansard.core.files import write_atomic
+from mansard.core.hardware import cache_bytes
+from mansard.core.precision import parse_precision
+from mansard.core.records import LayerScore, ModelScore, Optimizer
+
+_SHOWN = 20  # notes on the terminal
+_DETAILED = 1  # so many scores are shown with their work by class
+_MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
+
+Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
+Format = Literal["table", "json", "csv", "parquet"]
+_Texts = list[str] | None
+
+
+def score(
+    models: Annotated[
+        list[Path], typer.Argument(help="ONNX files, or folders of them.", readable=False)
+    ],
+    batch: Annotated[_Texts, typer.Option(help="Batch size, or several: 1,8,32.")] = None,
+    dim: Annotated[
+        _Texts, typer.Option(help="Named dimensions: batch=8,seq=128. Repeatable.")
+    ] = None,
+    trip: Annotated[_Texts, typer.Option(help="How often a loop runs: name=N. Repeatable.")] = None,
+    value: Annotated[
+        _Texts,
+        typer.Option(help="What an input holds that shapes depend on: name=16000. Repeatable."),
+    ] = None,
+    shape: Annotated[
+        _Texts, typer.Option(help="Shape of an input: name=1x3x224x224. Repeatable.")
+    ] = None,
+    prefill: Annotated[
+        int | None, typer.Option(min=1, help="Of a decoder: read so many tokens, nothing cached.")
+    ] = None,
+    decode: Annotated[
+        int | None, typer.Option(min=1, help="Of a decoder: make one token, so many cached.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
+    ] = None,
+    mode: Annotated[
+        Literal["inference", "training"], typer.Option(help="What the network does.")
+    ] = "inference",
+    optimizer: Annotated[
+        Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
+    ] = None,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Training computes activations again.")
+    ] = False,
+    cache: Annotated[
+        str | None,
+        typer.Option(help="Last-level cache for the cache-aware traffic: 4MiB, or a board."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to print.")] = "table",
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Show the layers that work or move something.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
+    machine: Annotated[
+        Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
+    ] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+) -> None:
+    """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
+    if as_json:
+        form = "json"
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
+    if machine is not None and html is None:
+        raise UsageError("--machine is for the page", fix="add --html page.html")
+    if mode == "inference" and (optimizer is not None or recompute):
+        option = "--recompute" if recompute else "--optimizer"
+        raise UsageError(f"{option} is for training", fix="add --mode training")
+    given = api.Given(
+        dims=parse_dimensions(dim or []),
+        trips=parse_trips(trip or []),
+        values=parse_values(value or []),
+        shapes=parse_shapes(shape or []),
+    )
+    settings = api.Settings(
+        given,
+        parse_precision(precision) if precision is not None else None,
+        mode,
+        optimizer or "sgd",
+        recompute,
+        cache_bytes(cache) if cache is not None else None,
+        allow_unknown,
+    )
+    scored = api.score(
+        models,
+        settings,
+        batches=parse_sizes("--batch", batch) if batch else (),
+        prefill=prefill,
+        decode=decode,
+        jobs=jobs,
+        outputs=[path for path in (output, html) if path is not None],
+        reporter=TerminalReporter(),
+    )
+    for error in scored.errors:
+        print_error(str(error))
+    _print_notes(scored.scores)
+    if scored.scores:
+        _print_scores(scored.scores, form, with_layers=layers, output=output)
+        if html is not None:
+            api.write_score_page(scored.scores, html, machine)
+    if scored.errors:
+        raise typer.Exit(1)
+
+
+def _print_notes(scores: Sequence[ModelScore]) -> None:
+    texts = list(
+        dict.fromkeys(f"{score.model}: {text}" for score in scores for text in score.notes)
+    )
+    for text in texts[:_SHOWN]:
+        note(f"note: {text}")
+    if len(texts) > _SHOWN:
+        note(f"note: and {len(texts) - _SHOWN} more; --format json has them all")
+
+
+def _print_scores(
+    scores: Sequence[ModelScore], form: Format, *, with_layers: bool, output: Path | None
+) -> None:
+    """Write ``scores`` to ``output``, or print them; raises StorageError."""
+    if form == "table":
+        _print_tables(scores, with_layers)
+        return
+    content = api.encode_scores(scores, form)
+    if output is not None:
+        write_atomic(output, content)
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
+    for score in scores if with_layers else ():
+        _print_layers(score)
+    if len(scores) <= _DETAILED:
+        for score in scores:
+            print_table(f"Work of {score.model}", *_work_rows(score))
+    print_table("Scores (modelled)", *score_rows(scores))
+
+
+def _print_layers(score: ModelScore) -> None:
+    n_free = sum(_is_free(layer) for layer in score.layers)
+    title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
+    _print_rows(title, score.layers, f"layers of {score.model}; --format csv")
+    if score.alternatives:
+        title = f"Branches of {score.model} that are not taken and in no sum"
+        _print_rows(title, score.alternatives, f"of these layers of {score.model}; --format json")
+
+
+def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
+    columns, rows = _layer_rows(layers)
+    print_table(title, columns, rows[:_MOST_ROWS])
+    if len(rows) > _MOST_ROWS:
+        note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
+
+
+def score_rows(scores: Sequence[ModelScore]) -> Rows:
+    """Columns and one row of totals for each score.
+
+    The cached traffic, keys and values, and dimensions have a column where they tell something.
+    """
+    columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "params (M)")
+    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")
+    more: dict[str, list[str]] = {}
+    if any(score.cache_bytes is not None for score in scores):
+        more["cached (MB)"] = [_cached(score) for score in scores]
+    if any(score.kv_cache_bytes for score in scores):
+        more["KV cache (MB)"] = [_scaled(score.kv_cache_bytes, 1e6) for score in scores]
+    differing = api.differing_dimensions(scores)
+    if any(differing):
+        more["dimensions"] = differing
+    rows = [
+        (*_score_row(score), *(cells[i] for cells in more.values()))
+        for i, score in enumerate(scores)
+    ]
+    return (*columns, *moved, *more), rows
+
+
+def _cached(score: ModelScore) -> str:
+    return _scaled(api.totals(score).cached_traffic_bytes, 1e6)
+
+
+def _score_row(score: ModelScore) -> tuple[str, ...]:
+    total = api.totals(score)
+    return (
+        score.model,
+        "–" if score.batch is None else str(score.batch),
+        score.precision,
+        score.phase,
+        _scaled(total.macs, 1e9),
+        _scaled(total.work_flop, 1e9),
+        _scaled(total.parameters, 1e6),
+        _scaled(total.weight_bytes, 1e6),
+        _scaled(total.traffic_bytes, 1e6),
+        _scaled(total.fused_traffic_bytes, 1e6),
+        _scaled(score.peak_activation_bytes, 1e6),
+        _scaled(total.intensity, 1),
+    )
+
+
+def _work_rows(score: ModelScore) -> Rows:
+    """The work of one score by class, precision and execution unit."""
+    total = api.totals(score)
+    classes = {
+        "multiply-adds": total.multiply_add_flop,
+        "single operations": total.simple_flop,
+        "functions": total.function_flop,
+    }
+    rows: list[tuple[str, ...]] = [
+        ("class", name, *_share(flop, total.work_flop)) for name, flop in classes.items()
+    ]
+    for what, parts in (("precision", total.by_precision), ("unit", total.by_unit)):
+        rows += [(what, name, *_share(flop, total.work_flop)) for name, flop in parts.items()]
+    return ("by", "work", "GFLOP", "share"), rows
+
+
+def _share(flop: int | None, whole: int | None) -> tuple[str, str]:
+    if flop is None or not whole:
+        return _scaled(flop, 1e9), "–"
+    return _scaled(flop, 1e9), f"{flop / whole:.1%}"
+
+
+def _is_free(layer: LayerScore) -> bool:
+    """Whether a layer does nothing and moves nothing: a constant, a view, a shape."""
+    return layer.work_flop == 0 and layer.traffic_bytes == 0
+
+
+def _layer_rows(layers: Sequence[LayerScore]) -> Rows:
+    """Columns and one row for each layer that is not free."""
+    columns = ("layer", "operator", "precision", "unit", "runs", "MMAC", "MFLOP")
+    moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group", "FLOP/byte")
+    return columns + moved, [_layer_row(layer) for layer in layers if not _is_free(layer)]
+
+
+def _layer_row(layer: LayerScore) -> tuple[str, ...]:
+    name = layer.name or f"(node {layer.index})"
+    return (
+        f"{layer.scope}/{name}" if layer.scope else name,
+        layer.op_type,
+        layer.precision,
+        layer.unit,
+        str(layer.runs),
+        _scaled(layer.macs, 1e6),
+        _scaled(layer.work_flop, 1e6),
+        _scaled(layer.parameters, 1e3),
+        _scaled(layer.read_bytes, 1e6),
+        _scaled(layer.write_bytes, 1e6),
+        _scaled(layer.fused_traffic_bytes, 1e6),
+        "unknown" if layer.fused_group is None else str(layer.fused_group),
+        _intensity(layer),
+    )
+
+
+def _intensity(layer: LayerScore) -> str:
+    if layer.work_flop is None or not layer.traffic_bytes:
+        return "–"  # unknown work, or a layer that moves nothing
+    return f"{layer.work_flop / layer.traffic_bytes:.4g}"
+
+
+def _scaled(value: float | None, unit: float) -> str:
+    return "unknown" if value is None else f"{value / unit:.4g}"

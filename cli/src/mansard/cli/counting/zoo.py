@@ -1,0 +1,82 @@
+"""``mansard zoo``: the networks that ship with Mansard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import print_json, print_table
+from mansard.cli.counting.score import score_rows
+from mansard.cli.options import JsonOption
+
+zoo_app = typer.Typer(
+    help="The networks that ship with Mansard, as ONNX files without weights.",
+    no_args_is_help=True,
+)
+
+_Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' shows.")]
+
+
+@zoo_app.command("list")
+def list_networks(as_json: JsonOption = False) -> None:
+    """List the networks with their inputs and what is published about them."""
+    entries = api.list_networks()
+    if as_json:
+        print_json([_facts(entry) for entry in entries])
+        return
+    rows = [
+        (
+            entry.name,
+            entry.title,
+            f"{entry.published_macs / 1e9:.3g}" if entry.published_macs else "–",
+            f"{entry.published_parameters / 1e6:.3g}" if entry.published_parameters else "–",
+        )
+        for entry in entries
+    ]
+    columns = ("network", "what it is", "published GMAC", "published parameters (M)")
+    print_table("Networks in the zoo", columns, rows)
+
+
+@zoo_app.command("show")
+def show_network(name: _Name, as_json: JsonOption = False) -> None:
+    """Show what one network is, where its figures come from, and its work."""
+    found = api.show_network(name)
+    entry = found.entry
+    if as_json:
+        print_json({"entry": _facts(entry), "score": found.score})
+        return
+    facts = _facts(entry).items()
+    rows = [(key, _show_fact(entry, key, value)) for key, value in facts if key != "unknown"]
+    print_table(entry.title, ("property", "value"), rows)
+    print_table(f"{name}, batch 1, fp32", *score_rows([found.score]))
+
+
+@zoo_app.command("write")
+def write_networks(
+    folder: Annotated[Path, typer.Argument(help="Folder to write the ONNX files into.")],
+    name: Annotated[list[str] | None, typer.Argument(help="Networks; all by default.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write networks as ONNX files that every tool can read."""
+    paths = api.write_networks(folder, name or ())
+    if as_json:
+        print_json(paths)
+    else:
+        typer.echo("\n".join(str(path) for path in paths))
+
+
+def _facts(entry: api.Entry) -> dict[str, object]:
+    """What is known about a network, without the function that draws it."""
+    facts = {field: getattr(entry, field) for field in entry.__struct_fields__ if field != "draw"}
+    return {**facts, "dims": dict(entry.dims)}
+
+
+def _show_fact(entry: api.Entry, field: str, value: object) -> str:
+    if value is None:
+        return f"unknown: {entry.unknown[field]}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={size}" for name, size in value.items())
+    return str(value)

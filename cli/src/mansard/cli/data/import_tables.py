@@ -1,0 +1,74 @@
+"""``mansard import``: a table that others published becomes rooflines or observations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.options import JsonOption
+from mansard.core.errors import UsageError
+
+_Pairs = list[str] | None
+
+
+def import_tables(
+    tables: Annotated[list[Path], typer.Argument(help="CSV tables.", readable=False)],
+    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
+    device: Annotated[
+        str | None, typer.Option(help="The device that the figures are of; the module's name.")
+    ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(help="Its module, such as agx-orin or p3701-0005: figures are checked."),
+    ] = None,
+    processor: Annotated[
+        Literal["cpu", "gpu"], typer.Option(help="Which processor of it.")
+    ] = "gpu",
+    column: Annotated[
+        _Pairs,
+        typer.Option(help="Which column is what: time_ms=NAME; energy= for none. Repeatable."),
+    ] = None,
+    fixed: Annotated[
+        _Pairs, typer.Option(help="What holds for all rows: precision=fp16. Repeatable.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of runs to keep it in.", readable=False)] = (
+        Path("runs")
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Read TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power) that others published.
+
+    They are labelled published and kept apart from what was measured; 'mansard report' draws
+    them. A table that was imported before is not imported again.
+    """
+    imported = api.import_tables(
+        tables,
+        api.TableOrigin(citation=citation, device=device, module=module, processor=processor),
+        columns=_pairs("--column", column),
+        fixed=_pairs("--fixed", fixed),
+        runs=runs,
+        reporter=TerminalReporter(),
+    )
+    if as_json:
+        print_json(imported)
+        return
+    for one in imported:
+        n_rows, n_modes = one.rates + one.runs, len(one.modes)
+        what = "rate" if one.rates else "network's run"
+        count = f"{n_rows} {what}{'s' * (n_rows != 1)} of {n_modes} mode{'s' * (n_modes != 1)}"
+        typer.echo(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
+
+
+def _pairs(option: str, texts: _Pairs) -> dict[str, str]:
+    """``name=value`` as given, each name once; raises UsageError."""
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or name.strip() in pairs:
+            raise UsageError(f"{option} {text!r} is not a new name=value", fix="say each name once")
+        pairs[name.strip()] = value
+    return pairs

@@ -1,0 +1,155 @@
+"""``mansard report``: the report of runs that were measured before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import Table, TerminalReporter, note, print_json, print_tables
+from mansard.cli.options import MixOption, RunsOption
+
+MOST_ROWS = 1000  # of a table: more of them take minutes to draw
+
+
+def report(
+    runs: RunsOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where to write; report.html in the first folder of runs by default."),
+    ] = None,
+    modes: Annotated[
+        str | None,
+        typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
+    ] = None,
+    board: Annotated[
+        Path | None,
+        typer.Option(
+            help="Root folder of a board, such as a simulated one; this machine's by default."
+        ),
+    ] = None,
+    mix: MixOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Write the report again from what the folders of runs hold; measures nothing."""
+    locations = tuple(runs or ("runs",))
+    first = Path() if "://" in locations[0] else Path(locations[0])
+    found = api.report(
+        locations,
+        output or first / "report.html",
+        mix=mix,
+        modes=modes,
+        board=board,
+        reporter=TerminalReporter(),
+    )
+    print_report(found, as_json=as_json)
+
+
+def print_report(found: api.Report, *, as_json: bool) -> None:
+    """Print the summary of a report; the tables show its ``run_ids`` only."""
+    if as_json:
+        print_json({"report": found.path, "summary": found.summary})
+        return
+    for title, columns, rows in summary_tables(found.summary, found.run_ids):
+        print_tables([(title, columns, rows[:MOST_ROWS])])
+        if len(rows) > MOST_ROWS:
+            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
+    typer.echo(f"report: {found.path}")
+
+
+def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks.
+
+    ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
+    """
+    tables = [_ceilings(summary, run_ids)] if summary.modes else []
+    standings = _standings(summary, run_ids)
+    if standings[2]:
+        tables.append(standings)
+    if summary.networks:
+        tables.append(_networks(summary, run_ids))
+    return tables
+
+
+def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
+    rows: list[tuple[str, ...]] = []
+    sources: dict[str, None] = {}
+    for mode in summary.modes:
+        if run_ids is not None and mode.run_id not in run_ids:
+            continue
+        sources[mode.source] = None
+        for ceiling in (*mode.peaks, *mode.bandwidths):
+            kernel = ceiling.kernel or "–"
+            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), _remark(ceiling)))
+    title = f"Ceilings ({' and '.join(sources) or 'none'})"
+    return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _standings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
+    """Each kernel of a GPU beside the limit at the clock that it ran at."""
+    rows: list[tuple[str, ...]] = []
+    for mode in summary.modes:
+        if run_ids is not None and mode.run_id not in run_ids:
+            continue
+        for each in mode.standings:
+            clock = "unknown" if each.clock_hz is None else f"{each.clock_hz / 1e6:.1f} MHz"
+            share = "unknown" if each.share is None else f"{each.share:.1%}"
+            kernel = f"{each.ceiling.kernel or '–'} ({each.ceiling.backend or '–'})"
+            rows.append(
+                (mode.label, each.ceiling.name, kernel, _ceiling(each.ceiling), share, clock)
+            )
+    columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
+    return ("Kernels beside the limit at their own clock", columns, rows)
+
+
+def _ceiling(ceiling: api.Ceiling) -> str:
+    return api.quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+
+
+def _remark(ceiling: api.Ceiling) -> str:
+    if ceiling.value is None:
+        return ceiling.unknown["value"]
+    if ceiling.source == "published":
+        return ceiling.unknown["low"]
+    remarks = [] if ceiling.stable else ["some of its trials did not settle"]
+    if ceiling.n_disturbed:
+        remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
+    return "; ".join(remarks)
+
+
+def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
+    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
+    rows: list[tuple[str, ...]] = [
+        (
+            network.label,
+            network.model,
+            "–" if network.batch is None else str(network.batch),
+            network.precision,
+            "unknown" if network.work_flop is None else api.digits(network.work_flop / 1e9),
+            "unknown" if network.traffic_bytes is None else api.digits(network.traffic_bytes / 1e6),
+            api.seconds(network.time_s, network.low_s, network.high_s),
+            api.joules(network.energy_j, network.energy_low_j, network.energy_high_j),
+            network.bound or network.unknown["bound"],
+        )
+        for network in networks
+    ]
+    columns: tuple[str, ...] = (
+        "mode",
+        "network",
+        "batch",
+        "precision",
+        "GFLOP",
+        "traffic (MB)",
+        "modelled time",
+        "modelled energy",
+        "bound by",
+    )
+    if all(network.energy_j is None for network in networks):
+        # Without a meter it is a column of unknowns.
+        rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
+    title = "Networks (modelled: each fused layer at the roof)"
+    notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
+    return (f"{title}; {'; '.join(sorted(notes))}" if notes else title, columns, rows)

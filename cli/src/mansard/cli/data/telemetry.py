@@ -1,0 +1,265 @@
+"""``mansard telemetry``: logs of tegrastats, or the board's own as it runs, in numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import note, print_table
+from mansard.core.documents import readable_json
+from mansard.core.errors import UsageError
+from mansard.core.files import replacing
+from mansard.core.text import printable
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
+_SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
+_HEAD = (
+    f"{'time':>20} {'RAM GiB':>8} {'CPU %':>6} {'GPU %':>6} {'GPU MHz':>8} {'EMC %':>6} {'°C':>6}"
+    "  power W"
+)
+Format = Literal["table", "csv", "json", "parquet"]
+
+
+def telemetry(
+    logs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Logs of tegrastats, plain or gzip'd; - is stdin.", readable=False),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Run this board's tegrastats.")] = False,
+    interval: Annotated[
+        str | None,
+        typer.Option(help="Period between lines: 100ms, 1s. Of --live; of logs without times."),
+    ] = None,
+    duration: Annotated[str | None, typer.Option(help="End --live after 30s, 5min, 1h.")] = None,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="Every line instead of the summary.")
+    ] = False,
+    form: Annotated[
+        Format, typer.Option("--format", help="How to print; csv and parquet have every line.")
+    ] = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
+    ] = None,
+    board: Annotated[
+        Path | None,
+        typer.Option(help="Root folder of a board, such as a simulated one.", readable=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+) -> None:
+    """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
+    form = "json" if as_json else form
+    _check_options(logs or [], live=live, duration=duration, form=form, output=output)
+    read = partial(
+        _read,
+        [Path("/dev/stdin") if str(log) == "-" else log for log in logs or []],
+        board,
+        None if interval is None else _parse_duration("--interval", interval),
+        None if duration is None else _parse_duration("--duration", duration),
+    )
+    if form == "table":
+        tables = _Tables(is_live=live, samples=samples)
+        is_whole = read(tables.take, tables.finish_log)
+    elif form == "json" and not samples:
+        summaries: list[api.LogSummary] = []
+        with _open(output) as target:
+            is_whole = read(None, summaries.append)
+            alone = summaries[0] if len(summaries) == 1 else {"summaries": summaries}
+            target.write(readable_json(alone))
+    else:
+        with _open(output) as target, api.write_lines(target, form) as take:
+            is_whole = read(take, None)
+    if not is_whole:
+        raise typer.Exit(130)  # interrupted; what came until then is written
+
+
+def _read(
+    logs: Sequence[Path],
+    board: Path | None,
+    interval_s: float | None,
+    duration_s: float | None,
+    take: api.OnLine | None,
+    finish_log: Callable[[api.LogSummary], None] | None,
+) -> bool:
+    """Read ``logs``, or the board's own where there are none; False if an interrupt ended it."""
+    was_interrupted = False
+    if logs:
+        found = api.telemetry(logs, interval_s=interval_s, board=board, on_line=take)
+    else:
+        interval_s = interval_s or api.LIVE_INTERVAL_S
+        live = api.live_telemetry(board, interval_s=interval_s, duration_s=duration_s, on_line=take)
+        found, was_interrupted = iter([live.summary]), live.was_interrupted
+    for summary in found:
+        if finish_log is not None:
+            finish_log(summary)
+    return not was_interrupted
+
+
+def _check_options(
+    logs: list[Path], *, live: bool, duration: str | None, form: Format, output: Path | None
+) -> None:
+    """Raises UsageError where the options do not go together."""
+    if live == bool(logs):
+        what = "logs and --live exclude each other" if live else "there is nothing to read"
+        raise UsageError(what, fix="name logs of tegrastats, or give --live")
+    if duration is not None and not live:
+        raise UsageError("--duration is for --live", fix="a log is read to its end")
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is not for a terminal", fix="add --output lines.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format csv, json or parquet")
+    for log in logs:
+        if output is not None and output.exists() and log.exists() and output.samefile(log):
+            raise UsageError(f"{output} is one of the logs", fix="write another file")
+
+
+def _parse_duration(option: str, text: str) -> float:
+    """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
+    found = _DURATION.fullmatch(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if seconds < 1e-3:
+        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
+    return seconds
+
+
+@contextlib.contextmanager
+def _open(output: Path | None) -> Iterator[IO[bytes]]:
+    if output is not None:
+        with replacing(output) as stream:
+            yield stream
+    else:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+
+
+class _Tables:
+    """For people: the lines of a live board as they come, then the summary."""
+
+    def __init__(self, *, is_live: bool, samples: bool) -> None:
+        self._shows_lines = is_live or samples
+        self._shows_summary = is_live or not samples
+        self._n_shown = 0
+
+    def take(self, sample: api.TegrastatsSample, log: str, time_s: float | None) -> None:
+        del log
+        if self._shows_lines:
+            _print_sample(sample, time_s, with_head=self._n_shown % 20 == 0)
+            self._n_shown += 1
+
+    def finish_log(self, summary: api.LogSummary) -> None:
+        if self._shows_summary:
+            _print_summary(summary)
+
+
+def _print_sample(sample: api.TegrastatsSample, time_s: float | None, *, with_head: bool) -> None:
+    """One line of text on stdout: the means and maxima people look at first."""
+    loads = [cpu.load_percent for cpu in sample.cpus if cpu.load_percent is not None]
+    gpu, emc = sample.gpu, sample.emc
+    celsius = [
+        each.celsius
+        for each in sample.temperatures
+        if each.celsius is not None and each.name != "PMIC"  # a constant 50 or 100
+    ]
+    clock_hz = gpu.clock_hz if gpu is not None else None
+    time = api.clean(sample.prefix) or ("" if time_s is None else f"{time_s:.3f} s")
+    cells = (
+        f"{printable(time)[-20:]:>20}",
+        _number(sample.ram.used_bytes / 2**30 if sample.ram is not None else None, 8, 2),
+        _number(sum(loads) / len(loads) if loads else None, 6, 1),
+        _number(gpu.load_percent if gpu is not None else None, 6, 0),
+        _number(clock_hz / 1e6 if clock_hz is not None else None, 8, 0),
+        _number(emc.load_percent if emc is not None else None, 6, 0),
+        _number(max(celsius, default=None), 6, 1),
+    )
+    rails = " ".join(f"{printable(rail.name)}={rail.power_w:.3f}" for rail in sample.rails)
+    head = f"{_HEAD}\n" if with_head else ""
+    sys.stdout.write(f"{head}{' '.join(cells)}  {rails}\n")
+    sys.stdout.flush()
+
+
+def _number(value: float | None, width: int, digits: int) -> str:
+    return f"{'–':>{width}}" if value is None else f"{value:{width}.{digits}f}"
+
+
+def _print_summary(summary: api.LogSummary) -> None:
+    """Tables of utilisation, other fields and power; warnings on stderr."""
+    title = f"{summary.log}: {summary.n_lines} lines, {_duration(summary)} ({summary.source})"
+    fields = {(each.field, each.quantity): each for each in summary.fields}
+    print_table(
+        title,
+        ("utilisation", "lines", "load mean %", "max %", "clock min", "mean", "max MHz"),
+        [_utilisation_row(each, fields) for each in summary.utilisation],
+    )
+    others = [each for each in summary.fields if each.unit not in {"%", "Hz", "W"}]
+    print_table(
+        "Memory and temperatures",
+        ("field", "unit", "lines", "min", "mean", "max"),
+        [_field_row(each) for each in others],
+    )
+    if summary.rails:
+        print_table("Power and energy", ("rail", "min W", "mean W", "max W", "J"), _rails(summary))
+        rule = summary.total_rule or f"unknown: {summary.unknown['total_rule']}"
+        boundary = f" ({summary.total_boundary})" if summary.total_boundary else ""
+        sys.stdout.write(f"total: {printable(rule)}{boundary}\n")
+    reasons = {reason for each in (summary, *summary.rails) for reason in each.unknown.values()}
+    for reason in sorted(reasons - set(summary.warnings)):
+        note(f"{summary.log}: unknown: {reason}")
+    for warning in summary.warnings:
+        note(f"{summary.log}: {warning}")
+
+
+def _duration(summary: api.LogSummary) -> str:
+    if summary.duration_s is None:
+        return "of unknown length"
+    tolerance = 100 * (summary.duration_tolerance or 0.0)
+    shown = f" ±{tolerance:.2g} %" if tolerance >= 0.1 else ""
+    return f"{summary.duration_s:.6g} s{shown} by {summary.duration_source}"
+
+
+def _utilisation_row(
+    one: api.Utilisation, fields: dict[tuple[str, str], api.FieldSummary]
+) -> tuple[str, ...]:
+    clocks = [
+        each for (name, what), each in fields.items() if name == one.name and what[:5] == "clock"
+    ]
+    load = ("–", "–")
+    if one.mean_percent is not None and one.maximum_percent is not None:
+        load = (f"{one.mean_percent:.1f}", f"{one.maximum_percent:.0f}")
+    if not clocks:
+        return one.name, str(one.n_lines), *load, "–", "–", "–"
+    mean_hz = sum(clock.mean for clock in clocks) / len(clocks)
+    lowest_hz, highest_hz = min(c.minimum for c in clocks), max(c.maximum for c in clocks)
+    shown = (f"{clock_hz / 1e6:.0f}" for clock_hz in (lowest_hz, mean_hz, highest_hz))
+    return one.name, str(one.n_lines), *load, *shown
+
+
+def _field_row(one: api.FieldSummary) -> tuple[str, ...]:
+    unit, scale = _SCALES.get(one.unit, (one.unit, 1.0))
+    digits = 0 if one.unit == "B" else 2
+    numbers = (f"{scale * each:.{digits}f}" for each in (one.minimum, one.mean, one.maximum))
+    return f"{one.field} {one.quantity}", unit, str(one.n_lines), *numbers
+
+
+def _rails(summary: api.LogSummary) -> list[tuple[str, ...]]:
+    ranges = {each.field: each for each in summary.fields if each.unit == "W"}
+    rows = []
+    for rail in summary.rails:
+        one = ranges[rail.rail]
+        watts = (f"{each:.3f}" for each in (one.minimum, one.mean, one.maximum))
+        rows.append((rail.rail, *watts, _joules(rail.energy_j)))
+    total_w = "unknown" if summary.total_w is None else f"{summary.total_w:.3f}"
+    rows.append(("total", "–", total_w, "–", _joules(summary.total_j)))
+    return rows
+
+
+def _joules(energy_j: float | None) -> str:
+    return "unknown" if energy_j is None else f"{energy_j:.4g}"

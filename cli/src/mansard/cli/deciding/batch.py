@@ -1,0 +1,104 @@
+"""``mansard batch``: what batch sizes cost, swept as Pagoda's experiment does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, note, print_json, print_tables
+from mansard.cli.options import (
+    BoardOption,
+    CalibrateOption,
+    DeviceOption,
+    DimOption,
+    JsonOption,
+    MixOption,
+    ModelsArgument,
+    PhaseOption,
+    RunsOption,
+    parse_batches,
+    parse_dimensions,
+    parse_precisions,
+)
+
+_COLUMNS = (
+    "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",
+)  # fmt: skip
+_Texts = list[str] | None
+
+
+def batch(
+    models: ModelsArgument = None,
+    runs: RunsOption = None,
+    batch_sizes: Annotated[
+        _Texts, typer.Option("--batch", help="Batch sizes: 1,8,32. 1 to 64 by default.")
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(help="Modes, as for bench, or a table (.csv); 'measured' for all that were. "
+                     "The highest one by default."),
+    ] = None,
+    precision: Annotated[
+        _Texts, typer.Option(help="Precisions: fp16,int8. The file's by default.")
+    ] = None,
+    dim: DimOption = None,
+    phase: PhaseOption = "inference",
+    device: DeviceOption = None,
+    calibrate: CalibrateOption = False,
+    board: BoardOption = None,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Predict time, throughput and energy of MODELS over batch sizes; measures nothing."""
+    question = api.Question(
+        runs=tuple(runs or ("runs",)),
+        networks=tuple(api.Network(name=name) for name in models or ()),
+        batches=parse_batches(batch_sizes),
+        precisions=parse_precisions(precision),
+        dims=parse_dimensions(dim or []),
+        phase=phase,
+        modes=None if mode in (None, "measured") else mode,
+        device=device,
+        board=board,
+        may_mix=mix,
+        calibrate=calibrate,
+    )
+    rows = api.batch(question, highest_only=mode is None, reporter=TerminalReporter())
+    if as_json:
+        print_json({"batches": rows.to_dicts()})
+        return
+    curves = rows.partition_by(
+        "device", "mode", "network", "precision", "phase", maintain_order=True
+    )
+    for curve in [frame.to_dicts() for frame in curves]:
+        first = curve[0]
+        title = f"{first['network']} in {first['precision']} on {first['device']}, {first['mode']}"
+        rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
+        print_tables([(f"{title} ({first['source']})", _COLUMNS, rows_of_curve)])
+    for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
+        note(f"note: {line}")
+
+
+def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:
+    def known(name: str) -> str:
+        return "unknown" if row[name] is None else api.digits(row[name], 3)
+
+    remarks = ["most items per second"] if row["is_most_items"] and not is_alone else []
+    remarks += ["least energy"] if row["is_least_energy"] and not is_alone else []
+    if row["latency_s"] is None:
+        remarks += [row["reason"]] if row["reason"] else []
+    elif row["is_extrapolated"]:
+        remarks.append("outside the measured clocks")
+    return (
+        str(row["batch"]),
+        api.seconds(row["latency_s"], row["latency_low_s"], row["latency_high_s"]),
+        known("items_per_s"),
+        "unknown" if row["power_w"] is None else api.amount("power", row["power_w"]),
+        "unknown" if row["energy_j"] is None else api.amount("energy", row["energy_j"]),
+        known("intensity_flop_per_byte"),
+        row["time_bound"] or "unknown",
+        "; ".join(remarks),
+    )

@@ -1,0 +1,119 @@
+"""``mansard compare``: what changed between two boards, modes or runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mansard import api
+from mansard.cli.console import Table, note, print_json, print_lines, print_tables
+from mansard.cli.options import JsonOption
+
+_COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
+
+
+def compare(
+    first: Annotated[
+        Path, typer.Argument(help="A folder of runs, or one run in it.", readable=False)
+    ],
+    second: Annotated[
+        Path, typer.Argument(help="Another one, or the same with another mode.", readable=False)
+    ],
+    mode: Annotated[str | None, typer.Option(help="Only this mode of the first.")] = None,
+    other_mode: Annotated[
+        str | None, typer.Option(help="Only this mode of the second; as --mode by default.")
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="Show what did not change as well.")
+    ] = False,
+    mix: Annotated[
+        bool, typer.Option("--mix", help="Take runs of different versions together.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold FIRST and SECOND against each other: ceilings, costs and measured networks.
+
+    Each ratio has its 95 % interval and a test, corrected for their number. Runs pair by
+    processor and mode; one run on each side is a pair whatever its mode. Exit code 0 whether
+    or not anything changed.
+    """
+    found = api.compare(first, second, mode=mode, other_mode=other_mode, mix=mix)
+    if as_json:
+        print_json(found)
+        return
+    for each in found.comparisons:
+        print_tables(_tables(each, all_rows=all_rows))
+        print_lines(_lines(each))
+    for where, labels in ((first, found.only_first), (second, found.only_second)):
+        if labels:
+            note(f"only in {where}: {', '.join(labels)}")
+
+
+def _tables(found: api.Comparison, *, all_rows: bool) -> list[Table]:
+    """What changed significantly, or all that both sides have."""
+    shown = [change for change in found.changes if all_rows or change.is_significant]
+    if not shown:
+        return []
+    title = f"{found.first} (first) and {found.second} (second)"
+    return [(title, _COLUMNS, [_row(change) for change in shown])]
+
+
+def _row(change: api.Change) -> tuple[str, ...]:
+    return (
+        change.quantity,
+        _value(change.first, change.first_low, change.first_high, change.unit),
+        _value(change.second, change.second_low, change.second_high, change.unit),
+        _ratio(change),
+        _p(change.p_corrected),
+        _verdict(change),
+    )
+
+
+def _value(value: float, low: float | None, high: float | None, unit: str) -> str:
+    if unit == "s":
+        return api.seconds(value, low, high)
+    if unit in {"J/FLOP", "J/B"}:
+        return f"{api.digits(value * 1e12)} p{unit}"
+    return api.quantity(value, unit, low, high)
+
+
+def _ratio(change: api.Change) -> str:
+    if change.ratio_low is None or change.ratio_high is None:
+        return f"{change.ratio:.3f}"
+    return f"{change.ratio:.3f} ({change.ratio_low:.3f} to {change.ratio_high:.3f})"
+
+
+def _p(p: float | None) -> str:
+    if p is None:
+        return "not tested"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _verdict(change: api.Change) -> str:
+    if change.is_significant is None:
+        return change.unknown["is_significant"]
+    if not change.is_significant:
+        return "no difference shown"
+    return "second is higher" if change.ratio > 1 else "second is lower"
+
+
+def _lines(found: api.Comparison) -> Iterator[str]:
+    """The summary, what only one side has, and what else differs."""
+    n_tested = sum(change.p is not None for change in found.changes)
+    n_changed = sum(bool(change.is_significant) for change in found.changes)
+    yield (
+        f"{found.first} and {found.second}: {n_changed} of {n_tested} quantities that were tested "
+        "differ by more than their scatter (p < 0.05, Holm's correction)"
+    )
+    yield from _only(found.first, found.only_first)
+    yield from _only(found.second, found.only_second)
+    if found.differences:
+        yield f"  also different: {'; '.join(found.differences)}"
+
+
+def _only(label: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield f"  only in {label}: {', '.join(names)}"

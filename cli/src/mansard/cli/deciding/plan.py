@@ -1,0 +1,86 @@
+"""``mansard plan``: which power modes to measure next, and why."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import note, print_json, print_table
+from mansard.cli.options import BoardOption, JsonOption, MixOption
+from mansard.core.text import printable
+
+_CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
+
+
+def plan(
+    runs: Annotated[
+        Path | None,
+        typer.Argument(help="Folder of runs and imported tables; none for a first plan.",
+                       readable=False),
+    ] = None,
+    modes: Annotated[
+        str,
+        typer.Option(help="Modes to choose from: a table (CSV), a grid (TOML), or what --mode of "
+                     "bench takes."),
+    ] = "all",
+    n_next: Annotated[int, typer.Option("--next", help="How many modes.")] = 10,
+    minimise: Annotated[
+        Literal["energy", "latency", "edp", "power"], typer.Option(help="What is to be small.")
+    ] = "energy",
+    max_latency: Annotated[
+        str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="The network that counts; all of RUNS by default.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The device of RUNS, or a part of its name.")
+    ] = None,
+    board: BoardOption = None,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Choose the power modes that are worth measuring next.
+
+    Before anything is measured: those that together tell most about all the others. Then:
+    those that may be better than the best so far, and those that make predictions surer.
+    Nothing is set and nothing measured.
+    """
+    found = api.plan(
+        api.PlanRequest(
+            runs=runs,
+            modes=modes,
+            n_next=n_next,
+            minimise=minimise,
+            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+            network=network,
+            device=device,
+            board=board,
+            mix=mix,
+        )
+    )
+    if as_json:
+        print_json(found)
+        return
+    for line in (*found.notes, *found.plan.notes):
+        note(f"note: {line}")
+    if not found.plan.picks:
+        typer.echo("Nothing is left to measure.")
+        return
+    measured = f"{found.plan.n_measured} of {found.plan.n_candidates} modes are measured"
+    rows = [
+        (str(number), pick.mode, *map(partial(_clock, pick), _CLOCKS), pick.reason)
+        for number, pick in enumerate(found.plan.picks, start=1)
+    ]
+    columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
+    print_table(f"Modes to measure next ({found.plan.minimise}; {measured})", columns, rows)
+    if found.command:
+        typer.echo(printable(found.command, len(found.command)))
+
+
+def _clock(pick: api.Pick, name: str) -> str:
+    return f"{pick.settings[name] / 1e6:.5g}" if name in pick.settings else "–"

@@ -1,0 +1,269 @@
+"""``mansard recommend``: which mode, batch and precision, what it costs, and how to set it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import (
+    Table,
+    TerminalReporter,
+    note,
+    print_json,
+    print_lines,
+    print_tables,
+)
+from mansard.cli.options import (
+    BoardOption,
+    CalibrateOption,
+    DeviceOption,
+    DimOption,
+    JsonOption,
+    MixOption,
+    ModelsArgument,
+    PhaseOption,
+    RunsOption,
+    parse_batches,
+    parse_dimensions,
+    parse_precisions,
+)
+from mansard.core.errors import UsageError
+
+_Texts = list[str] | None
+_MOST_DETAILED = 4  # recommendations that are told in full; more are a table
+_COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
+_MIX_COLUMNS = (
+    "network", "mode", "batch", "precision", "items/s", "busy", "time", "wait for the batch",
+    "energy per item",
+)  # fmt: skip
+
+
+def recommend(
+    models: ModelsArgument = None,
+    runs: RunsOption = None,
+    max_latency: Annotated[
+        str | None, typer.Option(help="Most time for a batch: 20ms.")
+    ] = None,
+    max_power: Annotated[str | None, typer.Option(help="Most power while it runs: 30W.")] = None,
+    max_energy: Annotated[
+        str | None, typer.Option(help="Most energy for an item: 0.5J, 500mJ.")
+    ] = None,
+    min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
+    minimise: Annotated[
+        Literal["energy", "latency", "edp", "power"],
+        typer.Option(help="What is to be as small as it can be; edp is energy times latency."),
+    ] = "energy",
+    batch: Annotated[
+        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. 1 by default.")
+    ] = None,
+    precision: Annotated[
+        _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
+    ] = None,
+    dim: DimOption = None,
+    phase: PhaseOption = "inference",
+    probability: Annotated[
+        float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
+    ] = 0.9,
+    modes: Annotated[
+        str | None,
+        typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
+                     "Those that were measured by default."),
+    ] = None,
+    device: DeviceOption = None,
+    default: Annotated[
+        str | None, typer.Option(help="The mode that the board starts in, to compare with.")
+    ] = None,
+    workload: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of networks with rates: one mode, or modes in turn, for "
+                     "all of them.", readable=False),
+    ] = None,
+    calibrate: CalibrateOption = False,
+    board: BoardOption = None,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
+
+    Says what the mode saves, which others were near and why they lost, how likely the limits
+    hold, and the commands that set the mode and undo it. Exit code 0 also where no mode keeps
+    the limits: then the nearest are shown.
+    """
+    batches, precisions = parse_batches(batch), parse_precisions(precision)
+    if workload is not None and models:
+        raise UsageError("networks and --workload exclude each other", fix="name them in the file")
+    if workload is not None and default is not None:
+        raise UsageError("--workload compares with no --default", fix="leave one of them out")
+    wanted = api.Wanted(
+        minimise=minimise,
+        max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+        max_power_w=api.parse_optional("--max-power", max_power, "power"),
+        max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
+        min_fps=api.parse_rate("--min-fps", min_fps),
+        probability=probability,
+    )
+    question = api.Question(
+        runs=tuple(runs or ("runs",)),
+        networks=tuple(api.Network(name=name) for name in models or ()),
+        batches=batches,
+        precisions=precisions,
+        dims=parse_dimensions(dim or []),
+        phase=phase,
+        modes=modes,
+        device=device,
+        board=board,
+        may_mix=mix,
+        calibrate=calibrate,
+    )
+    reporter = TerminalReporter()
+    if workload is None:
+        _print(api.recommend(question, wanted, default, reporter), as_json=as_json)
+    else:
+        found = api.recommend_workload(question, wanted, workload, reporter)
+        _print_mixes(found, as_json=as_json)
+
+
+def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"recommendations": found})
+        return
+    if len(found) > _MOST_DETAILED:
+        print_tables([_overview_table(found)])
+        note("name a network, or fewer, to see why, the neighbours and the commands")
+        return
+    for each in found:
+        print_tables(_recommendation_tables(each))
+        print_lines(_recommendation_lines(each))
+
+
+def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"mixes": found})
+        return
+    for answer in found:
+        print_tables(_mix_tables(answer))
+        print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
+
+
+def _recommendation_tables(found: api.Recommendation) -> list[Table]:
+    """The choice with its neighbours and baselines, or the nearest ones; no table without."""
+    if found.choice is None:
+        return []
+    title = f"{found.network} on {found.device}"
+    if not found.is_feasible:
+        rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
+        return [(f"{title}: nearest to the limits", _COLUMNS, rows)]
+    rows = [_row(found.choice, "recommended")]
+    rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
+    rows += [_row(each, "within the uncertainty") for each in found.equals]
+    rows += [
+        _row(each.other, each.baseline)
+        for each in found.savings
+        if each.other is not None and each.other != found.choice
+    ]
+    return [(title, _COLUMNS, _once(rows))]
+
+
+def _overview_table(found: Sequence[api.Recommendation]) -> Table:
+    """One row for each recommendation: the choice, and what it saves against the highest mode."""
+    columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
+    return ("Recommendations", columns, [_overview_row(each) for each in found])
+
+
+def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
+    if found.choice is None:
+        why = found.unknown["choice"]
+        return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
+    saving = found.savings[0] if found.savings else None
+    ratios = () if saving is None else (saving.energy_ratio, saving.latency_ratio)
+    words = [
+        f"{name} {api.change(ratio)}"
+        for name, ratio in zip(("energy", "time"), ratios, strict=False)
+        if ratio is not None
+    ]
+    cells = _row(found.choice, "")[:-1]
+    return (found.device, found.network, *cells, ", ".join(words) or "–", found.verdict)
+
+
+def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """One row for each candidate; what is remarked of it twice stands in one cell."""
+    merged: dict[tuple[str, ...], list[str]] = {}
+    for *cells, remark in rows:
+        merged.setdefault(tuple(cells), []).append(remark)
+    return [
+        (*cells, "; ".join(dict.fromkeys(word for words in remarks for word in words.split("; "))))
+        for cells, remarks in merged.items()
+    ]
+
+
+def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
+    power_w, energy_j = candidate.power_w, candidate.energy_j
+    words = [remark] if remark else []
+    words += ["outside the measured clocks"] if candidate.is_extrapolated else []
+    return (
+        candidate.mode,
+        str(candidate.batch),
+        candidate.precision,
+        api.seconds(candidate.latency_s, candidate.latency_low_s, candidate.latency_high_s),
+        "unknown" if power_w is None else api.amount("power", power_w),
+        "unknown" if energy_j is None else api.amount("energy", energy_j),
+        api.digits(candidate.fps, 3),
+        "; ".join(words),
+    )
+
+
+def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
+    """Everything about a recommendation that is no table, line by line."""
+    yield found.sentence
+    yield from (f"  why: {line}" for line in found.why)
+    yield from (f"  limit: {api.check_words(check)}" for check in found.checks)
+    yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
+    if found.most_excess is not None:
+        yield (
+            f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
+            "in its 95 % interval"
+        )
+    yield from (f"  note: {line}" for line in found.notes)
+    if found.commands is None:
+        if found.choice is not None:
+            yield f"  commands: unknown, {found.unknown['commands']}"
+        return
+    yield from (f"  set:  {line}" for line in found.commands.set_lines)
+    yield from (f"  undo: {line}" for line in found.commands.undo_lines)
+    yield from (f"  note: {line}" for line in found.commands.notes)
+
+
+def _mix_tables(found: api.MixAnswer) -> list[Table]:
+    """What runs where, for the single mode and for the schedule."""
+    plans = (("one mode for all", found.one_mode), ("modes in turn", found.schedule))
+    return [
+        (f"{found.device}: {name}", _MIX_COLUMNS, _mix_rows(plan))
+        for name, plan in plans
+        if plan is not None
+    ]
+
+
+def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        (
+            share.network,
+            share.mode,
+            str(share.batch),
+            share.precision,
+            api.digits(share.rate_per_s, 3),
+            api.percent(share.busy),
+            api.seconds(share.latency_s),
+            api.seconds(share.wait_s) if share.wait_s else "–",
+            "unknown" if share.energy_j is None else api.amount("energy", share.energy_j),
+        )
+        for share in plan.shares
+    ]
+    if plan.idle_mode is not None and plan.idle_w is not None:
+        idle = api.percent(max(0.0, 1 - plan.busy))
+        power = api.amount("power", plan.idle_w)
+        rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", power))
+    return rows

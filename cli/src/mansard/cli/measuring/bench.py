@@ -1,0 +1,130 @@
+"""``mansard bench``: measure this machine, score the networks, write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json, print_table
+from mansard.cli.data.report import print_report
+from mansard.cli.options import BoardOption, parse_dimensions
+
+
+def bench(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
+            "machine. By default the machine as it is."
+        ),
+    ] = None,
+    pick: Annotated[
+        int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
+    ] = None,
+    profile: Annotated[
+        Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
+    ] = "quick",
+    runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)] = Path(
+        "runs"
+    ),
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
+    ] = None,
+    dim: Annotated[
+        list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
+    ] = False,
+    board: BoardOption = None,
+    processor: Annotated[
+        Literal["cpu", "gpu"] | None,
+        typer.Option(help="What to measure; by default the GPU where there is one."),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
+    ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
+            "Repeatable, or several with commas between."
+        ),
+    ] = None,
+    hosts_file: Annotated[
+        Path | None, typer.Option(help="TOML file that names boards.", readable=False)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Image to measure in, by its name in the table.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="TOML file that adds images.", readable=False)
+    ] = None,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline", help="Download nothing: the image is there, or all it is built from."
+        ),
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Address of the container engine, unix:///….")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Measure this machine, score the networks, and write one self-contained report.
+
+    What was measured before is not measured again; an interrupted run resumes. Power modes
+    are set, locked, and put back as they were found.
+    """
+    request = api.BenchRequest(
+        models=tuple(models or ()),
+        mode=mode,
+        pick=pick,
+        profile=profile,
+        runs=runs,
+        batches=tuple(batch or (1, 8)),
+        dims=parse_dimensions(dim or []),
+        board=board,
+        processor=processor,
+        is_local=local,
+        hosts=tuple(host or ()),
+        hosts_file=hosts_file,
+        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+    )
+    reporter = TerminalReporter(is_agreed=yes)
+    if dry_run:
+        _print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
+    else:
+        print_bench(api.bench(request, reporter), as_json=as_json)
+
+
+def print_bench(done: api.BenchResult, *, as_json: bool) -> None:
+    """Print what was measured; raises the error of what was not."""
+    if done.report is not None:
+        print_report(done.report, as_json=as_json)
+    done.check()
+
+
+def _print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
+    """The modes in their order, each write of each, and the time they will take."""
+    boards: dict[str | None, object] = {}
+    for each in planned:
+        if as_json:
+            boards[each.board] = {"modes": each.modes, "duration_s": each.duration_s}
+            continue
+        rows = [
+            (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
+        ]
+        print_table("What would be done; nothing was touched", ("mode", "step"), rows)
+        typer.echo(each.summary)
+    if as_json:
+        print_json(boards.get(None, {"boards": boards}))

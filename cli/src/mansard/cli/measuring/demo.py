@@ -1,0 +1,78 @@
+"""``mansard demo``: what there is to see without a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_tables
+from mansard.cli.data.report import print_report
+from mansard.cli.measuring.bench import print_bench
+
+demo_app = typer.Typer(invoke_without_command=True)
+
+
+@demo_app.callback()
+def demo(
+    context: typer.Context,
+    folder: Annotated[
+        Path, typer.Option(help="Where the figures and the report go.", readable=False)
+    ] = Path("demo/orin"),
+) -> None:
+    """Show the roofs of real Orins, from published figures, with networks under them.
+
+    Nothing is measured: the figures are those that ship with Mansard, the networks are scored
+    here, and all of it says so.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    print_report(api.demo(folder, TerminalReporter()), as_json=False)
+
+
+@demo_app.command("pagoda")
+def pagoda(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the page.", readable=False)
+    ] = Path("demo/pagoda.html"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Reproduce Pagoda's analytical table and its 25 measured points, with ours beside them.
+
+    Its figures ship with Mansard; the five networks are scored here. Nothing is measured.
+    """
+    found = api.demo_pagoda(output)
+    if as_json:
+        print_json(
+            {
+                "page": found.page,
+                "counts": found.counts.to_dicts(),
+                "points": found.points.to_dicts(),
+                "findings": found.findings,
+            }
+        )
+        return
+    print_tables([found.table])
+    print_lines(found.findings)
+    typer.echo(f"page: {found.page}")
+
+
+@demo_app.command("simulated")
+def simulated(
+    board: Annotated[
+        Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"],
+        typer.Option(help="Which board to simulate."),
+    ] = "agx-orin",
+    mode: Annotated[str, typer.Option(help="Power modes, as for bench.")] = "all",
+    folder: Annotated[
+        Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
+    ] = Path("demo"),
+) -> None:
+    """Make a simulated board, sweep its power modes, and write the report.
+
+    The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
+    and everything says so.
+    """
+    print_bench(api.demo_simulated(board, mode, folder, TerminalReporter()), as_json=False)

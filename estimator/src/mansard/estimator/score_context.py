@@ -1,0 +1,176 @@
+"""What the rows of one score share: operators, weights, training, fused kernels, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from mansard.core.errors import ModelError
+from mansard.core.precision import Precision
+from mansard.core.records import Optimizer, Phase
+from mansard.estimator.cost import Forward, Moved
+from mansard.estimator.element_types import ElementType
+from mansard.estimator.fusion import fuse
+from mansard.estimator.memory import Memory, memory_of
+from mansard.estimator.model import NOTHING_GIVEN, Given
+from mansard.estimator.operators import REGISTRY
+from mansard.estimator.operators.registry import Operator
+from mansard.estimator.tensors import Node, NodeInstance, Tensor
+from mansard.estimator.traffic import cached_traffic, effective_cache_bytes, fused_traffic
+from mansard.estimator.training import (
+    checkpoint_bytes,
+    differentiable_tensors,
+    recomputed_nodes,
+    saved_bytes,
+    segment_of,
+)
+from mansard.estimator.weights import LayerWeights, assign_weights
+from mansard.estimator.work_precision import quantized_tensors
+
+Operators = Mapping[tuple[str, str], "Operator | None"]  # by domain and type
+
+_FORWARD_ONLY = "fusion is modelled for inference only"
+_NO_CACHE = "no cache was given"
+_LOST = "its kernel touches a tensor of unknown size or an unknown operator"
+_SHOWN = 3  # nodes named for each unknown operator
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How a network is scored; see ``scoring.score``."""
+
+    given: Given = NOTHING_GIVEN
+    precision: Precision | None = None
+    phase: Phase = "inference"
+    optimizer: Optimizer = "sgd"  # of the training phase
+    recompute: bool = False
+    cache_bytes: int | None = None
+    allow_unknown: bool = False
+
+
+class Training(msgspec.Struct, frozen=True):
+    """What only a training step needs; empty in inference.
+
+    ``again_bytes``: what each node saves when its segment is computed again.
+    """
+
+    differentiable: set[str] = msgspec.field(default_factory=set)
+    saved_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
+    recomputed: frozenset[int] = frozenset()
+    again_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """What follows from fusing nodes into kernels: memory, and traffic by node index.
+
+    A node without traffic has a reason.
+    """
+
+    moved: Mapping[int, Moved]
+    cached: Mapping[int, int]
+    memory: Memory
+    fused_reason: str = _LOST
+    cached_reason: str = _LOST
+
+
+class ScoreContext(msgspec.Struct, frozen=True):
+    """What the rows of one score share.
+
+    ``weights`` are by the node that uses them first, ``behind`` holds the element types
+    behind dequantised tensors. ``forward``: costs by ``Node.alike``, as layers repeat.
+    """
+
+    settings: Settings
+    operators: Operators
+    kernels: Kernels
+    weights: Mapping[int, LayerWeights]
+    behind: dict[str, ElementType]
+    training: Training
+    forward: dict[int, Forward] = msgspec.field(default_factory=dict)
+
+
+def find_operators(nodes: Iterable[Node]) -> Operators:
+    """The operator of each of ``nodes``; None where it is not registered."""
+    return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
+
+
+def check_complete(nodes: Sequence[Node], operators: Operators) -> None:
+    """Raise ModelError that lists every operator without a cost, or every unknown shape."""
+    users: dict[str, list[str]] = {}
+    if None in operators.values():
+        for node in nodes:
+            if operators[node.domain, node.op_type] is None:
+                operator = f"{node.domain or 'ai.onnx'}::{node.op_type}"
+                users.setdefault(operator, []).append(node.name)
+    if users:
+        raise ModelError(
+            f"{len(users)} operator(s) have no formula: "
+            + ", ".join(f"{operator} ({_shown(names)})" for operator, names in users.items()),
+            fix="add formulas for them, or score with --allow-unknown to leave them out visibly",
+        )
+    reasons = {
+        tensor.unknown: None
+        for node in nodes
+        for tensor in (*node.inputs, *node.outputs)
+        if tensor is not None and tensor.unknown
+    }
+    if reasons:
+        raise ModelError(
+            f"shapes cannot be known: {'; '.join(reasons)}",
+            fix="score with --allow-unknown to leave the layers behind them out visibly",
+        )
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"node {', '.join(repr(name) for name in names[:_SHOWN])}{more}"
+
+
+def find_kernels(
+    nodes: Sequence[Node],
+    inputs: tuple[Tensor, ...],
+    outputs: frozenset[str],
+    operators: Operators,
+    settings: Settings,
+) -> Kernels:
+    """The traffic and the memory of the kernels that ``nodes`` fuse into.
+
+    ``inputs`` and ``outputs``: the network's input tensors, and the names of its outputs.
+    """
+    if settings.phase == "training":
+        memory = Memory(None, None, None, None, _FORWARD_ONLY)
+        return Kernels({}, {}, memory, _FORWARD_ONLY, _FORWARD_ONLY)
+    fusion = fuse(nodes, outputs, operators, settings.precision)
+    moved = fused_traffic(fusion)
+    memory = memory_of(nodes, inputs, outputs, fusion, settings.precision)
+    if settings.cache_bytes is None:
+        return Kernels(moved, {}, memory, cached_reason=_NO_CACHE)
+    cached = cached_traffic(fusion, effective_cache_bytes(settings.cache_bytes))
+    return Kernels(moved, cached, memory)
+
+
+def make_context(
+    instances: Sequence[NodeInstance], operators: Operators, kernels: Kernels, settings: Settings
+) -> ScoreContext:
+    """The context of the rows of ``instances``."""
+    nodes = [each.node for each in instances]
+    training = _training(instances, operators, settings)
+    weights = assign_weights(nodes, operators)
+    return ScoreContext(settings, operators, kernels, weights, quantized_tensors(nodes), training)
+
+
+def _training(
+    instances: Sequence[NodeInstance], operators: Operators, settings: Settings
+) -> Training:
+    if settings.phase != "training":
+        return Training()
+    main = [each.node for each in instances if each.scope == instances[0].scope]
+    differentiable = differentiable_tensors(main, lambda node: operators[node.domain, node.op_type])
+    precision = settings.precision
+    if not settings.recompute:
+        saved = saved_bytes(instances, operators, differentiable, precision)
+        return Training(differentiable, saved)
+    segments = segment_of(instances)
+    again = saved_bytes(instances, operators, differentiable, precision, segments)
+    kept = checkpoint_bytes(instances, precision)
+    return Training(differentiable, kept, recomputed_nodes(instances), again)

@@ -1,0 +1,93 @@
+"""A made-up room measures a sleep: here, behind a pipe, in a container, over SSH."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard.containers.engine import Engine, connect
+from mansard.containers.hosts import Host
+from mansard.containers.measurer import ContainerMeasurer
+from mansard.containers.tunnel import open_tunnel
+from mansard.core.documents import read_document
+from mansard.core.errors import SchemaError
+from mansard.core.jsonl import read_rows
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import Manifest
+from mansard.device.identity import identify
+from mansard.measuring.events import Measurer
+from mansard.measuring.kind import Job, decode_job, encode_job
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.runner import count_missing, run_plan
+from tests.containers.launching import launch
+from tests.containers.ssh_board import ssh_board, why_no_sshd
+from tests.containers.throwaway import REPOSITORY, Daemon
+from tests.measuring.made_up_room import Nap, NapPlan, NapRow
+from tests.measuring.test_pipe import through_a_pipe
+
+
+def nap_plan() -> NapPlan:
+    machine = identify()
+    return NapPlan(
+        profile="brief",
+        machine=machine,
+        processor="cpu",
+        gpu=None,
+        seed=1,
+        mode=core_count_mode(1),
+        cpus=machine.cpus[:1],
+        versions={"mansard": "0.1.0"},
+        trials=(Nap(nap_s=0.001), Nap(nap_s=0.002)),
+        protocol=msgspec.structs.replace(PROTOCOLS["brief"], time_cap_s=0.1),
+        unknown={"gpu": "a sleep needs none"},
+    )
+
+
+def check(measurer: Measurer, runs: Path) -> None:
+    plan = nap_plan()
+    outcome = run_plan(plan, runs, measurer=measurer)
+    assert (outcome.n_measured, count_missing(plan, runs)) == (2, 0)
+    rows = read_rows(outcome.folder / "naps.jsonl", NapRow).rows
+    assert [row.trial_id for row in rows] == [nap.trial_id for nap in plan.trials]
+    assert all(min(row.seconds_s) >= row.nap_s for row in rows)
+    manifest = read_document(outcome.folder / "manifest.json", Manifest)
+    assert (manifest.run_id, manifest.n_trials) == (plan.run_id, 2)
+    assert manifest.unknown["gpu"] == "a sleep needs no GPU"
+
+
+@pytest.mark.parametrize("measurer", [LocalMeasurer(), through_a_pipe])
+def test_in_this_process_and_in_another(measurer: Measurer, tmp_path: Path) -> None:
+    check(measurer, tmp_path)
+
+
+def in_container(engine: Engine, image: str) -> ContainerMeasurer:
+    environment = {"PYTHONPATH": str(REPOSITORY)}
+    return ContainerMeasurer(engine, launch(image, environment=environment))
+
+
+@pytest.mark.docker
+def test_in_a_container(engine: Engine, bare_image: str, tmp_path: Path) -> None:
+    check(in_container(engine, bare_image), tmp_path)
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(why_no_sshd() is not None, reason=str(why_no_sshd()))
+def test_over_ssh(daemon: Daemon, bare_image: str, tmp_path: Path) -> None:
+    there = Host(name="orin", ssh="orin", socket=daemon.address.removeprefix("unix://"))
+    with (
+        ssh_board(tmp_path / "board") as board,
+        open_tunnel(there, board.options) as tunnel,
+        connect(tunnel.address) as connected,
+    ):
+        check(in_container(connected, bare_image), tmp_path / "runs")
+
+
+def test_a_kind_that_is_not_there_is_refused() -> None:
+    plan = nap_plan()
+    line = encode_job(Job(plan=plan, missing=(), read_back=plan.mode))
+    for path in (b"tests.measuring.made_up_room:GONE", b"no.such.room:NAPS", b"os:path"):
+        with pytest.raises(SchemaError, match="kind of measurement"):
+            decode_job(line.replace(plan.kind.encode(), path))
