@@ -181,7 +181,7 @@ def why_chosen(choice: Candidate, wanted: Wanted, n_all: int, n_likely: int) -> 
         lines.append(_BOUND_WORDS[choice.bound])
     if choice.is_extrapolated:
         lines.append(
-            "no mode with clocks like its own was measured: measure it before you use it"
+            "its clocks are beyond those that were measured: measure it before you use it"
         )
     return tuple(lines)
 
