@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of what the device room reads: tegrastats' lines, nvpmodel's files.
 
-    python benchmarks/fuzz_device.py tegrastats|nvpmodel|answer [atheris' options, as -runs=1000000]
+    PYTHONPATH=. python benchmarks/fuzz_device.py tegrastats|nvpmodel|answer [atheris' options]
 
 Any input must be read, or refused with one of Mansard's own errors; every number of a line
 that was read must come back from it. Atheris (``pip install atheris``) is optional: it is not
@@ -36,15 +36,16 @@ def main() -> int:
         importlib.import_module("mansard.device.tegrastats")
         importlib.import_module("mansard.device.nvpmodel.modes")
         importlib.import_module("mansard.device.nvpmodel.tool")
-        importlib.import_module("mansard.device.nvpmodel.verbose")
+        importlib.import_module("mansard.device.nvpmodel.config")
     atheris.Setup([sys.argv[0], *sys.argv[2:]], targets[sys.argv[1]]())
     atheris.Fuzz()
     return 0
 
 
 def _tegrastats() -> Callable[[bytes], None]:
-    from mansard.device.tegrastats import Parser, render
+    from mansard.device.tegrastats import Parser
     from mansard.device.tegrastats.times import time_of
+    from tests.device.tegrastats_render import render
 
     parser = Parser()  # one for all: layouts learnt from one input must not mislead the next
 
@@ -61,9 +62,8 @@ def _tegrastats() -> Callable[[bytes], None]:
 
 def _nvpmodel() -> Callable[[bytes], None]:
     from mansard.core.errors import MansardError
-    from mansard.device.nvpmodel.grammar import parse_config
+    from mansard.device.nvpmodel.config import parse_config, parse_verbose
     from mansard.device.nvpmodel.modes import board_modes
-    from mansard.device.nvpmodel.verbose import parse_verbose
 
     def read(data: bytes) -> None:
         text = data.decode("utf-8", "replace")

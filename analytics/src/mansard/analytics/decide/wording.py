@@ -180,9 +180,7 @@ def why_chosen(choice: Candidate, wanted: Wanted, n_all: int, n_likely: int) -> 
     if choice.bound in _BOUND_WORDS:
         lines.append(_BOUND_WORDS[choice.bound])
     if choice.is_extrapolated:
-        lines.append(
-            "its clocks are beyond those that were measured: measure it before you use it"
-        )
+        lines.append("its clocks are beyond those that were measured: measure it before you use it")
     return tuple(lines)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.rails import rail_form
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
     CPUS,
@@ -33,9 +32,8 @@ from mansard.device.tegrastats.tokens import (
     fits,
     parse_engine,
     parse_usage,
+    rail_form,
 )
-
-Forms = tuple[tuple[int, str], ...]
 
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
