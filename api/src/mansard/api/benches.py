@@ -21,7 +21,7 @@ from mansard.api.measurements import (
     plan_modes,
     time_cap_s,
 )
-from mansard.api.reporter import SILENT, LineProgress, Progress, Reporter
+from mansard.api.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
 from mansard.api.scores import score_networks
 from mansard.api.targets import (
     BenchTarget,
@@ -312,7 +312,7 @@ class _WorkerReporter:
         self._worker.send(partial(self._reporter.note, f"{self._worker.name}: {line}"))
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
         """Hand on the progress."""
         lines = LineProgress(f"{self._worker.name}: {title}", self._reporter.note)
         yield _WorkerProgress(self._worker, lines)
