@@ -1,4 +1,7 @@
-"""Which candidates keep the limits: as predicted, as likely as asked, and maybe."""
+"""Which candidates keep the limits: as predicted, as likely as asked, and maybe.
+
+Where no mode keeps them: the nearest ones, and which limit would have to give way.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.decide.probability import Z95, Array, Band, probability_at_most
-from mansard.analytics.decide.records import Candidate, LimitCheck, Quantity, Wanted
-from mansard.analytics.decide.values import Values
+from mansard.analytics.decide.records import Candidate, LimitCheck, Quantity, Relaxation, Wanted
+from mansard.analytics.decide.values import Z95, Array, Band, Values, probability_at_most
 from mansard.core.errors import UsageError
 
 Mask = NDArray[np.bool_]
@@ -65,7 +67,7 @@ def screen(values: Values, wanted: Wanted) -> Screen:
     may_be = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
-        band, most = values.of(quantity), most_of(quantity, limit)
+        band, most = values.of(quantity), upper_bound(quantity, limit)
         excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
         is_likely &= band.quantile(wanted.probability) <= most
         may_be &= band.ends()[0] <= most
@@ -90,7 +92,7 @@ def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]
     return tuple(_check(candidate, quantity, limit) for quantity, limit in limits_of(wanted))
 
 
-def most_of(quantity: Quantity, limit: float) -> float:
+def upper_bound(quantity: Quantity, limit: float) -> float:
     """The most that ``Values.of`` the quantity may be; rounding alone breaks no limit."""
     # So many items in a second are so many seconds for an item.
     most = 1.0 / limit if quantity == "rate" else limit
@@ -106,7 +108,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck
             quantity=quantity, limit=limit, value=None, excess=None, probability=None,
             unknown=unknown,
         )  # fmt: skip
-    most = most_of(quantity, limit)
+    most = upper_bound(quantity, limit)
     probability = probability_at_most(value, low, high, most)
     return LimitCheck(
         quantity=quantity,
@@ -130,3 +132,62 @@ def spread_of(
     ends = (candidate.latency_low_s, candidate.latency_high_s)
     low, high = (None if end is None else end / n_items for end in ends)
     return candidate.latency_s / n_items, low, high
+
+
+_SHOWN = 3
+
+
+def find_nearest(values: Values, screened: Screen, wanted: Wanted, usable: Mask) -> tuple[int, ...]:
+    """The rows whose worst broken limit is broken by the least share, the best first.
+
+    Equal ones are told apart by the objective, then by their names.
+    """
+    rows = np.flatnonzero(usable)
+    worst = screened.excess[:, rows].max(axis=0)
+    objective = values.objective(wanted.minimise).value[rows]
+    order = np.lexsort((rows, objective, worst))
+    return tuple(int(row) for row in rows[order[:_SHOWN]])
+
+
+def find_relaxations(
+    values: Values, screened: Screen, wanted: Wanted, usable: Mask
+) -> tuple[Relaxation, ...]:
+    """For each limit: what it would have to be if it alone gave way, where that is enough.
+
+    Of the rows that keep all other limits as likely as asked (as predicted, where none is so
+    likely) the one that breaks this one least; the new limit is what it stays below with the
+    probability that was asked for.
+    """
+    found = []
+    for number, (quantity, asked) in enumerate(screened.limits):
+        rows = np.flatnonzero(usable & _keeps_others(values, screened, wanted, number))
+        if not len(rows):
+            continue
+        quantile = values.of(quantity).quantile(max(wanted.probability, 0.5))
+        at = int(rows[np.lexsort((rows, quantile[rows]))[0]])
+        limit = float(quantile[at])
+        found.append(
+            Relaxation(
+                quantity=quantity,
+                asked=asked,
+                limit=1.0 / limit if quantity == "rate" else limit,
+                candidate=values.candidate(at),
+            )
+        )
+    return tuple(found)
+
+
+def _keeps_others(values: Values, screened: Screen, wanted: Wanted, but: int) -> Mask:
+    others = np.delete(np.arange(len(screened.limits)), but)
+    kept: Mask = (screened.excess[others] == 0.0).all(axis=0)
+    likely = kept.copy()
+    for number in others:
+        quantity, limit = screened.limits[number]
+        likely &= _is_likely(values, wanted, quantity, limit)
+    return likely if likely.any() else kept
+
+
+def _is_likely(values: Values, wanted: Wanted, quantity: Quantity, limit: float) -> Mask:
+    quantile = values.of(quantity).quantile(wanted.probability)
+    likely: Mask = quantile <= upper_bound(quantity, limit)
+    return likely
