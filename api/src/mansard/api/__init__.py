@@ -18,25 +18,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.differences import differing_dimensions as differing_dimensions
-    from mansard.analytics.data.merging import Merged as Merged
+    from mansard.analytics.data.names import differing_dimensions as differing_dimensions
+    from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import digits as digits
     from mansard.analytics.data.quantities import joules as joules
     from mansard.analytics.data.quantities import percent as percent
     from mansard.analytics.data.quantities import quantity as quantity
     from mansard.analytics.data.quantities import relative as relative
     from mansard.analytics.data.quantities import seconds as seconds
-    from mansard.analytics.decide.amounts import amount as amount
-    from mansard.analytics.decide.amounts import change as change
-    from mansard.analytics.decide.compare_records import Change as Change
-    from mansard.analytics.decide.compare_records import Comparison as Comparison
-    from mansard.analytics.decide.mix_records import MixAnswer as MixAnswer
-    from mansard.analytics.decide.mix_records import MixPlan as MixPlan
+    from mansard.analytics.decide.compare import Change as Change
+    from mansard.analytics.decide.compare import Comparison as Comparison
     from mansard.analytics.decide.plan import Pick as Pick
     from mansard.analytics.decide.plan import Plan as Plan
     from mansard.analytics.decide.records import Candidate as Candidate
     from mansard.analytics.decide.records import Recommendation as Recommendation
     from mansard.analytics.decide.records import Wanted as Wanted
+    from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
+    from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
+    from mansard.analytics.decide.wording import amount as amount
+    from mansard.analytics.decide.wording import change as change
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.report.score_page import write_score_page as write_score_page

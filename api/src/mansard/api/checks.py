@@ -24,9 +24,9 @@ from mansard.device.meters.meter import Meter, Meters
 from mansard.device.system import find_tool
 from mansard.device.topology import cpu_quota
 from mansard.device.totals import total_power
+from mansard.microbench.cpu.selfcheck import check_kernels
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.trials import choose_trials
-from mansard.microbench.selfcheck import check_kernels
 
 _ENOUGH_BYTES = 1 << 30  # a whole sweep with raw samples needs some 100 MB
 _UNTIL_THEN = "until then energy stays unknown"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import Outcome
     from mansard.microbench.plan import Plan
-    from mansard.microbench.probing import Probe
+    from mansard.microbench.planning import Probe
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -49,7 +49,7 @@ def plan_modes(
 ) -> list[ModePlan]:
     """The plan of each mode, in their order; raises UsageError."""
     from mansard.measuring.runner import count_missing
-    from mansard.microbench.plan import make_plan
+    from mansard.microbench.planning import make_plan
 
     plans = [make_plan(machine, mode, profile, found) for mode in modes]
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]

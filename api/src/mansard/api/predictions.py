@@ -15,7 +15,7 @@ from mansard.api.scores import find_models
 from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.predict.prediction import NetworkSelection, Prediction
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Loaded

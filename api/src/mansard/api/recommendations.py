@@ -20,8 +20,8 @@ from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decide.mix_records import MixAnswer
     from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
     from mansard.core.records import MachineIdentity, Manifest
 
@@ -62,8 +62,8 @@ def recommend_workload(
     ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
     does, and InputError for a file that is no workload.
     """
-    from mansard.analytics.decide.mix import plan_mixes
-    from mansard.analytics.decide.mix_records import Mix, Task
+    from mansard.analytics.decide.time_sharing import Mix, Task
+    from mansard.analytics.decide.workload import plan_mixes
 
     found = read_workload(workload)
     networks = tuple(

@@ -352,7 +352,7 @@ def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "pa
     if form == "json":
         documents = [{"score": score, "totals": totals(score)} for score in scores]
         return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
-    from mansard.analytics.data.tables import encode_layers
+    from mansard.analytics.data.frames import encode_layers
 
     return encode_layers(scores, form)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mansard.device.controller.remote import RemoteController
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import Image
-    from mansard.microbench.probing import Probe
+    from mansard.microbench.planning import Probe
 
 
 class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class LocalTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What this process has."""
-        from mansard.microbench.probing import probe
+        from mansard.microbench.planning import probe
 
         return probe(processor)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from mansard.analytics.data.names import shown_long
+from mansard.analytics.data.names import display_text
 from mansard.analytics.roofs.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, in_level
 from mansard.analytics.roofs.plateau import estimate, members
 from mansard.analytics.roofs.rates import TrialRate
@@ -143,7 +143,7 @@ def _all_disturbed(trials: Sequence[TrialRate]) -> str:
     # The commonest; of equally common ones the first by name, so that rows' order is no matter.
     commonest = min(reasons, key=lambda reason: (-reasons[reason], reason))
     which = "its only trial was" if len(trials) == 1 else f"all {len(trials)} trials were"
-    return f"{which} disturbed: {shown_long(commonest)}"
+    return f"{which} disturbed: {display_text(commonest)}"
 
 
 def missing(

@@ -56,7 +56,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     latencies: tuple[Latency, ...]
 
     @property
-    def place(self) -> str:
+    def full_name(self) -> str:
         """The processor, with the machine that it is in where that has another name."""
         return self.machine if self.machine == self.host else f"{self.machine} in {self.host}"
 
