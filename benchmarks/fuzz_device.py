@@ -36,7 +36,7 @@ def main() -> int:
         importlib.import_module("mansard.device.tegrastats")
         importlib.import_module("mansard.device.nvpmodel.modes")
         importlib.import_module("mansard.device.nvpmodel.tool")
-        importlib.import_module("mansard.device.nvpmodel.verbose")
+        importlib.import_module("mansard.device.nvpmodel.config")
     atheris.Setup([sys.argv[0], *sys.argv[2:]], targets[sys.argv[1]]())
     atheris.Fuzz()
     return 0
@@ -61,9 +61,8 @@ def _tegrastats() -> Callable[[bytes], None]:
 
 def _nvpmodel() -> Callable[[bytes], None]:
     from mansard.core.errors import MansardError
-    from mansard.device.nvpmodel.grammar import parse_config
+    from mansard.device.nvpmodel.config import parse_config, parse_verbose
     from mansard.device.nvpmodel.modes import board_modes
-    from mansard.device.nvpmodel.verbose import parse_verbose
 
     def read(data: bytes) -> None:
         text = data.decode("utf-8", "replace")

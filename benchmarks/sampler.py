@@ -30,10 +30,9 @@ from statistics import median
 from typing import Any
 
 from mansard.core.records import PowerSample
-from mansard.device.meters.hwmon import open_hwmon
-from mansard.device.meters.integrals import trapezoid
+from mansard.device.meters.ina import RailMeter, open_hwmon
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.rails import RailMeter
+from mansard.device.meters.readings import trapezoid
 from mansard.device.meters.replay import ReplayMeter, TraceMeter
 from mansard.device.meters.sampler import CPU_SHARE, Sampler
 

@@ -78,8 +78,8 @@ def test_the_summary_says_the_ceilings_in_a_sentence(full: tuple[str, Page]) -> 
     _, page = full
     assert (
         "Computes at most 128.0 GFLOP/s in fp32 and 64.00 GFLOP/s in fp64 and moves up to "
-        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 waits "
-        "for memory."
+        "16.00 GB/s to and from main memory: below 8.00 FLOP per byte, a layer in fp32 is "
+        "bound by memory."
     ) in page.text
 
 

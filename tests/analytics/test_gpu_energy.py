@@ -53,7 +53,7 @@ def test_the_stalled_kernel_is_the_idle_point_and_true_idle_stands_beside(
     assert rows["true idle"][0].replace("\u00a0", " ") == "6.000 W"
     assert IDLE_W == 6.0
     (fact,) = energy_facts(results)
-    assert "2 of them with the clocks on and nothing done" in fact
+    assert "2 of them with the clocks on and no work" in fact
 
 
 def test_without_a_stalled_kernel_idle_is_nothing_running(tmp_path: Path) -> None:

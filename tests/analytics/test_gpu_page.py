@@ -99,7 +99,7 @@ def test_the_page_says_what_ran_where_and_how_near_the_limit(page: str) -> None:
         *("Backends beside their limits", "98.0 %", "1.253 TFLOP/s"),
         *("± 0.30 %; 95.0 % of limit", "± 0.20 %, read; 97.0 % of limit"),
         *("Latency: the ladder", "57.19 ± 0.12 ns", "numba-cuda", "read, zero-copy"),
-        *("true idle", "Power with values that never settle", "Compute capability"),
+        *("true idle", "Power with chaotic and with constant values", "Compute capability"),
         *("mansard:l4t-r36, dddddddddddd", "read, sliced", "fp32, 64 MiB"),
     ):
         assert text in page, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,31 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
     assert "typer" in loaded  # the list is really one of imports
     assert not loaded & HEAVY
+
+
+def test_the_api_loads_no_library_before_a_function_needs_it() -> None:
+    result = run_python("-X", "importtime", "-c", "import mansard.api")
+    assert result.returncode == 0
+    loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
+    assert "mansard.api" in loaded
+    assert not loaded & (HEAVY | {"msgspec", "typer", "rich"})
+
+
+def cpu_s(*arguments: str) -> float:
+    """Processor time of a Python process, the least of five: other work does not count."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert run_python(*arguments).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(5))
+
+
+def test_the_api_and_the_help_start_at_once() -> None:
+    assert cpu_s("-c", "import mansard.api") < 0.15
+    assert cpu_s("-m", "mansard.cli", "--help") < 0.25  # 0.2 on an idle machine
 
 
 @pytest.mark.parametrize(

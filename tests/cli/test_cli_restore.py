@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mansard.device.holding.board_lock import board_lock
-from mansard.device.holding.journal import observe
-from mansard.device.holding.journal_store import find_journal, write_journal
+from mansard.device.holding.journal import find_journal, observe, write_journal
 from mansard.simulator import create_board, snapshot
 
 GPU = "sys/class/devfreq/17000000.gpu"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.controller.local import LocalController
+from mansard.device.controller.controller import LocalController
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
+from mansard.device.holding.restoring import restore
 from mansard.simulator import create_board, running, snapshot
 
 

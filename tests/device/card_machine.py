@@ -25,11 +25,11 @@ needs_a_card = [
 PREAMBLE = """
 import json, sys
 from mansard.core.errors import MansardError
-from mansard.device.cards.card import read_card, read_card_limits
+from mansard.device.cards import read_card, read_card_limits
 from mansard.device.holding.acting import Actor
-from mansard.device.cards.hold import restore_card, set_card
-from mansard.device.cards.setting import card_writes, why_not_settable
-from mansard.device.choosing.choice import available_modes, choose_modes
+from mansard.device.holding.acting import restore_card, set_card
+from mansard.device.cards import card_writes, why_not_settable
+from mansard.device.power_modes.selection import available_modes, choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from tests.device.grid_machines import machine
 

@@ -13,7 +13,7 @@ from mansard.core.records import PowerMode
 from mansard.device.controller.channel import ProcessChannel, controller_process
 from mansard.device.controller.messages import HoldBoard, Question, SetMode
 from mansard.device.controller.remote import RemoteController, remote_controller
-from mansard.device.holding.journal_store import find_journal
+from mansard.device.holding.journal import find_journal
 from tests.simulator.simulator_bench import awaited
 
 

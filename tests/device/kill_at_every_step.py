@@ -20,7 +20,7 @@ import msgspec
 
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
+from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator.faults import set_fault
 from mansard.simulator.snapshot import snapshot

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError, InputError, MansardError
-from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.settings import find_clocks
 from mansard.device.conditions.sources import find_sources
 from mansard.device.identity import identify
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.system import (
     below,

@@ -12,7 +12,7 @@ PREPARE = """
 import os
 from pathlib import Path
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
+from mansard.device.holding.restoring import restore
 from mansard.device.holding.planning import planned_steps
 root = Path({root!r})
 (root / "var/lib").mkdir(parents=True, exist_ok=True)

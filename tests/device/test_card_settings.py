@@ -62,7 +62,7 @@ show(msgspec.json.encode(found).decode())
     card.run(
         f"""
 import msgspec
-from mansard.device.cards.card import CardState
+from mansard.device.cards import CardState
 found = msgspec.json.decode({kept!r}, type=CardState)
 assert restore_card(actor, found)[1] == []
 """

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.clocks.nodes import Clocks, find_clocks
 from mansard.device.clocks.readback import differences, read_mode
-from mansard.device.clocks.settings import find_settings, is_setting, known_settings, read_setting
+from mansard.device.clocks.settings import (
+    Clocks,
+    find_clocks,
+    find_settings,
+    is_setting,
+    known_settings,
+    read_setting,
+)
 from tests.device.clock_trees import (
     CPU,
     add_devfreq,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import UsageError
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.clocks.nodes import find_clocks
 from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.settings import find_clocks
 from mansard.device.clocks.steps import Write, lock_steps
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine

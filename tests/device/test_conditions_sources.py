@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from mansard.device.conditions import Watch, disturbances, find_sources
 from mansard.device.conditions.gpu_processes import parse_clients
-from mansard.device.conditions.sources import Reading
-from mansard.device.conditions.summary import temperature_slope
-from mansard.device.conditions.throttle import count_increase, count_rises
+from mansard.device.conditions.sources import Reading, count_increase, count_rises
+from mansard.device.conditions.watch import temperature_slope
 from tests.device.conditions_machine import CPUS, create_board, mode, put
 
 LONG_S = 3600.0

@@ -11,7 +11,7 @@ from mansard.core.errors import DeviceError, InputError, MansardError, StorageEr
 from mansard.core.hashing import content_hash
 from mansard.core.line_channel import encode_line
 from mansard.device.controller.channel import controller_process
-from mansard.device.controller.local import LocalController
+from mansard.device.controller.controller import LocalController
 from mansard.device.controller.messages import Hello, Identify, Question
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import set_fault, snapshot

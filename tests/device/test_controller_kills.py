@@ -14,7 +14,7 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
 from mansard.device.controller.channel import controller_process, started
-from mansard.device.controller.local import LocalController
+from mansard.device.controller.controller import LocalController
 from mansard.device.controller.messages import HoldBoard, SetMode
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot

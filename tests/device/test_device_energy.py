@@ -10,7 +10,7 @@ from mansard.core.errors import MeasurementError
 from mansard.core.records import PowerSample
 from mansard.device.meters.energy import window_energy
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from tests.device.energy_samples import FAST, SECONDS, energy, only_rail, power
 
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.device.cgroup import cpu_quota
 from mansard.device.identity import identify
 from mansard.device.system import parse_cpu_list, usable_cpus
-from mansard.device.topology import physical_cores
+from mansard.device.topology import cpu_quota, physical_cores
 
 
 def write(root: Path, path: str, text: str) -> None:

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import InputError, MansardError, StorageError
 from mansard.core.power_mode import core_count_mode
-from mansard.device.choosing.amount import Amount
-from mansard.device.choosing.band import Band, snap
-from mansard.device.choosing.choice import choose_modes
-from mansard.device.choosing.choices import Choices, Cluster, Table
-from mansard.device.choosing.custom_mode import custom_mode, exact_point
-from mansard.device.choosing.grid import Grid, grid_points
-from mansard.device.choosing.grid_file import read_grid
+from mansard.device.power_modes.custom_modes import custom_mode, exact_point
+from mansard.device.power_modes.grid import Band, Grid, grid_points, read_grid, snap
+from mansard.device.power_modes.selection import choose_modes
+from mansard.device.power_modes.settable import Amount, Choices, Cluster, Table
 from tests.device.grid_machines import add_cpufreq, machine
 
 MHZ = 1e6
@@ -224,7 +221,7 @@ import sys
 sys.modules["tomllib"] = sys.modules["tomli"] = None
 from pathlib import Path
 from mansard.core.errors import UsageError
-from mansard.device.choosing.choice import choose_modes
+from mansard.device.power_modes.selection import choose_modes
 from tests.device.grid_machines import machine
 try:
     choose_modes({str(path)!r}, Path({str(tmp_path)!r}), machine(2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mansard.device.choosing.sweep_time import MODE_CHANGE_S, sweep_time
+from mansard.device.power_modes.sweep_time import MODE_CHANGE_S, sweep_time
 
 
 class Caps(msgspec.Struct, frozen=True):

@@ -10,12 +10,12 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.clocks.nodes import find_clocks
+from mansard.device.clocks.settings import find_clocks
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.journal_store import find_journal, journal_folders
-from mansard.device.holding.pending import restore
+from mansard.device.holding.journal import find_journal, journal_folders
 from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator import snapshot
 from mansard.simulator.faults import set_fault

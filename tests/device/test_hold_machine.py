@@ -15,8 +15,8 @@ from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.pending import restore
 from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator import create_board, snapshot
 from mansard.simulator.faults import set_fault

@@ -13,9 +13,8 @@ from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.journal import observe
-from mansard.device.holding.journal_store import find_journal, write_journal
-from mansard.device.holding.pending import restore
+from mansard.device.holding.journal import find_journal, observe, write_journal
+from mansard.device.holding.restoring import restore
 from mansard.simulator import snapshot
 from tests.device.clock_trees import CPU, make_orin, read, write
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.identity import identify
-from mansard.device.nvidia import read_cards, read_cuda, read_driver
+from mansard.device.identity import identify, read_cards, read_cuda, read_driver
 from tests.device.identity_boards import write
 
 CUDA = "usr/local/cuda"

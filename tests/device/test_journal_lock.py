@@ -16,9 +16,8 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.journal import observe
-from mansard.device.holding.journal_store import find_journal, write_journal
-from mansard.device.holding.pending import restore
+from mansard.device.holding.journal import find_journal, observe, write_journal
+from mansard.device.holding.restoring import restore
 from mansard.simulator import snapshot
 from tests.device.clock_trees import make_orin
 

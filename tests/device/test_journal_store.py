@@ -19,14 +19,16 @@ from mansard.core.errors import DeviceError, MansardError, StorageError
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import Step
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.journal import FileFound, Journal, observe
-from mansard.device.holding.journal_store import (
+from mansard.device.holding.journal import (
+    FileFound,
+    Journal,
     find_journal,
     journal_folders,
+    observe,
     read_journal,
     write_journal,
 )
-from mansard.device.holding.pending import restore
+from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import set_mode
 from mansard.simulator import snapshot

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.device.meters.hwmon import open_hwmon
-from mansard.device.meters.iio import open_iio
-from mansard.device.meters.meter import Meters, find_meters
+from mansard.device.meters.finding import find_meters
+from mansard.device.meters.ina import open_hwmon, open_iio
+from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler
 
 DRIVERS = "sys/bus/i2c/drivers"

@@ -18,8 +18,9 @@ CARD, ORIN, THOR, NO_CARD, NO_DRIVER, ZERO, LOST = range(1, 8)
 
 SHOW_CARD = """
 import msgspec
+from mansard.device.cards import load_nvml
 from mansard.device.meters.nvml import read_cards
-print(msgspec.json.encode(read_cards()).decode())
+print(msgspec.json.encode(read_cards(load_nvml())).decode())
 """
 SHOW_METER = """
 from mansard.device.meters.nvml import open_nvml_meter
@@ -28,7 +29,6 @@ print(meter.rails if meter else reason)
 """
 MEASURE = """
 import time
-from mansard.device.meters.energy import compare_counter
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.nvml import open_nvml_meter
 from mansard.device.meters.sampler import Sampler
@@ -38,8 +38,7 @@ with Sampler(Meters((meter,), {}), period_s=0.005) as sampler:
     time.sleep(0.5)
     end_s = time.monotonic()
 window = sampler.window(start_s, end_s)
-check = compare_counter(sampler.samples, "gpu0", start_s, end_s)
-print(window.rails[0].energy_j / window.window_s, check.counter_j / check.integral_j)
+print(window.rails[0].energy_j / window.window_s)
 """
 LOSE = """
 from mansard.device.meters.meter import Meters
@@ -107,11 +106,10 @@ def test_thor_has_power_and_temperature_alone(tmp_path: Path) -> None:
     assert run_on(tmp_path, THOR, SHOW_METER) == "('gpu0',)"
 
 
-def test_the_counter_is_compared_with_the_integrated_power(tmp_path: Path) -> None:
-    power_w, ratio = map(float, run_on(tmp_path, CARD, MEASURE).split())
+def test_the_energy_of_a_window_is_the_counter_s(tmp_path: Path) -> None:
+    power_w = float(run_on(tmp_path, CARD, MEASURE))
     # The counter has whole milliseconds: 1 of 500 at each end.
     assert power_w == pytest.approx(100.0, rel=0.01)
-    assert ratio == pytest.approx(1.0, rel=0.01)
 
 
 def test_a_card_that_says_zero_is_not_believed(tmp_path: Path) -> None:

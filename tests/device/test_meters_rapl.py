@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.device.meters.rapl import open_rapl
 
 

@@ -11,7 +11,8 @@ import pytest
 from mansard.core.hardware import MODULES
 from mansard.core.records import EnergyWindow
 from mansard.device.identity import identify
-from mansard.device.meters.meter import Meters, find_meters
+from mansard.device.meters.finding import find_meters
+from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.device.meters.tegrastats import open_tegrastats
 from mansard.simulator import create_board, running, set_fault, set_load

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.device.meters.sampler import Sampler
 from mansard.device.meters.tegrastats import TegrastatsMeter, open_tegrastats
 

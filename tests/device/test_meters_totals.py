@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mansard.core.hardware import MODULES, Module
-from mansard.device.meters.totals import Total, find_total, total_power
 from mansard.device.tegrastats import parse_line
+from mansard.device.totals import Total, find_total, total_power
 
 NANO = Total(("POM_5V_IN",), "POM_5V_IN", "module", ("POM_5V_GPU", "POM_5V_CPU"))
 

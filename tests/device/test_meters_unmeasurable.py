@@ -6,7 +6,7 @@ import pytest
 
 from mansard.device.meters.energy import window_energy
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from tests.device.energy_samples import FAST, energy, only_rail, power
 
 

@@ -10,7 +10,7 @@ from mansard.simulator import create_board
 def test_commands_of_a_board_at_hand_hold_its_own_numbers_and_undo_them(tmp_path: Path) -> None:
     from mansard.device.identity import identify
     from mansard.device.mode_commands import commands_for
-    from mansard.device.nvpmodel.listing import list_board
+    from mansard.device.power_modes.listing import list_board
 
     root = create_board("agx-orin", tmp_path)
     numbers = {one.mode.name: one.id for one in list_board(root).modes}
@@ -48,7 +48,7 @@ def test_the_lookup_finds_the_mode_s_number_in_the_board_s_file(tmp_path: Path) 
 
     from mansard.device.identity import identify
     from mansard.device.mode_commands import commands_for
-    from mansard.device.nvpmodel.listing import list_board
+    from mansard.device.power_modes.listing import list_board
 
     root = create_board("agx-orin", tmp_path)
     found, _ = commands_for("30W", "any", identify(root), None)

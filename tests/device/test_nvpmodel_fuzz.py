@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError
 from mansard.core.hardware import MODULES
+from mansard.device.nvpmodel.config import Config, parse_config, parse_verbose
 from mansard.device.nvpmodel.gating import parse_integer
-from mansard.device.nvpmodel.grammar import Config, parse_config
 from mansard.device.nvpmodel.modes import board_modes
-from mansard.device.nvpmodel.predict import predict
-from mansard.device.nvpmodel.reboot import reboot_modes
-from mansard.device.nvpmodel.resolve import find_highest, resolve
-from mansard.device.nvpmodel.tool import parse_query, parse_status
-from mansard.device.nvpmodel.verbose import parse_verbose
+from mansard.device.nvpmodel.tool import parse_query, parse_status, reboot_modes
+from mansard.device.power_modes.listing import find_highest, predict, resolve
 from tests.device.nvpmodel_files import CONFIG
 
 LINES = CONFIG.splitlines()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mansard.core.errors import InputError
-from mansard.device.nvpmodel.grammar import Param, Setting, parse_config
-from mansard.device.nvpmodel.verbose import is_verbose, parse_verbose
+from mansard.device.nvpmodel.config import Param, Setting, is_verbose, parse_config, parse_verbose
 from tests.device.nvpmodel_files import CONFIG
 
 MODE = "< POWER_MODEL ID=0 NAME=A >\n"

@@ -9,9 +9,9 @@ import pytest
 
 from mansard.core.errors import DeviceError, InputError
 from mansard.core.hardware import MODULES
-from mansard.device.nvpmodel.grammar import Param, parse_config
+from mansard.device.nvpmodel.config import Param, parse_config
+from mansard.device.nvpmodel.gating import find_path
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, board_modes, read_modes
-from mansard.device.nvpmodel.paths import find_path
 from tests.device.nvpmodel_files import CONFIG, MODES, PARAMS, write
 
 CPU = "/sys/devices/system/cpu"

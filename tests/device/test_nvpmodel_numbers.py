@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 
 from mansard.core.hardware import MODULES
 from mansard.core.records import PowerMode
-from mansard.device.nvpmodel.grammar import parse_config
-from mansard.device.nvpmodel.listing import list_board, list_config
+from mansard.device.nvpmodel.config import parse_config
 from mansard.device.nvpmodel.modes import board_modes
-from mansard.device.nvpmodel.predict import predict
-from mansard.device.nvpmodel.resolve import Highest, HighestClocks, find_highest, resolve
+from mansard.device.power_modes.listing import (
+    Highest,
+    HighestClocks,
+    find_highest,
+    list_board,
+    list_config,
+    predict,
+    resolve,
+)
 from tests.device.nvpmodel_files import CONFIG, make_board, write
 
 CPU = "sys/devices/system/cpu"

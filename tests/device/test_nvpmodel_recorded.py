@@ -13,9 +13,9 @@ import pytest
 
 from mansard.core.hardware import MODULES
 from mansard.core.records import PowerMode
-from mansard.device.nvpmodel.config_file import load_config
-from mansard.device.nvpmodel.listing import list_config
+from mansard.device.nvpmodel.config import load_config
 from mansard.device.nvpmodel.modes import board_modes
+from mansard.device.power_modes.listing import list_config
 
 pytestmark = pytest.mark.shared_data
 UNCAPPED = {"-1", "0", "2147483647", "9223372036854775807"}

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.nvpmodel.listing import list_board
 from mansard.device.nvpmodel.modes import read_modes
-from mansard.device.nvpmodel.reboot import probe, reboot_modes
-from mansard.device.nvpmodel.tool import query, set_mode
+from mansard.device.nvpmodel.tool import probe, query, reboot_modes, set_mode
+from mansard.device.power_modes.listing import list_board
 from mansard.device.system import read_int
 from mansard.simulator import create_board, set_fault
 

@@ -8,13 +8,14 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.device.nvpmodel.modes import read_modes
-from mansard.device.nvpmodel.reboot import probe, reboot_modes
 from mansard.device.nvpmodel.tool import (
     Outcome,
     Query,
     parse_query,
     parse_status,
+    probe,
     query,
+    reboot_modes,
     set_mode,
 )
 from tests.device.nvpmodel_files import CONFIG, make_board, write, write_tool

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import MODULES
+from mansard.device.tegrastats.columns import Utilisation
 from mansard.device.tegrastats.energy import NO_TIMES, TOO_FEW
 from mansard.device.tegrastats.summary import LogSummary, Summariser, summarise
-from mansard.device.tegrastats.utilisation import Utilisation
 from tests.device.tegrastats_lines import LINES
 
 

@@ -24,9 +24,8 @@ from mansard.estimator.model import (
     StoredTensor,
     normal_domain,
 )
-from mansard.estimator.numbers import Array, Numbers, hold_array
+from mansard.estimator.numbers import Array, Numbers, hold_array, may_keep
 from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
-from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Shape, is_sane
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)

@@ -29,7 +29,7 @@ def test_a_great_many_iterations_are_one_pass() -> None:
     assert network.tensors["z"].shape == (n, 2, 3)
     # counting so far would take too long
     assert network.tensors["k"].value is None
-    assert network.tensors["k"].origin is Origin.ROUNDS
+    assert network.tensors["k"].origin is Origin.ITERATIONS
 
 
 def test_a_count_that_follows_from_a_shape() -> None:

@@ -12,9 +12,9 @@ import pytest
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import MemoryKind, Trial
-from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
+from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.raw_samples import SYSTEM_CLOCK

@@ -17,7 +17,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerSample, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import Metering
 from mansard.measuring.run_writer import SweepState

@@ -6,7 +6,7 @@ import time
 
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from tests.microbench.gpu_stand_in import SoftwareGpu
 
 IDLE_W, KERNEL_W = 5.0, 20.0

@@ -61,8 +61,7 @@ def _with_a_stray_mode(folder: Path) -> BrokenBoard:
 
 
 def _with_pending_journal(folder: Path) -> BrokenBoard:
-    from mansard.device.holding.journal import observe
-    from mansard.device.holding.journal_store import write_journal
+    from mansard.device.holding.journal import observe, write_journal
 
     root = create_board("agx-orin", folder)
     # As a sweep leaves it that lost its power: what was found is on disk, another mode is set.

@@ -54,12 +54,14 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
-    from mansard.api.comparisons import Compared as Compared
-    from mansard.api.comparisons import compare as compare
+    from mansard.api.data import Compared as Compared
     from mansard.api.data import ImportedTable as ImportedTable
+    from mansard.api.data import Report as Report
     from mansard.api.data import TableOrigin as TableOrigin
+    from mansard.api.data import compare as compare
     from mansard.api.data import import_tables as import_tables
     from mansard.api.data import merge as merge
+    from mansard.api.data import report as report
     from mansard.api.demos import PagodaPage as PagodaPage
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
@@ -76,10 +78,6 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
-    from mansard.api.networks import ZooNetwork as ZooNetwork
-    from mansard.api.networks import list_networks as list_networks
-    from mansard.api.networks import show_network as show_network
-    from mansard.api.networks import write_networks as write_networks
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
@@ -88,6 +86,9 @@ if TYPE_CHECKING:
     from mansard.api.predictions import predict as predict
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
+    from mansard.api.recommendations import parse_optional as parse_optional
+    from mansard.api.recommendations import parse_quantity as parse_quantity
+    from mansard.api.recommendations import parse_rate as parse_rate
     from mansard.api.recommendations import recommend as recommend
     from mansard.api.recommendations import recommend_workload as recommend_workload
     from mansard.api.reporter import SILENT as SILENT
@@ -96,24 +97,23 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
-    from mansard.api.reports import Report as Report
-    from mansard.api.reports import report as report
     from mansard.api.scores import Scored as Scored
+    from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
+    from mansard.api.scores import list_networks as list_networks
     from mansard.api.scores import score as score
+    from mansard.api.scores import show_network as show_network
+    from mansard.api.scores import write_networks as write_networks
     from mansard.api.targets import WantedImage as WantedImage
-    from mansard.api.workloads import parse_optional as parse_optional
-    from mansard.api.workloads import parse_quantity as parse_quantity
-    from mansard.api.workloads import parse_rate as parse_rate
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
-    from mansard.device.nvpmodel.listing import ListedMode as ListedMode
-    from mansard.device.nvpmodel.listing import Listing as Listing
+    from mansard.device.power_modes.listing import ListedMode as ListedMode
+    from mansard.device.power_modes.listing import Listing as Listing
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
     from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
+    from mansard.device.tegrastats.columns import Utilisation as Utilisation
     from mansard.device.tegrastats.rows import clean as clean
     from mansard.device.tegrastats.summary import LogSummary as LogSummary
-    from mansard.device.tegrastats.utilisation import Utilisation as Utilisation
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings
     from mansard.estimator import totals as totals
@@ -143,14 +143,16 @@ def _homes() -> dict[str, tuple[str, str]]:
     }
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: a command that lists power modes must start without polars."""
-    if name.startswith("_") or name not in _homes():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, original = _homes()[name]
-    found = getattr(import_module(module), original)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # else a misspelt name would be of any type
+
+    def __getattr__(name: str) -> Any:
+        """Import on first use: a command that lists power modes must start without polars."""
+        if name.startswith("_") or name not in _homes():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, original = _homes()[name]
+        found = getattr(import_module(module), original)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

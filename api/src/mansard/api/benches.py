@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.api.boards import board_root
+from mansard.api.data import Report, report
 from mansard.api.measurements import (
     Measured,
     ModePlan,
@@ -21,7 +22,6 @@ from mansard.api.measurements import (
     time_cap_s,
 )
 from mansard.api.reporter import SILENT, LineProgress, Progress, Reporter
-from mansard.api.reports import Report, report
 from mansard.api.scores import score_networks
 from mansard.api.targets import (
     BenchTarget,
@@ -104,7 +104,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     """
     if request.hosts:
         return _bench_hosts(request, _chosen_hosts(request), reporter)
-    from mansard.device.controller.local import LocalController
+    from mansard.device.controller.controller import LocalController
 
     root = board_root(request.board)
     controller = LocalController(root)
@@ -126,7 +126,7 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
     Raises as ``bench`` does.
     """
     if not request.hosts:
-        from mansard.device.controller.local import LocalController
+        from mansard.device.controller.controller import LocalController
 
         root = board_root(request.board)
         controller = LocalController(root)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, failed, missing, ok, warning
 from mansard.core.errors import MansardError
 from mansard.core.records import MachineIdentity
-
-if TYPE_CHECKING:
-    from mansard.device.clocks.domain import Domain
-    from mansard.device.clocks.nodes import Clocks
+from mansard.device.clocks.domains import Domain
+from mansard.device.clocks.settings import Clocks, find_clocks
+from mansard.device.conditions import Watch
+from mansard.device.conditions.gpu_processes import GpuProcesses
+from mansard.device.conditions.sources import find_overcurrent, find_thermometers, find_throttling
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.tool import query
+from mansard.device.system import find_tool
 
 _PACKAGE = "install the board's package nvidia-l4t-nvpmodel, or run outside the container"
 _QUERY_TIMEOUT_S = 10.0
@@ -51,9 +54,7 @@ def check_release(machine: MachineIdentity) -> Iterator[Check]:
 
 
 def check_modes(root: Path) -> Iterator[Check]:
-    """Configuration, tool and present mode; a fault of one is told once."""
-    from mansard.device.system import find_tool
-
+    """Configuration, tool and present mode; a fault is reported once."""
     configuration = _check_configuration(root)
     yield configuration
     if find_tool(root, "nvpmodel") is None:
@@ -63,8 +64,6 @@ def check_modes(root: Path) -> Iterator[Check]:
 
 
 def _check_configuration(root: Path) -> Check:
-    from mansard.device.nvpmodel.modes import read_modes
-
     try:
         modes = read_modes(root)
     except MansardError as error:
@@ -82,8 +81,6 @@ def _check_configuration(root: Path) -> Check:
 
 
 def _check_present_mode(root: Path) -> Check:
-    from mansard.device.nvpmodel.tool import query
-
     try:
         now = query(root, timeout_s=_QUERY_TIMEOUT_S)
     except MansardError as error:
@@ -101,8 +98,6 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """The clock now; on a board also what can be set, and what cannot be for want of rights."""
     yield _check_now(root, machine)
     if machine.kind == "jetson":
-        from mansard.device.clocks.nodes import find_clocks
-
         clocks = find_clocks(root)
         yield _check_domains(clocks)
         yield _check_memory(root, clocks)
@@ -110,8 +105,6 @@ def check_clocks(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 
 def _check_now(root: Path, machine: MachineIdentity) -> Check:
-    from mansard.device.conditions import Watch
-
     with Watch(root, machine.cpus) as watch:
         pass
     found = watch.conditions
@@ -193,8 +186,6 @@ def check_present(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 
 def _check_temperature(root: Path) -> Check:
-    from mansard.device.conditions.temperature import find_thermometers
-
     thermometers = find_thermometers(root)
     hottest_c = thermometers.read_c()
     if hottest_c is None:
@@ -210,8 +201,6 @@ def _check_temperature(root: Path) -> Check:
 
 
 def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
-    from mansard.device.conditions.throttle import find_throttling
-
     events = find_throttling(root, machine.cpus)
     if not events.are_known:
         return missing("throttling", events.why_not, "it stays unknown; in a container mount /sys")
@@ -230,8 +219,6 @@ def _check_throttling(root: Path, machine: MachineIdentity) -> Check:
 
 
 def _check_overcurrent(root: Path) -> Check:
-    from mansard.device.conditions.throttle import find_overcurrent
-
     events = find_overcurrent(root)
     if not events.are_known:
         return missing("over-current", events.why_not, "events stay unknown; usual before r35")
@@ -247,8 +234,6 @@ def _check_overcurrent(root: Path) -> Check:
 
 
 def _check_gpu_processes(root: Path) -> Check:
-    from mansard.device.conditions.gpu_processes import GpuProcesses
-
     found = GpuProcesses(root).find()
     if found.names is None:
         is_root = os.geteuid() == 0

@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.targets import WantedImage, remote_target
 from mansard.core.errors import MansardError, UsageError
+from mansard.device.holding.restoring import Restored
+from mansard.device.holding.restoring import restore as restore_machine
+from mansard.device.identity import identify
+from mansard.device.jetson import find_module, is_jetson
+from mansard.device.nvpmodel.config import CONFIG_PATH
+from mansard.device.power_modes.listing import (
+    Listing,
+    find_highest,
+    list_board,
+    list_config,
+    resolve,
+)
+from mansard.device.power_modes.selection import available_modes, choose_modes
+from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.mode_table import ModeFrame
     from mansard.api.checks import Check
     from mansard.containers.fleet import Fleet
     from mansard.core.records import PowerMode
-    from mansard.device.holding.restoring import Restored
-    from mansard.device.nvpmodel.listing import Listing
 
 
 class MachineModes(msgspec.Struct, frozen=True):
@@ -30,8 +41,6 @@ class MachineModes(msgspec.Struct, frozen=True):
 
 def board_root(board: Path | None) -> Path:
     """The root folder of ``board``, this machine's by default; raises UsageError."""
-    from mansard.device.system import SYSTEM_ROOT
-
     root = SYSTEM_ROOT if board is None else board
     if not root.is_dir():
         raise UsageError(f"{str(root)!r} is no folder", fix="give the root folder of a board")
@@ -46,11 +55,6 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Ma
     from the table of modules, not measured; nothing is set. Raises UsageError where both are
     given, DeviceError, InputError.
     """
-    from mansard.device.choosing.choice import available_modes
-    from mansard.device.identity import identify
-    from mansard.device.nvpmodel.listing import list_board, list_config
-    from mansard.device.system import SYSTEM_ROOT
-
     if board is not None and config is not None:
         raise UsageError("--board and --config exclude each other", fix="name one of them")
     if config is not None:
@@ -63,9 +67,6 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Ma
 
 
 def _has_nvpmodel(root: Path) -> bool:
-    from mansard.device.jetson import is_jetson
-    from mansard.device.nvpmodel.config_file import CONFIG_PATH
-
     path = root.joinpath(*Path(CONFIG_PATH).parts[1:])
     return path.is_symlink() or path.exists() or is_jetson(root)
 
@@ -78,10 +79,6 @@ def find_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame, b
     StorageError, DeviceError.
     """
     from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
-    from mansard.device.choosing.choice import choose_modes
-    from mansard.device.identity import identify
-    from mansard.device.jetson import find_module
-    from mansard.device.nvpmodel.resolve import find_highest, resolve
 
     if text.strip().lower().endswith(".csv"):
         return read_mode_table(Path(text.strip()), device), False
@@ -101,8 +98,6 @@ def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored 
     A bench does so itself, whatever ends it but a power cut or SIGKILL. None where no run was
     cut off. Raises DeviceError where something could not be put back; nothing is forgotten then.
     """
-    from mansard.device.holding.pending import restore as restore_machine
-
     return restore_machine(board_root(board), on_step=lambda step: reporter.note(str(step)))
 
 
@@ -118,6 +113,7 @@ def restore_hosts(
     A board that fails does not stop the others; ``check`` of the result raises its error.
     Raises UsageError and InputError for hosts that are not understood.
     """
+    from mansard.api.targets import WantedImage, remote_target
     from mansard.containers.fleet import Fleet
     from mansard.containers.hosts import read_hosts
 
@@ -140,7 +136,6 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
     """
     from mansard.api import board_checks, checks
     from mansard.api.container_checks import check_containers
-    from mansard.device.identity import identify
 
     root = board_root(board)
     machine = identify(root)

@@ -11,16 +11,22 @@ import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, MeasurementError
-from mansard.core.records import Gpu, MachineIdentity
-
-if TYPE_CHECKING:
-    from mansard.core.records import PowerSample
-    from mansard.device.meters.meter import Meter, Meters
+from mansard.core.records import Gpu, MachineIdentity, PowerSample
+from mansard.device.holding.board_lock import board_lock
+from mansard.device.holding.journal import find_journal, journal_folders
+from mansard.device.meters.finding import find_meters
+from mansard.device.meters.meter import Meter, Meters
+from mansard.device.system import find_tool
+from mansard.device.topology import cpu_quota
+from mansard.device.totals import total_power
+from mansard.microbench.cuda.probe import probe_gpu
+from mansard.microbench.cuda.trials import choose_trials
+from mansard.microbench.selfcheck import check_kernels
 
 _ENOUGH_BYTES = 1 << 30  # a whole sweep with raw samples needs some 100 MB
 _UNTIL_THEN = "until then energy stays unknown"
@@ -88,8 +94,6 @@ def _check_caches(machine: MachineIdentity) -> Check:
 
 
 def _check_quota(root: Path) -> Check:
-    from mansard.device.cgroup import cpu_quota
-
     quota = cpu_quota(root)
     if quota is None:
         return ok("CPU quota", "none")
@@ -112,9 +116,6 @@ def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
         yield ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
         return
     seen = ", ".join([*machine.accelerators, *versions])
-    from mansard.microbench.cuda.probe import probe_gpu
-    from mansard.microbench.cuda.trials import choose_trials
-
     found = probe_gpu()
     if found.gpu is None:
         yield missing(
@@ -173,8 +174,6 @@ def _check_load(machine: MachineIdentity) -> Check:
 
 
 def _check_kernels() -> Check:
-    from mansard.microbench.selfcheck import check_kernels
-
     try:
         return ok("kernels", check_kernels())
     except MeasurementError as error:
@@ -183,8 +182,6 @@ def _check_kernels() -> Check:
 
 def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     """Every meter read once; on a board also how its total is formed, and its tegrastats."""
-    from mansard.device.meters.meter import find_meters
-
     meters = find_meters(root, machine)
     samples: list[PowerSample] = []
     for meter in meters.found:
@@ -231,8 +228,6 @@ def _step(meter: Meter, rail: str) -> str:
 
 
 def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
-    from mansard.device.meters.totals import total_power
-
     total = meters.total
     if total is None:
         return missing(
@@ -260,8 +255,6 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
 
 
 def _check_tegrastats(root: Path) -> Check:
-    from mansard.device.system import find_tool
-
     if find_tool(root, "tegrastats") is None:
         return missing(
             "tegrastats",
@@ -279,9 +272,6 @@ def check_state(root: Path) -> Iterator[Check]:
 
 
 def _check_journal(root: Path) -> Check:
-    from mansard.device.holding.board_lock import board_lock
-    from mansard.device.holding.journal_store import find_journal
-
     try:
         with board_lock(root):
             path = find_journal(root)
@@ -297,8 +287,6 @@ def _check_journal(root: Path) -> Check:
 
 
 def _check_folder(root: Path) -> Check:
-    from mansard.device.holding.journal_store import journal_folders
-
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)
     if writable is None:
@@ -323,7 +311,7 @@ def _check_disk() -> Check:
 
 
 def _can_be_made(folder: Path) -> bool:
-    for place in (folder, *folder.parents):
-        if os.path.lexists(place):
-            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path):
+            return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
     return False

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, failed, missing, ok, warning
+from mansard.containers.engine import Engine, GpuKind, choose_access, connect, gpu_kind
+from mansard.containers.images.building import ready_image
+from mansard.containers.images.fitting import choose_image
+from mansard.containers.images.table import user_table
+from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.records import MachineIdentity
-
-if TYPE_CHECKING:
-    from mansard.containers.engine import Engine, GpuKind
 
 _LOCAL = "or measure without a container: LOCAL=1"
 _WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}
@@ -25,8 +26,6 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     A machine without an NVIDIA GPU is measured without a container: there a missing engine
     is no fault.
     """
-    from mansard.containers.engine import connect, gpu_kind
-
     gpu = gpu_kind(machine)
     try:
         with connect() as engine:
@@ -38,18 +37,18 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
             yield _check_disk(engine, gpu)
     except MansardError as error:
         if machine.kind == "jetson" or machine.accelerators:
-            told = f"{error.where}: {error.what}" if error.where else error.what
-            yield missing("containers", told, error.fix or _LOCAL)
+            detail = f"{error.where}: {error.what}" if error.where else error.what
+            yield missing("containers", detail, error.fix or _LOCAL)
         else:
             yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
 
 
 def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
     facts = engine.facts
-    told = [f"{facts.name} {facts.version} at {engine.address}"]
-    told += [f"storage {facts.storage}"] if facts.storage else []
-    told += ["rootless"] if facts.is_rootless else []
-    detail = ", ".join(told)
+    parts = [f"{facts.name} {facts.version} at {engine.address}"]
+    parts += [f"storage {facts.storage}"] if facts.storage else []
+    parts += ["rootless"] if facts.is_rootless else []
+    detail = ", ".join(parts)
     if facts.is_podman and gpu != "none":
         return warning(
             "containers",
@@ -60,8 +59,6 @@ def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_access(engine: Engine, gpu: GpuKind) -> Check:
-    from mansard.containers.engine import choose_access
-
     facts = engine.facts
     runtime = "there" if facts.has_nvidia_runtime else "not there"
     cdi = f"looks into {', '.join(facts.cdi_folders)}" if facts.cdi_folders else "off"
@@ -74,8 +71,6 @@ def _check_access(engine: Engine, gpu: GpuKind) -> Check:
 
 
 def _check_devices(root: Path, gpu: GpuKind) -> Check:
-    from mansard.containers.settings import device_groups, find_devices
-
     devices = find_devices(root)
     if not devices:
         tool = "tegrastats" if gpu == "jetson" else "nvidia-smi"
@@ -85,15 +80,11 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
             f"look what '{tool}' says, and run this on the machine itself",
         )
     groups = device_groups(root)
-    told = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
-    return ok("GPU devices", f"{len(devices)} in /dev, {told}")
+    access = f"of groups {', '.join(map(str, groups))}, handed on" if groups else "open to all"
+    return ok("GPU devices", f"{len(devices)} in /dev, {access}")
 
 
 def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
-    from mansard.containers.images.building import ready_image
-    from mansard.containers.images.fitting import choose_image
-    from mansard.containers.images.table import user_table
-
     try:
         fit = choose_image(machine, user_table())
         ready = ready_image(engine, fit.image)
@@ -116,11 +107,11 @@ def _check_disk(engine: Engine, gpu: GpuKind) -> Check:
             f"{engine.facts.data_root or 'the engine'} cannot be seen from here",
             f"an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built: look there",
         )
-    told = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
+    free = f"{free_bytes / 1e9:.1f} GB free in {engine.facts.data_root}"
     if free_bytes < _ROOM_BYTES[gpu]:
         return warning(
             "image disk",
-            f"{told}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
+            f"{free}; an image takes {_ROOM_BYTES[gpu] / 1e9:.0f} GB while it is built",
             "'docker system prune' removes what is not in use; or move data-root to a larger disk",
         )
-    return ok("image disk", told)
+    return ok("image disk", free)

@@ -1,19 +1,116 @@
-"""Tables that others published, and datasets of many boards."""
+"""Folders of runs: the report, comparisons, tables that others published, merged datasets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mansard.api.boards import find_modes
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mansard.analytics.data.merging import Merged
+    from mansard.analytics.decide.compare_entries import Side
+    from mansard.analytics.decide.compare_records import Comparison
     from mansard.analytics.published.rate_rows import Origin
+    from mansard.analytics.report.summary import Summary
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A report that was written. ``run_ids``: the runs that it was made for; None: all of it."""
+
+    path: Path
+    summary: Summary
+    run_ids: frozenset[str] | None
+
+
+def report(
+    locations: Sequence[str],
+    output: Path,
+    *,
+    mix: bool = False,
+    run_ids: Collection[str] | None = None,
+    modes: str | None = None,
+    board: Path | None = None,
+    reporter: Reporter = SILENT,
+) -> Report:
+    """Join what folders of runs hold, and write the report to ``output``; measures nothing.
+
+    ``locations``: folders of runs, or merged datasets (folders or URLs). ``mix``: take together
+    runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
+    bench; of its devices, runs that do not go with the newest are left out instead of refused.
+    ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
+    Raises InputError, UsageError, StorageError.
+    """
+    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.report.summary import summary
+    from mansard.analytics.report.write import write_report
+    from mansard.analytics.results import compute
+
+    dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
+    for line in dataset.notes:
+        reporter.note(f"note: {line}")
+    devices = dict.fromkeys(device_labels(dataset.manifests).values())
+    wanted = [] if modes is None else [find_modes(modes, board, name)[0] for name in devices]
+    results = compute(dataset, wanted)
+    path = write_report(dataset, output, results)
+    found = summary(dataset, results)
+    for line in found.notes[len(dataset.notes) :]:
+        reporter.note(f"note: {line}")
+    return Report(path, found, None if run_ids is None else frozenset(run_ids))
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """The comparison of each pair of runs, and the labels of those that have no partner."""
+
+    comparisons: tuple[Comparison, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+
+
+def compare(
+    first: Path,
+    second: Path,
+    *,
+    mode: str | None = None,
+    other_mode: str | None = None,
+    mix: bool = False,
+) -> Compared:
+    """Hold two folders of runs against each other: ceilings, costs and measured networks.
+
+    ``first`` and ``second``: folders of runs, or single runs in them; the same one with another
+    mode. ``mode``: only this mode of the first; ``other_mode``: of the second, the same by
+    default. ``mix``: take runs of different versions together. Each ratio has its 95 % interval
+    and a test, corrected for their number. Runs pair by processor and mode; one run on each side
+    is a pair whatever its mode. Raises InputError, UsageError, StorageError.
+    """
+    from mansard.analytics.decide.compare import compare as compare_sides
+    from mansard.analytics.decide.pairing import pair_runs
+
+    names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
+    ours = _sides(first, names[0], mode, may_mix=mix)
+    theirs = _sides(second, names[1], other_mode or mode, may_mix=mix)
+    pairs, only_first, only_second = pair_runs(ours, theirs)
+    found = tuple(compare_sides(*pair) for pair in pairs)
+    return Compared(found, tuple(only_first), tuple(only_second))
+
+
+def _sides(runs: Path, name: str, mode: str | None, *, may_mix: bool) -> tuple[Side, ...]:
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.decide.pairing import sides_of
+    from mansard.core.documents import read_document
+    from mansard.core.records import Manifest
+
+    manifest = runs / "manifest.json"
+    if not manifest.is_file():
+        return sides_of(open_runs([runs], mix=may_mix), name=name, mode=mode)
+    run_id = read_document(manifest, Manifest).run_id
+    return sides_of(open_runs([runs.resolve().parent], mix=may_mix), name=name, run_id=run_id)
 
 
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +157,10 @@ def import_tables(
 
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
-    said, given = dict(columns or {}), dict(fixed or {})
-    imported = [import_table(table, source, said=said, fixed=given) for table in tables]
+    imported = [
+        import_table(table, source, said=dict(columns or {}), fixed=dict(fixed or {}))
+        for table in tables
+    ]
     for table, one in zip(tables, imported, strict=True):
         for line in limit_notes(one, module):
             reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))

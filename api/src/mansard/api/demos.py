@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from mansard.api.benches import BenchRequest, BenchResult, bench
+from mansard.api.data import Report, report
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.reports import Report, report
 from mansard.api.scores import score_zoo
 from mansard.core.files import make_folder
 from mansard.core.jsonl import write_rows

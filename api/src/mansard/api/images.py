@@ -10,13 +10,20 @@ import msgspec
 
 from mansard.api.boards import board_root
 from mansard.api.reporter import SILENT, Reporter
+from mansard.containers.engine import connect
+from mansard.containers.images.building import Built, Order, library_lines, ready_image
+from mansard.containers.images.building import build_image as build
+from mansard.containers.images.fitting import Fit, choose_image, why_not
+from mansard.containers.images.needed import confirming, quietly
+from mansard.containers.images.store import Archive, Stored
+from mansard.containers.images.store import list_images as stored_images
+from mansard.containers.images.store import load_image as load
+from mansard.containers.images.store import save_image as save
+from mansard.containers.images.table import Image, ImageTable, user_table
 from mansard.core.errors import ContainerError, MansardError
+from mansard.device.identity import identify
 
 if TYPE_CHECKING:
-    from mansard.containers.images.building import Built
-    from mansard.containers.images.fitting import Fit
-    from mansard.containers.images.store import Archive, Stored
-    from mansard.containers.images.table import Image, ImageTable
     from mansard.core.records import MachineIdentity
     from mansard.measuring.manifest import Image as LoadedImage
 
@@ -42,9 +49,6 @@ def fit_image(
     this one by default. ``images``: TOML file that adds or changes images. Raises UsageError,
     InputError, and ContainerError where none fits.
     """
-    from mansard.containers.images.fitting import choose_image
-    from mansard.containers.images.table import user_table
-
     return choose_image(_machine(board), user_table(images), name=name)
 
 
@@ -55,10 +59,6 @@ def list_images(
 
     ``engine``: address of the container engine, unix:///…. Raises ContainerError without one.
     """
-    from mansard.containers.engine import connect
-    from mansard.containers.images.store import list_images as stored_images
-    from mansard.containers.images.table import user_table
-
     machine, table = _machine(board), user_table(images)
     with connect(engine) as connected:
         stored = stored_images(connected)
@@ -96,8 +96,6 @@ def _stored_rows(
 
 
 def _fits(image: Image, table: ImageTable, machine: MachineIdentity) -> str:
-    from mansard.containers.images.fitting import why_not
-
     try:
         reason = why_not(image, machine, table)
     except MansardError as error:  # a board that does not tell its release
@@ -121,11 +119,6 @@ def build_image(
     pull nor build with a network. An image that is there already is not built again. Raises
     ContainerError, InputError, StorageError, and UsageError for a no.
     """
-    from mansard.containers.engine import connect
-    from mansard.containers.images.building import Order
-    from mansard.containers.images.building import build_image as build
-    from mansard.containers.images.needed import confirming, quietly
-
     fit = _find_image(name, board, images)
     reporter.note(f"image {fit.image.name}: {fit.why}")
     order = Order(
@@ -149,10 +142,6 @@ def save_image(
 
     Raises ContainerError where it is not built yet, StorageError.
     """
-    from mansard.containers.engine import connect
-    from mansard.containers.images.building import ready_image
-    from mansard.containers.images.store import save_image as save
-
     fit = _find_image(name, board, images)
     with connect(engine) as connected:
         ready = ready_image(connected, fit.image)
@@ -167,9 +156,6 @@ def save_image(
 
 def load_image(path: Path, engine: str | None = None) -> tuple[LoadedImage, ...]:
     """Load an image that was saved, after its digest was found right; raises ContainerError."""
-    from mansard.containers.engine import connect
-    from mansard.containers.images.store import load_image as load
-
     with connect(engine) as connected:
         return load(connected, path)
 
@@ -178,16 +164,11 @@ def list_libraries(
     name: str | None = None, board: Path | None = None, images: Path | None = None
 ) -> tuple[str, ...]:
     """What an image installs, one requirement a line, for ``pip download``."""
-    from mansard.containers.images.building import library_lines
-
     return library_lines(_find_image(name, board, images).image)
 
 
 def _find_image(name: str | None, board: Path | None, images: Path | None) -> Fit:
     """The image of that name wherever it is for, or the one that fits the machine."""
-    from mansard.containers.images.fitting import Fit, choose_image
-    from mansard.containers.images.table import user_table
-
     table = user_table(images)
     if name is not None:
         return Fit(table.image(name), "it was asked for")
@@ -195,6 +176,4 @@ def _find_image(name: str | None, board: Path | None, images: Path | None) -> Fi
 
 
 def _machine(board: Path | None) -> MachineIdentity:
-    from mansard.device.identity import identify
-
     return identify(board_root(board))

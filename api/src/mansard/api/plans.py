@@ -97,7 +97,7 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     )
     labels = device_labels(dataset.manifests)
     ours = [each for each in dataset.manifests if labels[each.run_id] == found.device]
-    # Without being told, bench measures the GPU of such a machine.
+    # Without --processor, bench measures the GPU of such a machine.
     is_cpu = any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
     return _Known(found, is_cpu, (*dataset.notes, *found.notes))
 

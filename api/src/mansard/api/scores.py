@@ -1,4 +1,4 @@
-"""Work and traffic of networks: many files at a time, and those that a bench or a demo scores."""
+"""Work and traffic of networks: many files at a time, those of a bench, and the zoo."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
+from mansard.core.files import make_folder
 from mansard.core.records import ModelScore
 
 if TYPE_CHECKING:
     from mansard.estimator import Given, Loaded, Settings
+    from mansard.estimator.zoo import Entry
+
 
 Stage = tuple[int, int]  # new tokens, cached tokens
 BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
@@ -91,7 +94,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     path: Path
     scores: tuple[ModelScore, ...]
     errors: tuple[MansardError, ...]
-    understood: frozenset[str] = frozenset()  # given names that mean something in it
+    keep_known_names: frozenset[str] = frozenset()  # given names that mean something in it
 
 
 def find_models(sources: Sequence[Path]) -> list[Path]:
@@ -139,7 +142,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _score_file(path: Path, request: _Request) -> _Outcome:
     """Read a file once and score it in every case; no error of the file is raised."""
     from mansard.estimator import load
-    from mansard.estimator.shape_inference.binding import understood
+    from mansard.estimator.shape_inference.binding import keep_known_names
 
     try:
         loaded = load(path)
@@ -147,7 +150,7 @@ def _score_file(path: Path, request: _Request) -> _Outcome:
         return _Outcome(path, (), (error,))
     settings = request.settings
     if request.is_one_of_many:
-        given = understood(loaded.model, settings.given)
+        given = keep_known_names(loaded.model, settings.given)
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
@@ -180,8 +183,8 @@ def _names_of(given: Given) -> frozenset[str]:
 
 def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
     """Raise UsageError for a name that means nothing in any of the files."""
-    understood = frozenset[str]().union(*(outcome.understood for outcome in outcomes))
-    strangers = sorted(_names_of(request.settings.given) - understood)
+    keep_known_names = frozenset[str]().union(*(outcome.keep_known_names for outcome in outcomes))
+    strangers = sorted(_names_of(request.settings.given) - keep_known_names)
     if strangers and request.is_one_of_many:
         raise UsageError(
             f"none of the models knows {', '.join(map(repr, strangers))}",
@@ -352,3 +355,33 @@ def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "pa
     from mansard.analytics.data.tables import encode_layers
 
     return encode_layers(scores, form)
+
+
+class ZooNetwork(msgspec.Struct, frozen=True):
+    """A network of the zoo, and its score at batch 1 in FP32."""
+
+    entry: Entry
+    score: ModelScore
+
+
+def list_networks() -> tuple[Entry, ...]:
+    """The networks of the zoo with their inputs and what is published about them."""
+    from mansard.estimator import zoo
+
+    return tuple(zoo.entry(name) for name in zoo.names())
+
+
+def show_network(name: str) -> ZooNetwork:
+    """What one network is, where its figures come from, and its work; raises UsageError."""
+    from mansard.estimator import zoo
+
+    return ZooNetwork(zoo.entry(name), score_zoo(name))
+
+
+def write_networks(folder: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
+    """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError."""
+    from mansard.estimator import zoo
+
+    entries = [zoo.entry(name) for name in names or zoo.names()]  # known before one is written
+    make_folder(folder)
+    return tuple(zoo.write(entry.name, folder) for entry in entries)

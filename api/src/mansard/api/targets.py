@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from mansard.api.reporter import Reporter
+from mansard.containers.board_controller import board_controller
+from mansard.containers.engine import Engine, connect
+from mansard.containers.images.building import ready_image
+from mansard.containers.images.fitting import choose_image
+from mansard.containers.images.needed import controller_image, ensure_image
+from mansard.containers.images.table import Image as Entry
+from mansard.containers.images.table import user_table
+from mansard.containers.settings import Launch, launch_for
+from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError
+from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
-    from mansard.containers.engine import Engine
     from mansard.containers.hosts import Host
-    from mansard.containers.images.table import Image as Entry
-    from mansard.containers.settings import Launch
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
     from mansard.device.controller.remote import RemoteController
@@ -73,7 +80,6 @@ class LocalTarget:
 
     def measurer(self) -> Measurer:
         """A measurer with this machine's meters."""
-        from mansard.device.meters.meter import find_meters
         from mansard.measuring.measurer import LocalMeasurer
 
         meters = find_meters(self._root, self.controller.identify())
@@ -113,7 +119,6 @@ class ContainerTarget:
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
     def _launch(self, processor: Processor) -> Launch:
-        from mansard.containers.settings import launch_for
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
@@ -144,8 +149,6 @@ def container_target(
 
     Raises ContainerError where there is no engine, or no image and none can be built.
     """
-    from mansard.containers.engine import connect
-
     with connect(wanted.engine) as engine:
         machine = controller.identify()
         yield ContainerTarget(
@@ -160,14 +163,6 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     Which image fits the board is not known before its controller has looked: it runs in one that
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
-    from mansard.containers.board_controller import board_controller
-    from mansard.containers.engine import connect
-    from mansard.containers.images.building import ready_image
-    from mansard.containers.images.needed import controller_image
-    from mansard.containers.images.table import user_table
-    from mansard.containers.settings import launch_for
-    from mansard.containers.tunnel import open_tunnel
-
     with ExitStack() as stack:
         address = f"unix://{host.socket}"
         if host.ssh is not None:
@@ -193,9 +188,6 @@ def _find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> Image:
     """The image that fits ``machine``, built first where it is not there."""
-    from mansard.containers.images.fitting import choose_image
-    from mansard.containers.images.table import user_table
-
     fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     reporter.note(f"image {fit.image.name}: {fit.why}")
     return _ensure(engine, fit.image, wanted, reporter)
@@ -203,8 +195,6 @@ def _find_image(
 
 def _ensure(engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter) -> Image:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
-    from mansard.containers.images.needed import ensure_image
-
     return ensure_image(
         engine,
         entry,

@@ -73,8 +73,8 @@ def _print_unexpected(error: Exception) -> None:
             where = error.filename or "standard output"
             print_error(printable(f"{where}: {error.strerror or error}"))
         return
-    said = printable(f"internal error, {type(error).__name__}: {error}")
-    print_error(f"{said}; please report it with --debug's output")
+    line = printable(f"internal error, {type(error).__name__}: {error}")
+    print_error(f"{line}; please report it with --debug's output")
 
 
 def _exit_code(leaving: SystemExit) -> int:

@@ -21,12 +21,12 @@ BoardOption = Annotated[
         readable=False,
     ),
 ]
-HostsOption = Annotated[
-    Path | None, typer.Option("--hosts-file", help="TOML file that names boards.", readable=False)
+HostsFileOption = Annotated[
+    Path | None, typer.Option(help="TOML file that names boards.", readable=False)
 ]
 ImagesOption = Annotated[
     Path | None,
-    typer.Option("--images", help="TOML file that adds images.", readable=False),
+    typer.Option(help="TOML file that adds images.", readable=False),
 ]
 RunsOption = Annotated[
     list[str] | None,

@@ -9,11 +9,11 @@ from pathlib import Path
 from mansard.core.errors import MansardError
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import MachineIdentity, ModeCommands
-from mansard.device.choosing.choice import choose_modes
 from mansard.device.holding.acting import Step
 from mansard.device.holding.planning import planned_steps
 from mansard.device.identity import identify
 from mansard.device.nvpmodel.tool import query
+from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT, below, read_text
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # what needs no quoting in a pattern

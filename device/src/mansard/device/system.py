@@ -162,6 +162,25 @@ def glob(folder: Path, pattern: str) -> list[Path]:
         return []
 
 
+def find_paths(root: Path, pattern: str) -> tuple[str, ...]:
+    """The board's absolute paths that match a glob below the root, cpu2 before cpu10."""
+    found = ("/" + path.relative_to(root).as_posix() for path in glob(root, pattern.lstrip("/")))
+    return tuple(sorted(found, key=_natural))
+
+
+def _natural(path: str) -> list[tuple[str, int]]:
+    words = re.findall(r"([^0-9]*)([0-9]{0,18})", path)
+    return [(word, int(number or -1)) for word, number in words]
+
+
+def exists(root: Path, path: str) -> bool:
+    """Whether the board's ``path`` is a file there."""
+    try:
+        return below(root, path).is_file()
+    except (OSError, InputError):
+        return False
+
+
 def follow_links(path: Path) -> Path:
     """Where ``path`` leads; a link that leads to itself is left as it is, not an error."""
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for such a link

@@ -1,18 +1,70 @@
-"""Cores and caches, as the kernel describes them under /sys/devices/system/cpu."""
+"""CPUs and caches of a machine, and what a control group leaves of CPU time and memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from mansard.core.hardware import Module
 from mansard.core.records import Cache
-from mansard.device.system import glob, parse_cpu_list, read_int, read_text
+from mansard.device.system import below, find_paths, glob, parse_cpu_list, read_int, read_text
 
-_CPUS = "sys/devices/system/cpu"
+# What a container may use: CPU time and memory, from the control groups we are in.
+#
+# Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel. cpu.max holds
+# a quota and a period in µs, or max; memory.max holds bytes, or max. A limit
+# of any group above ours holds too. Version 1 keeps the quota in cpu.cfs_quota_us.
+
+_CPU_MAX = re.compile(r"([0-9]{1,15}) ([0-9]{1,15})")
+
+
+def cpu_quota(root: Path) -> float | None:
+    """CPUs' worth of time that our groups allow; None where there is no limit."""
+    quotas = [_parse_cpu_max(read_text(group / "cpu.max")) for group in _groups(root)]
+    quotas.append(_version_1_quota(root / "sys/fs/cgroup/cpu"))
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def memory_limit_bytes(root: Path) -> int | None:
+    """Bytes of memory that our groups allow; None where there is no limit."""
+    limits = [read_int(group / "memory.max") for group in _groups(root)]
+    return min((limit for limit in limits if limit and limit > 0), default=None)
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Our group's folder and those above it, up to the top of what is mounted."""
+    top = root / "sys/fs/cgroup"
+    yield top
+    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+        hierarchy, _, path = line.partition("::")
+        if hierarchy == "0":
+            group = top
+            for name in Path(path.strip("/")).parts:
+                group /= name
+                yield group
+
+
+def _parse_cpu_max(text: str | None) -> float | None:
+    match = _CPU_MAX.fullmatch(text or "")
+    if match is None or not int(match[2]):
+        return None  # "max 100000", or no such file
+    return int(match[1]) / int(match[2])
+
+
+def _version_1_quota(folder: Path) -> float | None:
+    quota_us, period_us = (
+        read_int(folder / "cpu.cfs_quota_us"),
+        read_int(folder / "cpu.cfs_period_us"),
+    )
+    if not quota_us or not period_us or quota_us < 0:
+        return None
+    return quota_us / period_us
+
+
+CPU_FOLDER = "/sys/devices/system/cpu"
 # Cache levels that a cluster's cores share, by kind of core; other levels are private.
 # Sources: Arm's technical reference manuals of Cortex-A57 and A78AE (L3 of a DynamIQ
 # cluster), NVIDIA's data sheets of TX2 and Xavier.
@@ -52,12 +104,35 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
 
 def present_cpus(root: Path) -> tuple[int, ...]:
     """Logical CPUs that the machine has, whether or not they are on; empty if not told."""
-    return _cpu_list(read_text(root / _CPUS / "present"))
+    return _cpu_list(read_text(root / CPU_FOLDER[1:] / "present"))
 
 
 def online_cpus(root: Path) -> tuple[int, ...]:
     """Logical CPUs that are on; empty where the kernel does not say."""
-    return _cpu_list(read_text(root / _CPUS / "online"))
+    return _cpu_list(read_text(root / CPU_FOLDER[1:] / "online"))
+
+
+def list_cpus(root: Path) -> tuple[int, ...]:
+    """The CPUs that the kernel has, on or off."""
+    folders = find_paths(root, f"{CPU_FOLDER}/cpu[0-9]*")
+    numbers = [folder.rpartition("/cpu")[2] for folder in folders]
+    return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
+
+
+def related_cpus(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs that share a clock with ``cpu``, itself among them; empty where it is not said."""
+    # related_cpus also names those that are off; affected_cpus only those that are on.
+    text = read_text(below(root, f"{CPU_FOLDER}/cpu{cpu}/cpufreq/related_cpus")) or ""
+    try:
+        cpus = parse_cpu_list(text.replace(" ", ","))
+    except ValueError:
+        return ()
+    return tuple(sorted(cpus)) if cpu in cpus else ()
+
+
+def online_path(cpu: int) -> str:
+    """The file that switches a CPU on and off."""
+    return f"{CPU_FOLDER}/cpu{cpu}/online"
 
 
 def data_caches(
@@ -134,4 +209,4 @@ def _parse_size(text: str | None) -> int | None:
 
 
 def _cpu_folder(root: Path, cpu: int) -> Path:
-    return root / _CPUS / f"cpu{cpu}"
+    return root / CPU_FOLDER[1:] / f"cpu{cpu}"

@@ -1,7 +1,7 @@
 """A decoder's two phases: prefill reads a prompt, decode makes one token from a cache.
 
 Both are the same network with other dimensions. Which dimension is the new tokens and
-which the cached ones follows from where they stand: the inputs that hold keys and
+which the cached ones follows from their inputs: those that hold keys and
 values of earlier tokens, and those that hold tokens or their embeddings.
 """
 
@@ -23,7 +23,7 @@ from mansard.estimator.shape_inference.dimensions import (
 _CACHE = re.compile(r"past|cache|kv", re.IGNORECASE)
 _MASK = re.compile(r"mask", re.IGNORECASE)
 _TOKENS = re.compile(r"ids|token|embeds", re.IGNORECASE)
-# What belongs to another text or image, whose length neither stage tells.
+# Inputs of another text or image, whose length neither stage defines.
 _OTHER = re.compile(r"(?<![a-z])(encoder|cross)(?![a-z])", re.IGNORECASE)
 
 

@@ -1,6 +1,6 @@
 """Memory: the most that activations take at once, and a decoder's keys and values.
 
-Nodes run one at a time. A tensor is there from the node that makes it to its last
+Nodes run one at a time. A tensor exists from the node that makes it to its last
 reader; what the network is given and what it returns, for the whole inference. A view
 is its source's memory, and so are a Split, a Slice without steps and a dequantised
 tensor. Constants and weights come on top.
@@ -25,7 +25,7 @@ from mansard.estimator.tensors import Node, Tensor
 _PAST = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)
 _PRESENT = re.compile(r"(^|[._/])(present|(updated|new)_?(kv_?)?cache|(kv_?)?cache)", re.IGNORECASE)
 
-# Operators that keep keys and values themselves: their outputs that hold them.
+# Operators that keep keys and values themselves: treused outputs that hold them.
 _KEEPING = {
     ("", "Attention"): (1, 2),
     ("com.microsoft", "Attention"): (1,),
@@ -42,7 +42,7 @@ class Memory(msgspec.Struct, frozen=True):
     ``peak_activation_bytes``: every operator writes an output of its own.
     ``in_place_peak_bytes``: one that works element by element takes over an input of
     the same size that nothing reads after it. ``fused_peak_bytes``: only what fused
-    groups of operators read and write is there. ``kv_cache_bytes``: keys and values
+    groups of operators read and write exists. ``kv_cache_bytes``: keys and values
     for the next token; 0 for a network without such.
     """
 
@@ -125,12 +125,12 @@ def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
 def _peaks(fusion: Fusion) -> tuple[int, int]:
     """The most that one graph's own tensors take, without and with reuse in place."""
     wiring = fusion.wiring
-    n_places = len(wiring.nodes)
+    n_nodes = len(wiring.nodes)
     inside = {group.indexes[0]: group.bodies for group in fusion.groups if group.bodies}
-    dying: list[list[Storage]] = [[] for _ in range(n_places + 1)]
+    dying: list[list[Storage]] = [[] for _ in range(n_nodes + 1)]
     live = shared = peak = shared_peak = 0
     taken: set[Storage] = set()
-    for place, node in enumerate(wiring.nodes):
+    for i, node in enumerate(wiring.nodes):
         inner = inner_shared = 0
         if inside:
             inner, inner_shared = _inner_peaks(inside.get(node.index, ()))
@@ -139,18 +139,18 @@ def _peaks(fusion: Fusion) -> tuple[int, int]:
                 peak = max(peak, live + inner)
                 shared_peak = max(shared_peak, shared + inner_shared)
                 inner = inner_shared = 0
-        gone = dying[place]
-        if gone and wiring.roles[place] is Role.POINTWISE:
-            heir = _heir(gone, [part.storage for part in wiring.writes[place]])
-            if heir is not None:
-                taken.add(heir)
-                shared -= heir.n_bytes or 0
-        for part in wiring.writes[place]:
+        gone = dying[i]
+        if gone and wiring.roles[i] is Role.POINTWISE:
+            reused = _overwritten(gone, [part.storage for part in wiring.writes[i]])
+            if reused is not None:
+                taken.add(reused)
+                shared -= reused.n_bytes or 0
+        for part in wiring.writes[i]:
             storage = part.storage
             live += storage.n_bytes or 0
             shared += storage.n_bytes or 0
-            last = storage.readers[-1] if storage.readers else place
-            dying[n_places if storage.is_output else last].append(storage)
+            last = storage.readers[-1] if storage.readers else i
+            dying[n_nodes if storage.is_output else last].append(storage)
         peak = max(peak, live + inner)
         shared_peak = max(shared_peak, shared + inner_shared)
         for storage in gone:
@@ -160,7 +160,7 @@ def _peaks(fusion: Fusion) -> tuple[int, int]:
     return peak, shared_peak
 
 
-def _heir(dying: list[Storage], made: list[Storage]) -> Storage | None:
+def _overwritten(dying: list[Storage], made: list[Storage]) -> Storage | None:
     """The input that the node's one output can overwrite."""
     if len(made) != 1:
         return None

@@ -46,7 +46,7 @@ class ModelNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One operator as written, by names. Left-out inputs are empty names.
 
     ``index`` is unique over all graphs of a model: the main graph's nodes have their
-    places in the file, those of subgraphs follow.
+    positions in the file as theirs, those of subgraphs follow.
     """
 
     index: int
@@ -104,7 +104,7 @@ def all_nodes(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
 class Model(msgspec.Struct, frozen=True, eq=False):
     """Everything the estimator needs of a file; weights are names and shapes."""
 
-    nodes: tuple[ModelNode, ...]  # sorted: a node stands after those it reads from
+    nodes: tuple[ModelNode, ...]  # sorted: a node follows those it reads from
     inputs: tuple[ModelInput, ...]  # without those that are initialisers
     outputs: tuple[ModelInput, ...]
     stored: Mapping[str, StoredTensor]
@@ -117,7 +117,7 @@ Value = int | float | bool | tuple[int | float | bool, ...]
 class Given(msgspec.Struct, frozen=True):
     """Sizes, counts and values that the file does not fix.
 
-    ``dims``: dimensions by name, or by place as ``tensor[axis]``; of a sequence that is
+    ``dims``: dimensions by name, or by position as ``tensor[axis]``; of a sequence that is
     an input, ``name.length``; of an optional one, ``name.present`` (1 or 0).
     ``trips``: how often a loop runs, by the name of its node or of one of its outputs.
     ``values``: small integers and numbers held by inputs (or written by nodes) that

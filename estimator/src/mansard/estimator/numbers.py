@@ -1,7 +1,7 @@
-"""What small tensors hold, as the bytes that a file has them in.
+"""What small tensors hold, as the bytes that a file has them in, and how these are moved.
 
-Bytes compare, and stand in keys, as they are. NumPy is imported when numbers are first
-computed with: that takes longer than scoring a usual network, which needs none of it.
+Bytes compare, and serve as keys, as they are. NumPy is imported only where an operator
+needs it: that takes longer than scoring a usual network.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 else:
     Array = Any
 
+Shape = tuple[int, ...]
+
+# Elements of a tensor whose value is kept, at most.
+MAX_INTEGERS = 4096  # window indices of a vision transformer fit, an embedding table does not
+MAX_FLOATS = 16  # scales of a Resize, and the arithmetic on them
+
 # How the struct module calls each element type that has numbers.
 _CODES = MappingProxyType(
     {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
@@ -41,7 +47,7 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
     """The elements of a tensor: little-endian, the last axis first, as ONNX stores them."""
 
     dtype: ElementType
-    shape: tuple[int, ...]
+    shape: Shape
     data: bytes
 
     @property
@@ -66,7 +72,7 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
         return np.frombuffer(self.data, _kind(self.dtype.name)).reshape(self.shape)
 
 
-def hold(dtype: ElementType, shape: tuple[int, ...], values: Iterable[object]) -> Numbers:
+def hold(dtype: ElementType, shape: Shape, values: Iterable[object]) -> Numbers:
     """Python's numbers as elements of ``dtype``; OverflowError where one does not fit."""
     found = tuple(values)
     try:
@@ -92,18 +98,11 @@ def _kind(name: str) -> np.dtype[Any]:
     return kind
 
 
-MAX_INTEGERS = 4096  # window indices of a vision transformer fit, an embedding table does not
-MAX_FLOATS = 16  # scales of a Resize, and the arithmetic on them
-
-
 def may_keep(dtype: ElementType, n_elements: int) -> bool:
     """Whether a tensor is small enough for its value to be kept."""
     if dtype.name == "string":
         return False
     return n_elements <= (MAX_FLOATS if dtype.is_float else MAX_INTEGERS)
-
-
-Shape = tuple[int, ...]
 
 
 def strides_of(shape: Shape) -> list[int]:
@@ -112,18 +111,18 @@ def strides_of(shape: Shape) -> list[int]:
 
 
 def offsets(shape: Sequence[int], strides: Sequence[int], start: int = 0) -> list[int]:
-    """Where element (i, j, …) stands: start + Σ i · stride, the last axis first."""
+    """The offset of each element (i, j, …): start + Σ i · stride, the last axis first."""
     found = [start]
     for size, stride in zip(shape, strides, strict=True):
         steps = range(0, size * stride, stride) if stride else [0] * size
-        found = [place + step for place in found for step in steps]
+        found = [offset + step for offset in found for step in steps]
     return found
 
 
 def pick(held: Numbers, shape: Shape, chosen: Iterable[int]) -> Numbers:
     """The elements at these offsets, as a tensor of ``shape``."""
     data, width = held.data, held.dtype.n_bits // 8
-    parts = [data[place * width : (place + 1) * width] for place in chosen]
+    parts = [data[i * width : (i + 1) * width] for i in chosen]
     return Numbers(held.dtype, shape, b"".join(parts))
 
 

@@ -42,7 +42,7 @@ def _paused_collector() -> Iterator[None]:
 
 @contextmanager
 def naming_model(where: str) -> Iterator[None]:
-    """Put ``where``, what the model is called, before the place that an error names."""
+    """Put ``where``, how the model is called, before what an error names."""
     try:
         yield
     except (ModelError, UsageError) as error:
@@ -184,8 +184,8 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
     """Why fields of the whole network are not known."""
-    lost = memory.unknown or "a layer is unknown"
-    unknown = {name: lost for name in _MEMORY if getattr(memory, name) is None}
+    reason = memory.unknown or "a layer is unknown"
+    unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
     if cache_bytes is None:
         unknown["cache_bytes"] = "no cache was given"
     if batch is None:

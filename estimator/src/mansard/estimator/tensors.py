@@ -1,6 +1,7 @@
-"""Tensors and nodes with known shapes: what rules and formulas see of a network.
+"""Tensors and nodes with known shapes: what shape rules and costs see of a network.
 
-Nothing here knows ONNX's file format; ``graph`` translates it into these values.
+Nothing here knows ONNX's file format: ``reading`` translates it into a Model, and
+``shape_inference`` makes these of it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class Origin(IntEnum):
 
     FILE = 0  # stored in the file, or computed from such tensors alone
     SHAPES = 1  # computed from the shapes of other tensors: the same for all input data
-    ROUNDS = 2  # like SHAPES, but out of a loop's rounds, which all compute it anew
+    ITERATIONS = 2  # like SHAPES, but computed anew in each iteration of a loop
     DATA = 3  # depends on the data given to the network
 
-    # They stand in keys that are looked up for every node; an enumeration hashes its names.
+    # They are parts of keys that are looked up for every node; an enumeration hashes its names.
     __hash__ = int.__hash__
 
 
-_ROUNDS, _DATA = Origin.ROUNDS, Origin.DATA
+_ITERATIONS, _DATA = Origin.ITERATIONS, Origin.DATA
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
@@ -153,7 +154,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     def is_constant(self) -> bool:
         """Whether it can be computed before any data is there: it then costs nothing."""
         for output in self.outputs:
-            if output.origin is _DATA or output.origin is _ROUNDS:
+            if output.origin is _DATA or output.origin is _ITERATIONS:
                 return False
         return True
 
@@ -187,6 +188,11 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
         if len(present) < 2:
             return present
         return tuple({tensor.name: tensor for tensor in present}.values())
+
+    @property
+    def unknown_input(self) -> str | None:
+        """Why one of its inputs has no known shape; None where all have one."""
+        return next((tensor.unknown for tensor in self.present if tensor.unknown), None)
 
     @property
     def output(self) -> Tensor:
@@ -255,18 +261,18 @@ def is_sane(shape: Shape) -> bool:
 
 T = TypeVar("T")
 
-# What a rule or formula may stumble over in a malformed node: attributes that are
-# missing or of another type, too few inputs, shapes of another rank, absurd sizes.
-MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+# What a malformed node causes in a shape rule or cost: attributes that are missing or
+# of another type, too few inputs, shapes of another rank, absurd sizes.
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 def raising_model_error(run: Callable[..., T], node: Node, *rest: object) -> T:
-    """``run(node, *rest)``; raises ModelError where it stumbles."""
+    """``run(node, *rest)``; what a broken node causes becomes a ModelError that names it."""
     try:
         return run(node, *rest)
     except MansardError:
         raise
-    except MALFORMED as error:
+    except _MALFORMED as error:
         raise node.error(
             f"does not fit its operator's definition ({type(error).__name__}: {error})",
             "the file is broken or was edited; export it again",
@@ -274,7 +280,7 @@ def raising_model_error(run: Callable[..., T], node: Node, *rest: object) -> T:
 
 
 class NodeInstance(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A node where it stands. ``runs``: how often it runs in one pass of the network.
+    """A node in the graph called ``scope``, which runs ``runs`` times in one inference.
 
     ``is_taken`` is False in the branch of an If that is not counted.
     """

@@ -19,7 +19,7 @@ class LayerWeights(msgspec.Struct, frozen=True):
 
     ``learned`` are its parameters; ``statistics`` are stored with them but not
     learned (a batch normalisation's running mean and variance). ``n_packed``: how many
-    more numbers ``learned`` holds than elements, where several stand in one.
+    more numbers ``learned`` holds than elements, where one element holds several.
     """
 
     learned: tuple[Weight, ...] = ()
@@ -48,7 +48,7 @@ NO_WEIGHTS = LayerWeights()
 def is_weight(weight: Weight) -> bool:
     """Whether a stored tensor holds numbers that were learned.
 
-    Scalars are constants of formulas (a 0.5, an epsilon), and so are single elements
+    Scalars are constants of operators (a 0.5, an epsilon), and so are single elements
     written into the graph; integers are indices, except narrow matrices, which are
     quantised weights (their zero points are scalars or vectors).
     """
@@ -57,32 +57,32 @@ def is_weight(weight: Weight) -> bool:
     return weight.dtype.name in _QUANTIZED and len(weight.shape) > 1
 
 
-def slots(node: Node, formula: Operator | None) -> Iterable[tuple[Tensor, bool]]:
+def slots(node: Node, operator: Operator | None) -> Iterable[tuple[Tensor, bool]]:
     """The node's constant inputs that hold weights, and whether these are statistics."""
-    return ((tensor, is_statistic) for _, tensor, is_statistic in _places(node, formula))
+    return ((tensor, is_statistic) for _, tensor, is_statistic in _constant_inputs(node, operator))
 
 
-def _places(node: Node, formula: Operator | None) -> list[tuple[int, Tensor, bool]]:
+def _constant_inputs(node: Node, operator: Operator | None) -> list[tuple[int, Tensor, bool]]:
     found: list[tuple[int, Tensor, bool]] = []
     for position, tensor in enumerate(node.inputs):
         if tensor is None or not tensor.weights or tensor.origin is _DATA:
             continue
-        if formula is None:
+        if operator is None:
             found.append((position, tensor, False))
-        elif position not in formula.not_weights:
-            found.append((position, tensor, position in formula.statistics))
+        elif position not in operator.not_weights:
+            found.append((position, tensor, position in operator.statistics))
     return found
 
 
-def weight_inputs(node: Node, formula: Operator | None) -> set[str]:
+def weight_inputs(node: Node, operator: Operator | None) -> set[str]:
     """Names of the node's inputs that hold weights, statistics among them."""
-    places = _places(node, formula)
-    if not places:
+    inputs = _constant_inputs(node, operator)
+    if not inputs:
         return set()
-    packed = _packed(node, formula)
+    packed = _packed(node, operator)
     return {
         tensor.name
-        for position, tensor, is_statistic in places
+        for position, tensor, is_statistic in inputs
         if _is_own(position, is_statistic, packed) or any(map(is_weight, tensor.weights))
     }
 
@@ -92,14 +92,14 @@ def _is_own(position: int, is_statistic: bool, packed: Mapping[int, CountFunctio
     return position in packed or (is_statistic and bool(packed))
 
 
-def _packed(node: Node, formula: Operator | None) -> Mapping[int, CountFunction]:
-    if formula is None or not formula.packed or any(output.unknown for output in node.outputs):
+def _packed(node: Node, operator: Operator | None) -> Mapping[int, CountFunction]:
+    if operator is None or not operator.packed or any(output.unknown for output in node.outputs):
         return {}
-    return formula.packed
+    return operator.packed
 
 
 def assign_weights(
-    nodes: Iterable[Node], formulas: Mapping[tuple[str, str], Operator | None]
+    nodes: Iterable[Node], operators: Mapping[tuple[str, str], Operator | None]
 ) -> dict[int, LayerWeights]:
     """Each stored weight at the first node that uses it, by the node's index.
 
@@ -110,14 +110,14 @@ def assign_weights(
     for node in nodes:
         if node.is_constant:
             continue
-        formula = formulas[node.domain, node.op_type]
-        places = _places(node, formula)
-        if not places:
+        operator = operators[node.domain, node.op_type]
+        inputs = _constant_inputs(node, operator)
+        if not inputs:
             continue
-        packed = _packed(node, formula)
+        packed = _packed(node, operator)
         found: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
-        for position, tensor, is_statistic in places:
+        for position, tensor, is_statistic in inputs:
             is_own = _is_own(position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):

@@ -1,7 +1,7 @@
 """The precision of each node's work, seen through quantisation, and the unit that could run it.
 
 A product whose factors all come from DequantizeLinear runs on the integers behind
-them: that is how a file says int8 to TensorRT and ONNX Runtime. One quantised factor
+them: a file asks TensorRT and ONNX Runtime for int8 in this way. One quantised factor
 alone (weight-only quantisation) leaves the work in the precision of the other.
 """
 
@@ -80,7 +80,7 @@ def _name(dtype: ElementType, precision: Precision | None) -> str:
 Unit = Literal["tensor core", "CUDA core", "none"]
 
 # Tensor cores multiply these on every board from Xavier on (bf16 from Orin, fp8 from
-# Thor). fp32 stays on CUDA cores: TF32 (from Orin) rounds it, which must be asked for.
+# Thor). fp32 stays on CUDA cores: TF32 (from Orin) rounds it, and is an option.
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ , "Warp Matrix Functions".
 _TENSOR_CORE = frozenset({"tf32", "fp16", "bf16", "fp8", "int8", "int4"})
 

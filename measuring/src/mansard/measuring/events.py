@@ -14,7 +14,7 @@ import msgspec
 from mansard.core.line_channel import WireError
 from mansard.core.records import EnergyWindow, Gpu, PowerSample
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.totals import Total
+from mansard.device.totals import Total
 from mansard.measuring.kind import Job, RowT
 
 

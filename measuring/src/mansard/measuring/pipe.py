@@ -19,7 +19,7 @@ from mansard.core.line_channel import (
     encode_line,
     to_wire,
 )
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
 from mansard.measuring.events import Event, Failed
 from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer

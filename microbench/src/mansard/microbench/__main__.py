@@ -16,9 +16,9 @@ import msgspec
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.signals import turn_signals_into_interrupts
-from mansard.device.choosing.choice import choose_modes
 from mansard.device.identity import identify
-from mansard.device.meters.meter import find_meters
+from mansard.device.meters.finding import find_meters
+from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS

@@ -1,4 +1,4 @@
-"""What the page recommends, and why the others lost."""
+"""The recommended modes on the page, and why others were not chosen."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ NO_ADVICE = (
 class Advice:
     """One recommendation as the page tells it."""
 
-    network: str
     sentence: str
-    verdict: str
     why: Sequence[str]
     neighbours: Table
     set_lines: Sequence[str]
@@ -97,23 +95,18 @@ def advice_table(results: Results) -> Table:
     n_left = len(results.recommendations) - len(rows)
     more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
     device = ("Device",) * several
-    return Table(
-        caption=f"Recommended mode of each network{more}",
-        columns=(
-            *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
-            *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
-        ),
-        rows=rows,
-        numeric=frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)}),
+    columns = (
+        *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
+        *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
     )
+    numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
+    return Table(f"Recommended mode of each network{more}", columns, rows, numeric)
 
 
 def _advice(each: Recommendation) -> Advice:
     commands = each.commands
     return Advice(
-        network=shown(each.network),
         sentence=_line(each.sentence),
-        verdict=each.verdict,
         why=[_line(reason) for reason in each.why],
         neighbours=_neighbours(each),
         set_lines=commands.set_lines if commands is not None else (),
@@ -132,12 +125,9 @@ def _neighbours(each: Recommendation) -> Table:
         ]
         for other in each.neighbours
     ]
-    return Table(
-        caption="Its neighbours on the Pareto front, and why they lost",
-        columns=("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not"),
-        rows=rows,
-        numeric=frozenset({1, 2, 3, 4}),
-    )
+    columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
+    caption = "Its neighbours on the Pareto front, and why they lost"
+    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 
 def _row(each: Recommendation, with_device: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""The first thing a reader sees: one card for each power mode."""
+"""One card for each power mode, at the top of the page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def mode_cards(results: Results, first: str) -> list[ModeCard]:
             machine=shown(roof.place),
             sentence=_sentence(roof),
             figures=_figures(roof),
-            stable=all(c.stable is not False for c in _used(roof)),
+            stable=all(
+                each.stable is not False
+                for each in (*roof.peaks, *(roof.bandwidth(level.name) for level in roof.levels))
+            ),
         )
         for roof in roofs
     ]
@@ -52,23 +55,26 @@ def _sentence(roof: Roofline) -> str:
     peaks = [f"{value_text(peak)} in {_where(peak)}" for peak in first]
     computes = " and ".join(peaks) if peaks else "an unknown number of operations"
     dram = roof.bandwidth(DRAM)
-    moves = (
-        f"moves up to {value_text(dram)} to and from main memory"
-        if dram.value
-        else f"its main memory bandwidth is unknown ({dram.unknown['value']})"
-    )
-    moved = f"moved {value_text(dram)}" if dram.value else moves
+    no_dram = f"its main memory bandwidth is unknown ({dram.unknown.get('value')})"
     ridge = next((found for peak in first if (found := _ridge(roof, peak))), None)
-    size = _size(roof)
     if roof.source == "published":
-        return f"{size}omputed {computes} and {moved} when others measured it."
-    if ridge is None:
-        return f"{size}omputes at most {computes} and {moves}."
-    return (
-        f"{size}omputes at most {computes} and {moves}: "
-        f"below {quantity(ridge.value, 'FLOP', n_digits=3)} per byte, "
-        f"a layer in {_where(ridge)} waits for memory."
-    )
+        moved = f"moved {value_text(dram)}" if dram.value else no_dram
+        text = f"computed {computes} and {moved} when others measured it."
+    else:
+        moves = f"moves up to {value_text(dram)} to and from main memory" if dram.value else no_dram
+        text = f"computes at most {computes} and {moves}"
+        text += (
+            "."
+            if ridge is None
+            else (
+                f": below {quantity(ridge.value, 'FLOP', n_digits=3)} per byte, "
+                f"a layer in {_where(ridge)} is bound by memory."
+            )
+        )
+    if roof.n_sms is None:
+        return f"C{text[1:]}"
+    clock = f" at {clock_text(roof.clock_hz)}" if roof.clock_hz else ""
+    return f"With {roof.n_sms} SMs{clock} it {text}"
 
 
 def _where(found: Ceiling | Ridge) -> str:
@@ -76,28 +82,16 @@ def _where(found: Ceiling | Ridge) -> str:
     return f"{precision} on tensor cores" if found.family == "tensor" else precision
 
 
-def _size(roof: Roofline) -> str:
-    """How the sentence begins: a GPU with its SMs and their clock."""
-    if roof.n_sms is None:
-        return "C"
-    clock = f" at {clock_text(roof.clock_hz)}" if roof.clock_hz else ""
-    return f"With {roof.n_sms} SMs{clock} it c"
-
-
 def _headline(roof: Roofline) -> list[Ceiling]:
-    """The peaks that say most: all of a CPU, of a GPU single precision and the tensor cores."""
+    """The most important peaks: all of a CPU, of a GPU single precision and the tensor cores."""
     measured = [peak for peak in roof.peaks if peak.value]
     if roof.processor == "cpu":
         return measured
-    chosen = [
-        _preferred([peak for peak in measured if peak.family == family], precision)
-        for family, precision in (("fma", "fp32"), ("tensor", "fp16"))
-    ]
-    return [peak for peak in chosen if peak is not None]
-
-
-def _preferred(peaks: Sequence[Ceiling], precision: str) -> Ceiling | None:
-    return next((peak for peak in peaks if peak.subject == precision), next(iter(peaks), None))
+    chosen = []
+    for family, precision in (("fma", "fp32"), ("tensor", "fp16")):
+        own = [peak for peak in measured if peak.family == family]
+        chosen += [peak for peak in own if peak.subject == precision][:1] or own[:1]
+    return chosen
 
 
 def _ridge(roof: Roofline, peak: Ceiling) -> Ridge | None:
@@ -139,10 +133,6 @@ def _detail(roof: Roofline, ceiling: Ceiling) -> str:
 def _split(text: str) -> tuple[str, str]:
     number, _, unit = text.partition(NBSP)
     return number, unit
-
-
-def _used(roof: Roofline) -> list[Ceiling]:
-    return [*roof.peaks, *(roof.bandwidth(level.name) for level in roof.levels)]
 
 
 def _half_width(ceiling: Ceiling) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from mansard.analytics.data.names import shown, shown_long
-from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity, seconds
-from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine
+from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, seconds
+from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.roofs.latency import Latency
 from mansard.analytics.roofs.ridge import Ridge
 from mansard.analytics.roofs.standings import Standing
+
+_UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 
 
 def peak_table(results: Results) -> Table:
@@ -26,12 +28,8 @@ def peak_table(results: Results) -> Table:
         for roof in results.roofs
         for peak in roof.peaks
     ]
-    return Table(
-        caption="Peaks with their 95 % intervals",
-        columns=("Mode", "Precision", "Peak", "Trials", "Blocks", "State"),
-        rows=rows,
-        numeric=frozenset({2, 3, 4}),
-    )
+    columns = ("Mode", "Precision", "Peak", "Trials", "Blocks", "State")
+    return Table("Peaks with their 95 % intervals", columns, rows, frozenset({2, 3, 4}))
 
 
 def bandwidth_table(results: Results) -> Table:
@@ -55,12 +53,9 @@ def bandwidth_table(results: Results) -> Table:
                     _state(best),
                 ]
             )
-    return Table(
-        caption="Bandwidths with their 95 % intervals",
-        columns=("Mode", "Level", *kernels, *others, "Roof", "State"),
-        rows=rows,
-        numeric=frozenset(range(2, 2 + len(kernels) + len(others))),
-    )
+    columns = ("Mode", "Level", *kernels, *others, "Roof", "State")
+    numeric = frozenset(range(2, 2 + len(kernels) + len(others)))
+    return Table("Bandwidths with their 95 % intervals", columns, rows, numeric)
 
 
 def ridge_table(results: Results) -> Table:
@@ -72,19 +67,16 @@ def ridge_table(results: Results) -> Table:
         for roof in results.roofs
         for peak in roof.peaks
     ]
-    return Table(
-        caption="Ridge points in FLOP/byte: the intensity from which on arithmetic is the limit",
-        columns=("Mode", "Precision", *levels),
-        rows=rows,
-        numeric=frozenset(range(2, 2 + len(levels))),
-    )
+    columns = ("Mode", "Precision", *levels)
+    caption = "Ridge points in FLOP/byte: the intensity above which arithmetic is the limit"
+    return Table(caption, columns, rows, frozenset(range(2, 2 + len(levels))))
 
 
 def _state(ceiling: Ceiling) -> str:
     if ceiling.value is None:
         return f"unknown: {ceiling.unknown['value']}"
-    left_out = f", {ceiling.n_disturbed} disturbed left out" if ceiling.n_disturbed else ""
-    return f"{ceiling.source}{', unstable' if ceiling.stable is False else ''}{left_out}"
+    unstable = "unstable" if ceiling.stable is False else ""
+    return ", ".join(filter(None, (ceiling.source, unstable, _left_out(ceiling))))
 
 
 def _bandwidth_text(ceiling: Ceiling | None) -> str:
@@ -98,56 +90,50 @@ def _ridge_text(ridge: Ridge | None) -> str:
     return UNKNOWN if ridge is None else quantity(ridge.value, "", ridge.low, ridge.high).strip()
 
 
-_UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
-
-
 def backend_table(results: Results) -> Table:
     """Every kernel and backend side by side, with its share of the hardware's limit."""
     rows = [
-        [shown(roof.label), *_standing_cells(standing)]
+        [
+            shown(roof.label),
+            _UNITS[found.family],
+            "" if found.family == "stream" else shown(found.subject),
+            shown(found.kernel or UNKNOWN),
+            shown(found.backend or UNKNOWN),
+            quantity(found.value, found.unit, found.low, found.high),
+            scaled(each.ratio, 1.0, 3),
+            quantity(each.limit, found.unit),
+            percent_fine(each.share),
+            clock_text(each.clock_hz),
+            _remark(each),
+        ]
         for roof in results.roofs
-        for standing in roof.standings
+        for each in roof.standings
+        for found in [each.ceiling]
     ]
-    return Table(
-        caption="Kernels and backends beside the limit at the measured clock and SM count",
-        columns=(
-            *("Mode", "Unit", "Precision", "Kernel", "Backend", "Rate", "Of the best"),
-            *("Limit", "Share", "SM clock", "Remark"),
-        ),
-        rows=rows,
-        numeric=frozenset({5, 6, 7, 8, 9}),
+    columns = (
+        *("Mode", "Unit", "Precision", "Kernel", "Backend", "Rate", "Of the best"),
+        *("Limit", "Share", "SM clock", "Remark"),
     )
+    caption = "Kernels and backends beside the limit at the measured clock and SM count"
+    return Table(caption, columns, rows, frozenset({5, 6, 7, 8, 9}))
 
 
 def latency_table(results: Results) -> Table:
     """What one dependent load takes from each level."""
     rows = [
-        [shown(roof.label), latency.level, *_latency_cells(latency)]
+        [
+            shown(roof.label),
+            each.level,
+            seconds(each.value_s, each.low_s, each.high_s),
+            UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
+            str(len(each.trial_ids)),
+            shown_long(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
+        ]
         for roof in results.roofs
-        for latency in roof.latencies
+        for each in roof.latencies
     ]
-    return Table(
-        caption="Latency of one load",
-        columns=("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark"),
-        rows=rows,
-        numeric=frozenset({2, 3, 4}),
-    )
-
-
-def _standing_cells(standing: Standing) -> list[str]:
-    ceiling = standing.ceiling
-    return [
-        _UNITS[ceiling.family],
-        "" if ceiling.family == "stream" else shown(ceiling.subject),
-        shown(ceiling.kernel or UNKNOWN),
-        shown(ceiling.backend or UNKNOWN),
-        quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high),
-        UNKNOWN if standing.ratio is None else digits(standing.ratio, 3),
-        quantity(standing.limit, ceiling.unit),
-        percent_fine(standing.share),
-        clock_text(standing.clock_hz),
-        _remark(standing),
-    ]
+    columns = ("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark")
+    return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
 
 
 def _remark(standing: Standing) -> str:
@@ -155,8 +141,7 @@ def _remark(standing: Standing) -> str:
     if ceiling.value is None:
         return shown_long(ceiling.unknown["value"])
     remarks = [] if ceiling.stable else ["unstable"]
-    if ceiling.n_disturbed:
-        remarks.append(f"{ceiling.n_disturbed} disturbed left out")
+    remarks += [_left_out(ceiling)] if ceiling.n_disturbed else []
     if standing.limit is None:
         remarks.append(shown_long(standing.unknown["limit"]))
     if standing.share is not None and standing.share > standing.most_share:
@@ -165,13 +150,5 @@ def _remark(standing: Standing) -> str:
     return "; ".join(remarks)
 
 
-def _latency_cells(latency: Latency) -> list[str]:
-    remarks = [] if latency.value_s is not None else [shown_long(latency.unknown["value_s"])]
-    if latency.value_s is not None and latency.n_disturbed:
-        remarks.append(f"{latency.n_disturbed} disturbed left out")
-    return [
-        seconds(latency.value_s, latency.low_s, latency.high_s),
-        UNKNOWN if latency.cycles is None else f"{latency.cycles:.0f}",
-        str(len(latency.trial_ids)),
-        "; ".join(remarks),
-    ]
+def _left_out(found: Ceiling | Latency) -> str:
+    return f"{found.n_disturbed} disturbed left out" if found.n_disturbed else ""

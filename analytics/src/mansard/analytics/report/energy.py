@@ -11,13 +11,17 @@ from mansard.analytics.data.dataset import UNDISTURBED, Dataset
 from mansard.analytics.data.names import shown, shown_long
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, percent, quantity
 from mansard.analytics.data.run_frames import idle_power_w
-from mansard.analytics.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
 from mansard.core.records import Manifest
 
 PICO = 1e-12
+TOTAL = "total"
+# Trials that agree in these differ in their operands alone.
+_SAME = ["run_id", "kernel", "backend", "precision", "fma_per_element"]
+_SAME += ["working_set_bytes", "scope", "memory"]
 
 
 def energy_table(results: Results) -> Table:
@@ -26,14 +30,48 @@ def energy_table(results: Results) -> Table:
     rows = [
         [shown(labels[run_id]), *cells]
         for run_id, found in results.energies.items()
-        for cells in [*_rows(found), *_true_idle(found, results.dataset.manifest(run_id))]
+        for cells in [*_costs(found), *_true_idle(found, results.dataset.manifest(run_id))]
     ]
-    return Table(
-        caption="Energy of work, traffic and time, with 95 % intervals",
-        columns=("Mode", "What", "Energy", "Remark"),
-        rows=rows,
-        numeric=frozenset({2}),
-    )
+    columns = ("Mode", "What", "Energy", "Remark")
+    caption = "Energy of work, traffic and time, with 95 % intervals"
+    return Table(caption, columns, rows, frozenset({2}))
+
+
+def rail_table(results: Results) -> Table:
+    """What work, traffic and time cost on each rail, fitted apart; empty without several rails."""
+    labels = results.labels()
+    rows = [
+        [shown(labels[run_id]), shown(rail), what, cost]
+        for run_id, fits in results.rail_energies.items()
+        if run_id in labels and len(fits) > 1
+        for rail, fit in fits.items()
+        for what, cost, _ in _costs(fit)
+    ]
+    return Table("Costs on each rail", ("Mode", "Rail", "What", "Cost"), rows, frozenset({3}))
+
+
+def _costs(fit: EnergyFit) -> Iterator[tuple[str, str, str]]:
+    """What costs, its cost with an interval, and a remark where it is unknown."""
+    costs = [
+        *((f"work in {shown(name)}", cost, "pJ/FLOP", PICO) for name, cost in fit.flop_j.items()),
+        *(
+            (f"traffic from {shown(name)}", cost, "pJ/byte", PICO)
+            for name, cost in fit.byte_j.items()
+        ),
+        ("constant power", fit.constant_w, "W", 1.0),
+    ]
+    for what, cost, unit, factor in costs:
+        if cost.value is None or cost.low is None or cost.high is None:
+            yield what, UNKNOWN, shown_long(cost.unknown["value"])
+        else:
+            yield what, fixed(cost.value / factor, unit, cost.low / factor, cost.high / factor), ""
+
+
+def _true_idle(found: EnergyFit, manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+    """The power without a kernel, beside a constant power that was fitted with the clocks on."""
+    idle_w = idle_power_w(manifest)
+    if found.n_stalled and idle_w is not None:
+        yield "true idle", fixed(idle_w, "W"), "measured with nothing running; in no fit"
 
 
 def energy_facts(results: Results) -> list[str]:
@@ -44,30 +82,8 @@ def energy_facts(results: Results) -> list[str]:
     ]
 
 
-def _rows(found: EnergyFit) -> Iterator[list[str]]:
-    for name, coefficient in found.flop_j.items():
-        yield [f"work in {shown(name)}", *_cells(coefficient, "pJ/FLOP", PICO)]
-    for name, coefficient in found.byte_j.items():
-        yield [f"traffic from {shown(name)}", *_cells(coefficient, "pJ/byte", PICO)]
-    yield ["constant power", *_cells(found.constant_w, "W", 1.0)]
-
-
-def _true_idle(found: EnergyFit, manifest: Manifest) -> Iterator[list[str]]:
-    """Beside a constant power with the clocks on: what the machine draws without a kernel."""
-    idle_w = idle_power_w(manifest)
-    if found.n_stalled and idle_w is not None:
-        yield ["true idle", fixed(idle_w, "W"), "measured with nothing running; in no fit"]
-
-
-def _cells(coefficient: Coefficient, unit: str, factor: float) -> tuple[str, str]:
-    value, low, high = coefficient.value, coefficient.low, coefficient.high
-    if value is None or low is None or high is None:
-        return UNKNOWN, shown_long(coefficient.unknown["value"])
-    return fixed(value / factor, unit, low / factor, high / factor), ""
-
-
 def _quality(found: EnergyFit) -> str:
-    idle = "with the clocks on and nothing done" if found.n_stalled else "idle"
+    idle = "with the clocks on and no work" if found.n_stalled else "idle"
     points = f"{found.n_points} points, {found.n_idle} of them {idle}"
     lacks = f"; {', '.join(found.missing)}" if found.missing else ""
     if not found.residuals:
@@ -75,38 +91,6 @@ def _quality(found: EnergyFit) -> str:
     typical, largest = (float(q(np.abs(found.residuals))) for q in (np.median, np.max))
     misses = f"the model misses a point by {percent(typical)} (median), {percent(largest)} at most"
     return f"{points}; {misses}{lacks}."
-
-
-def rail_table(results: Results) -> Table:
-    """What work, traffic and time cost on each rail, fitted apart; empty without several rails."""
-    labels = results.labels()
-    rows = [
-        [shown(labels[run_id]), shown(rail), what, text]
-        for run_id, fits in results.rail_energies.items()
-        if run_id in labels and len(fits) > 1
-        for rail, fit in fits.items()
-        for what, text in _cost_cells(fit.flop_j, fit.byte_j, fit.constant_w)
-    ]
-    return Table("Costs on each rail", ("Mode", "Rail", "What", "Cost"), rows, frozenset({3}))
-
-
-def _cost_cells(
-    flop_j: dict[str, Coefficient], byte_j: dict[str, Coefficient], constant_w: Coefficient
-) -> Iterator[tuple[str, str]]:
-    for name, cost in flop_j.items():
-        yield f"work in {shown(name)}", _scaled(cost, "pJ/FLOP", PICO)
-    for name, cost in byte_j.items():
-        yield f"traffic from {shown(name)}", _scaled(cost, "pJ/byte", PICO)
-    yield "constant power", _scaled(constant_w, "W", 1.0)
-
-
-def _scaled(cost: Coefficient, unit: str, factor: float) -> str:
-    if cost.value is None or cost.low is None or cost.high is None:
-        return UNKNOWN
-    return fixed(cost.value / factor, unit, cost.low / factor, cost.high / factor)
-
-
-TOTAL = "total"
 
 
 def power_table(results: Results) -> Table:
@@ -132,18 +116,14 @@ def power_table(results: Results) -> Table:
         if (roof.run_id,) in by_run
         for row in by_run[roof.run_id,].iter_rows(named=True)
     ]
-    return Table(
-        caption="Median power of the trials",
-        columns=("Mode", "Rail", "Kernels", "Power", "Trials", "Idle"),
-        rows=rows,
-        numeric=frozenset({3, 4, 5}),
-    )
+    columns = ("Mode", "Rail", "Kernels", "Power", "Trials", "Idle")
+    return Table("Median power of the trials", columns, rows, frozenset({3, 4, 5}))
 
 
 def trial_powers(results: Results) -> pl.DataFrame:
     """Power of each undisturbed trial on each rail, W: energy over the length of its windows.
 
-    Trials with constant operands are left out: ``operands`` has them.
+    Trials with constant operands are left out; ``operand_table`` has them.
     Columns run_id, trial_id, rail (null: the total), power_w (null: not measurable), family.
     """
     calm = results.dataset.trials.filter(UNDISTURBED & (pl.col("operands") == "chaotic"))
@@ -162,7 +142,7 @@ def trial_powers(results: Results) -> pl.DataFrame:
 
 
 def _is_power(column: pl.Expr) -> pl.Expr:
-    """Whether it can be: a rail may be off and read about 0, a machine never draws nothing."""
+    """Whether a value can be right: a rail may be off and read about 0, the total never is 0."""
     return column.is_not_null() & (pl.col("rail").is_not_null() | (column > 0))
 
 
@@ -193,12 +173,8 @@ def _total_fact(meters: Sequence[str], rule: str | None, boundary: str | None) -
     return f"{read} Total: {total}. It covers: {covers}."
 
 
-_SAME = ["run_id", "kernel", "backend", "precision", "fma_per_element"]
-_SAME += ["working_set_bytes", "scope", "memory"]
-
-
 def operand_table(results: Results) -> Table:
-    """Chaotic and constant operands side by side: what the values themselves cost."""
+    """Power and rate with chaotic operands beside those with constant operands."""
     labels = results.labels()
     rows = [
         [
@@ -211,11 +187,9 @@ def operand_table(results: Results) -> Table:
         ]
         for row in operand_twins(results.dataset).iter_rows(named=True)
     ]
+    columns = ("Mode", "Trial", "Chaotic", "Constant", "Power ratio", "Rate ratio")
     return Table(
-        caption="Power with values that never settle, and with constant ones",
-        columns=("Mode", "Trial", "Chaotic", "Constant", "Power ratio", "Rate ratio"),
-        rows=rows,
-        numeric=frozenset({2, 3, 4, 5}),
+        "Power with chaotic and with constant values", columns, rows, frozenset({2, 3, 4, 5})
     )
 
 

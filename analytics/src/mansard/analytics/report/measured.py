@@ -12,7 +12,7 @@ from mansard.analytics.data.names import shown, shown_long
 from mansard.analytics.data.quantities import capacity, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
-from mansard.analytics.roofs.rates import TRIAL_ORDER, describe, unused_trials
+from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
 from mansard.core.records import Gpu, MachineIdentity, Manifest, Record
 
 
@@ -21,7 +21,7 @@ def machine_tables(results: Results) -> list[Table]:
     machines: dict[str, Manifest] = {}
     gpus: dict[str, Gpu] = {}
     for roof in results.roofs:
-        if roof.source == "published":  # nobody read what machine it was
+        if roof.source == "published":  # its machine is not known
             continue
         manifest = results.dataset.manifest(roof.run_id)
         machines.setdefault(roof.machine_id, manifest)
@@ -66,21 +66,14 @@ def _gpu_table(gpu: Gpu) -> Table:
         ["Shares memory with the CPU", "yes" if gpu.is_integrated else "no"],
         ["Error correction", _known(gpu, "ecc", lambda on: "on" if on else "off")],
         *([["MIG slice", shown(gpu.mig)]] if gpu.mig is not None else []),
-        ["CUDA of the driver", _known(gpu, "driver_cuda", shown)],
-        ["CUDA of the kernels", _known(gpu, "runtime_cuda", shown)],
+        ["CUDA of the driver", _known(gpu, "driver_cuda")],
+        ["CUDA of the kernels", _known(gpu, "runtime_cuda")],
     ]
     return Table(caption="GPU", columns=("Property", "Value"), rows=rows)
 
 
-def _known(gpu: Gpu, field: str, show: Callable[[Any], str]) -> str:
-    value = getattr(gpu, field)
-    if value is None:
-        return f"unknown: {shown_long(gpu.unknown[field])}"
-    return show(value)
-
-
 def _board_rows(machine: MachineIdentity) -> list[list[str]]:
-    """What a board says of itself, and the software that a GPU needs."""
+    """The identity of a board, and the software that a GPU needs."""
     board = machine.board
     if board is None:
         return [
@@ -90,23 +83,21 @@ def _board_rows(machine: MachineIdentity) -> list[list[str]]:
         ]
     names = {"module": "Module", "part_number": "Part number", "soc": "SoC"}
     names |= {"l4t": "L4T", "jetpack": "JetPack"}
-    rows = [[names[field], _or_reason(board, field)] for field in names]
     return [
-        *rows,
-        ["CUDA", _or_reason(machine, "cuda")],
-        ["NVIDIA driver", _or_reason(machine, "driver")],
+        *[[name, _known(board, field)] for field, name in names.items()],
+        ["CUDA", _known(machine, "cuda")],
+        ["NVIDIA driver", _known(machine, "driver")],
     ]
 
 
-def _or_reason(record: Record, field: str) -> str:
+def _known(record: Record, field: str, show: Callable[[Any], str] = shown) -> str:
+    """The value of ``field``, or why it is unknown."""
     value = getattr(record, field)
-    if value is None:
-        return f"unknown: {shown_long(record.unknown[field])}"
-    return shown(str(value))
+    return f"unknown: {shown_long(record.unknown[field])}" if value is None else show(value)
 
 
 def protocol_facts(results: Results) -> list[str]:
-    """How it was measured, in sentences with figures from the rows themselves."""
+    """How it was measured, in sentences with figures from the rows."""
     trials = results.dataset.trials
     n_accepted, n_rejected = int(trials["n_accepted"].sum()), int(trials["n_rejected"].sum())
     total = n_accepted + n_rejected
@@ -158,12 +149,8 @@ def unstable_table(results: Results) -> Table:
         for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
         if row["stability"] == "unstable"
     ]
-    return Table(
-        caption="Trials that did not settle",
-        columns=("Mode", "Trial", "Interval of block medians", "Accepted", "Rejected"),
-        rows=rows,
-        numeric=frozenset({2, 3, 4}),
-    )
+    columns = ("Mode", "Trial", "Interval of block medians", "Accepted", "Rejected")
+    return Table("Trials that did not settle", columns, rows, frozenset({2, 3, 4}))
 
 
 def disturbed_table(results: Results) -> Table:
@@ -175,8 +162,3 @@ def disturbed_table(results: Results) -> Table:
         if row["disturbances"]
     ]
     return Table("Trials that were disturbed", ("Mode", "Trial", "Disturbed by"), rows)
-
-
-def unused(results: Results) -> list[str]:
-    """Trials that give no rate, one line each."""
-    return list(unused_trials(results.dataset))

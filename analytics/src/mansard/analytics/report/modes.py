@@ -37,15 +37,11 @@ def known_modes_table(results: Results) -> Table:
         for row in ordered[:MOST_ROWS]
     ]
     more = f", {MOST_ROWS} of {len(ordered):,}" if len(ordered) > MOST_ROWS else ""
-    return Table(
-        caption=f"Power modes and their clocks{more}",
-        columns=(
-            *("Mode", "Device", "Roofs", "GPU, MHz", "Memory, MHz", "CPU, MHz", "SMs", "CPUs"),
-            "Power limit",
-        ),
-        rows=rows,
-        numeric=frozenset({3, 4, 5, 6, 7}),
+    columns = (
+        *("Mode", "Device", "Roofs", "GPU, MHz", "Memory, MHz", "CPU, MHz", "SMs", "CPUs"),
+        "Power limit",
     )
+    return Table(f"Power modes and their clocks{more}", columns, rows, frozenset({3, 4, 5, 6, 7}))
 
 
 def scaling_table(results: Results) -> Table:
@@ -71,15 +67,11 @@ def scaling_table(results: Results) -> Table:
         ]
         for row in summed.sort("device", "quantity", "subject", "unit").iter_rows(named=True)
     ]
-    return Table(
-        caption="What modelled modes rest on",
-        columns=(
-            *("Quantity", "Device", "Modes fitted", "Error with one left out (median)"),
-            *("Modes with a value", "Extrapolated", "Remark"),
-        ),
-        rows=rows,
-        numeric=frozenset({2, 3, 4, 5}),
+    columns = (
+        *("Quantity", "Device", "Modes fitted", "Error with one left out (median)"),
+        *("Modes with a value", "Extrapolated", "Remark"),
     )
+    return Table("What modelled modes rest on", columns, rows, frozenset({2, 3, 4, 5}))
 
 
 def _quantity_name(row: dict[str, str]) -> str:

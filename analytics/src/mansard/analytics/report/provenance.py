@@ -151,21 +151,18 @@ def provenance_table(results: Results) -> Table:
                 shown_long(versions),
             ]
         )
-    return Table(
-        caption="Runs behind this page",
-        columns=(
-            "Run",
-            "Mode",
-            "Profile",
-            "Mansard",
-            "Commit",
-            "Started (UTC)",
-            "Finished (UTC)",
-            "Container",
-            "Versions",
-        ),
-        rows=rows,
+    columns = (
+        "Run",
+        "Mode",
+        "Profile",
+        "Mansard",
+        "Commit",
+        "Started (UTC)",
+        "Finished (UTC)",
+        "Container",
+        "Versions",
     )
+    return Table("Runs behind this page", columns, rows)
 
 
 _UNITS = {"peak": "FLOP/s", "bandwidth": "B/s"}

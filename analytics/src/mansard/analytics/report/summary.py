@@ -1,8 +1,9 @@
-"""The figures of a report as one record, for a terminal table or ``--json``."""
+"""The results of a report as one record, for a terminal table or ``--json``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
@@ -134,42 +135,14 @@ def _why_unmetered(manifest: Manifest) -> str:
     return "no window has a total energy"
 
 
-def _network(row: dict[str, object]) -> NetworkSummary:
-    values = {name: row[column] for name, column in _COLUMNS.items()}
-    reasons = _reasons(row)
-    return NetworkSummary(
-        **{name: row[name] for name in _DIRECT},  # type: ignore[arg-type]
-        **values,  # type: ignore[arg-type]
-        source="modelled",
-        unknown={name: reasons[name] for name, value in values.items() if value is None},
-    )
+def _network(row: dict[str, Any]) -> NetworkSummary:
+    values = {**row, "intensity_flop_per_byte": row["intensity"], "source": "modelled"}
+    values = {name: values[name] for name in NetworkSummary.__struct_fields__ if name in values}
+    reasons = {name: why for name, why in _reasons(row).items() if values[name] is None}
+    return NetworkSummary(**values, unknown=reasons)
 
 
-_DIRECT = (
-    "model",
-    "model_hash",
-    "run_id",
-    "label",
-    "phase",
-    "precision",
-    "n_layers",
-    "n_groups",
-    "least_s",
-)
-
-
-# The fields that may be unknown, and where they stand in ``Results.networks``.
-_COLUMNS = {
-    name: name
-    for name in (
-        *("work_flop", "traffic_bytes", "batch", "time_s", "low_s", "high_s"),
-        *("bound", "memory_share", "bound_share", "energy_j", "energy_low_j", "energy_high_j"),
-        *("power_w", "energy_bound", "notes"),
-    )
-} | {"intensity_flop_per_byte": "intensity"}
-
-
-def _reasons(row: dict[str, object]) -> dict[str, str]:
+def _reasons(row: dict[str, Any]) -> dict[str, str]:
     counted = "the work or traffic of a layer is unknown"
     reason = row["reason"]
     time = str(reason or "the network has no work and no traffic")
@@ -179,9 +152,6 @@ def _reasons(row: dict[str, object]) -> dict[str, str]:
         "work_flop": counted,
         "traffic_bytes": counted,
         "batch": "the model does not say which dimension is the batch",
-        "intensity_flop_per_byte": counted
-        if row["traffic_bytes"] is None or row["work_flop"] is None
-        else "the network moves no bytes",
         "time_s": time,
         "low_s": no_interval,
         "high_s": no_interval,
@@ -194,4 +164,7 @@ def _reasons(row: dict[str, object]) -> dict[str, str]:
         "power_w": time,
         "energy_bound": time,
         "notes": "there is nothing to say",
+        "intensity_flop_per_byte": counted
+        if row["traffic_bytes"] is None or row["work_flop"] is None
+        else "the network moves no bytes",
     }

@@ -12,10 +12,7 @@ from mansard.cli.options import BoardOption, JsonOption
 from mansard.core.text import printable
 
 
-def doctor(
-    board: BoardOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
     """Say what can be measured on this machine, what is missing, and what to do about it.
 
     One line for each check, and one more with the remedy where something is wrong.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json
-from mansard.cli.options import BoardOption, JsonOption
+from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
 from mansard.core.text import printable
 
 
@@ -22,12 +21,8 @@ def restore(
             "with commas between."
         ),
     ] = None,
-    hosts_file: Annotated[
-        Path | None, typer.Option(help="TOML file that names boards.", readable=False)
-    ] = None,
-    images: Annotated[
-        Path | None, typer.Option(help="TOML file that adds images.", readable=False)
-    ] = None,
+    hosts_file: HostsFileOption = None,
+    images: ImagesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put clocks, cores and power mode back as an interrupted bench found them.

@@ -19,8 +19,6 @@ from mansard.cli.options import (
     parse_values,
 )
 from mansard.core.errors import UsageError
-from mansard.core.files import write_atomic
-from mansard.core.hardware import cache_bytes
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer
 
@@ -92,6 +90,8 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
+    from mansard.core.hardware import cache_bytes
+
     if as_json:
         form = "json"
     if form == "parquet" and output is None:
@@ -153,6 +153,8 @@ def _print_scores(
     scores: Sequence[ModelScore], form: Format, *, with_layers: bool, output: Path | None
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
+    from mansard.core.files import write_atomic
+
     if form == "table":
         _print_tables(scores, with_layers)
         return

@@ -10,7 +10,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import Table, TerminalReporter, note, print_json, print_tables
-from mansard.cli.options import MixOption, RunsOption
+from mansard.cli.options import JsonOption, MixOption, RunsOption
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
@@ -32,7 +32,7 @@ def report(
         ),
     ] = None,
     mix: MixOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the report again from what the folders of runs hold; measures nothing."""
     locations = tuple(runs or ("runs",))

@@ -14,9 +14,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import note, print_table
-from mansard.core.documents import readable_json
 from mansard.core.errors import UsageError
-from mansard.core.files import replacing
 from mansard.core.text import printable
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
@@ -57,6 +55,8 @@ def telemetry(
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
+    from mansard.core.documents import readable_json
+
     form = "json" if as_json else form
     _check_options(logs or [], live=live, duration=duration, form=form, output=output)
     read = partial(
@@ -133,6 +133,8 @@ def _parse_duration(option: str, text: str) -> float:
 
 @contextlib.contextmanager
 def _open(output: Path | None) -> Iterator[IO[bytes]]:
+    from mansard.core.files import replacing
+
     if output is not None:
         with replacing(output) as stream:
             yield stream

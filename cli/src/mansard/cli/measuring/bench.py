@@ -11,7 +11,13 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_table
 from mansard.cli.data.report import print_report
-from mansard.cli.options import BoardOption, parse_dimensions
+from mansard.cli.options import (
+    BoardOption,
+    HostsFileOption,
+    ImagesOption,
+    JsonOption,
+    parse_dimensions,
+)
 
 
 def bench(
@@ -59,15 +65,11 @@ def bench(
             "Repeatable, or several with commas between."
         ),
     ] = None,
-    hosts_file: Annotated[
-        Path | None, typer.Option(help="TOML file that names boards.", readable=False)
-    ] = None,
+    hosts_file: HostsFileOption = None,
     image: Annotated[
         str | None, typer.Option(help="Image to measure in, by its name in the table.")
     ] = None,
-    images: Annotated[
-        Path | None, typer.Option(help="TOML file that adds images.", readable=False)
-    ] = None,
+    images: ImagesOption = None,
     offline: Annotated[
         bool,
         typer.Option(
@@ -78,7 +80,7 @@ def bench(
         str | None, typer.Option(help="Address of the container engine, unix:///….")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure this machine, score the networks, and write one self-contained report.
 

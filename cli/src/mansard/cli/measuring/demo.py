@@ -11,6 +11,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_tables
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
+from mansard.cli.options import JsonOption
 
 demo_app = typer.Typer(invoke_without_command=True)
 
@@ -37,7 +38,7 @@ def pagoda(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the page.", readable=False)
     ] = Path("demo/pagoda.html"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Reproduce Pagoda's analytical table and its 25 measured points, with ours beside them.
 

@@ -13,14 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.device.clocks.domain import (
-    UNCAPPED_HZ,
-    Domain,
-    exists,
-    read_frequencies,
-    why_not_writable,
-)
-from mansard.device.system import below, read_int
+from mansard.device.clocks.domains import UNCAPPED_HZ, Domain, read_frequencies, why_not_writable
+from mansard.device.system import below, exists, read_int
 
 CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")
 BWMGR = "/sys/class/devfreq/bwmgr"

@@ -1,15 +1,39 @@
-"""Which power mode the machine is in, as its own files say."""
+"""The mode that a machine is in, read back from its clocks, and checks that a mode holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from mansard.core.errors import DeviceError, MansardError
 from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
-from mansard.device.clocks.domain import UNCAPPED_HZ, Domain
-from mansard.device.clocks.gating import read_sms
-from mansard.device.clocks.nodes import Clocks, find_clocks
-from mansard.device.system import SYSTEM_ROOT
+from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
+from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
+from mansard.device.clocks.steps import Write, floor
+from mansard.device.nvpmodel.config import Setting, Table
+from mansard.device.nvpmodel.gating import mode_sms, present_masks
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.system import SYSTEM_ROOT, glob, read_text
+
+_COUNTED = "TPC_PG_MASK"  # the mask that multiprocessors are counted by
+
+
+def read_sms(root: Path) -> int | str:
+    """Multiprocessors that are not gated, or the reason why that cannot be read."""
+    try:
+        modes = read_modes(root)
+    except MansardError:
+        return "the machine has no nvpmodel.conf that tells of the GPU's gating"
+    masks = present_masks(root, modes.config)
+    silent = [name for name, text in masks.items() if text is None]
+    if silent and masks.get(_COUNTED) is None:
+        return f"the GPU's gating mask {silent[-1]} cannot be read"
+    known = (Setting("", name, text) for name, text in masks.items() if text is not None)
+    return mode_sms(modes.soc, modes.module, Table(0, "present", tuple(known)))
+
 
 _SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools
 _NO_LIMIT = "the machine sets clocks and cores, no watts"
@@ -108,3 +132,85 @@ def differences(wanted: PowerMode, found: PowerMode) -> tuple[str, ...]:
     if wanted.clusters and wanted.n_cpus != found.n_cpus:
         lines.insert(0, f"cores: wanted {wanted.n_cpus}, found {found.n_cpus}")
     return tuple(lines)
+
+
+_RATE_SLACK = 1e-3  # a rate that the boot processor computes is not round; steps are 2 % and more
+# Not nvfancontrol: it drives the fan and sets no clocks; without it a board overheats.
+_MEDDLERS = ("nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
+
+
+def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
+    """Read every setting back; raises DeviceError that says wanted, found and available.
+
+    ``is_settled``: it was right at once, so that another value now is somebody else's doing.
+    """
+    what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
+    last = {write.path: write for write in writes}
+    for write in last.values():
+        found = (read_setting(root, write.path) or "").strip()
+        if not _is_equal(found, write.value):
+            domain = _domain_of(clocks, write.path)
+            raise DeviceError(
+                f"{write.why}: wanted {write.value}, found {found or 'nothing'}; {what}"
+                f"{_available(domain)}",
+                where=write.path,
+                fix=_remedy(root),
+            )
+
+
+def _is_equal(found: str, wanted: str) -> bool:
+    if found == wanted:
+        return True
+    if not (found.isdecimal() and wanted.isdecimal()):
+        return False
+    return int(wanted) > 1 and abs(int(found) - int(wanted)) <= _RATE_SLACK * int(wanted)
+
+
+def _domain_of(clocks: Clocks, path: str) -> Domain | None:
+    for domain in clocks.domains():
+        if path in {domain.max_path, domain.min_path, domain.cur_path}:
+            return domain
+    return None
+
+
+def _available(domain: Domain | None) -> str:
+    if domain is None or not domain.available_hz:
+        return ""
+    unit_hz = domain.unit_hz
+    listed = ", ".join(str(round(hz / unit_hz)) for hz in domain.available_hz)
+    return f"; available are {listed}"
+
+
+def _remedy(root: Path) -> str:
+    names = {read_text(path) for path in glob(root / "proc", "[0-9]*/comm")}
+    running = [name for name in _MEDDLERS if name in names]
+    if running:
+        return f"these are running and set clocks: {', '.join(running)}; stop them and try again"
+    return "thermal throttling, jtop or another tool sets it; let the board cool"
+
+
+def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
+    """Whether a mode that nvpmodel has set is in force; raises DeviceError.
+
+    Its caps may lie between two frequencies: the lower of them is right.
+    """
+    lines = differences(_as_available(mode, clocks), found)
+    if lines:
+        raise DeviceError(
+            f"power mode {mode.name} is not in force: {'; '.join(lines)}",
+            fix="thermal throttling, jtop or another tool may hold it down; let the board cool",
+        )
+
+
+def _as_available(mode: PowerMode, clocks: Clocks) -> PowerMode:
+    def lower(domain: Domain | None, hz: float | None) -> float | None:
+        return floor(domain, hz) if domain is not None and hz is not None else hz
+
+    clusters = [one for one in clocks.cpu if mode.cpu_hz is not None]
+    fastest = max((floor(one, mode.cpu_hz or 0) for one in clusters), default=mode.cpu_hz)
+    return msgspec.structs.replace(
+        mode,
+        cpu_hz=fastest,
+        gpu_hz=lower(clocks.gpu, mode.gpu_hz),
+        memory_hz=lower(clocks.emc.domain if clocks.emc else None, mode.memory_hz),
+    )

@@ -18,7 +18,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
-from mansard.device.cards.nvml import load_nvml
+from mansard.device.cards import load_nvml
 from mansard.device.system import SYSTEM_ROOT, below, read_text, why_unreadable
 
 CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"

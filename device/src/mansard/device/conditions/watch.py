@@ -1,4 +1,4 @@
-"""Looks at the machine before, during and after a trial."""
+"""Watches a machine's conditions beside trials, and sums them up for each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,120 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from mansard.core.records import Conditions
+import msgspec
+
+from mansard.core.records import Conditions, Spread
 from mansard.device.conditions.gpu_processes import Found
-from mansard.device.conditions.sources import Reading, Sources, find_sources
-from mansard.device.conditions.summary import Looks, summarise
+from mansard.device.conditions.sources import (
+    Clock,
+    Reading,
+    Sources,
+    count_increase,
+    count_rises,
+    find_sources,
+)
+from mansard.device.system import why_unreadable
+
+# A line through fewer readings, or over less time, shows the sensor's steps and not the machine.
+LEAST_READINGS = 4
+LEAST_S = 1.5
+
+
+class Looks(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read before and after a trial alone."""
+
+    throttles: tuple[int | None, ...]
+    overcurrents: tuple[int | None, ...]
+    alarms: tuple[int | None, ...]
+
+
+def summarise(
+    sources: Sources,
+    readings: Sequence[Reading],
+    looks: Sequence[Looks],
+    neighbours: Sequence[Found],
+) -> Conditions:
+    """The conditions over all readings; each None with its reason."""
+    reasons = {
+        "cpu_clock_hz": _why_no_clock(sources.cpu_clocks, "the clock of each of these CPUs"),
+        "gpu_clock_hz": _why_no_clock((sources.gpu_clock,), "a GPU's clock"),
+        "memory_clock_hz": _why_no_clock((sources.memory_clock,), "the memory's clock"),
+        "temperature_c": sources.thermometers.why_not or "the sensor did not answer",
+        "temperature_slope_c_per_s": f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the "
+        "second half of the trial",
+        "n_throttle_events": sources.throttling.why_not,
+        "n_overcurrent_events": sources.overcurrent.why_not,
+        "gpu_processes": neighbours[-1].why_not if neighbours else "not looked for",
+    }
+    values: dict[str, object] = {
+        name: _spread([getattr(reading, name) for reading in readings])
+        for name in ("cpu_clock_hz", "gpu_clock_hz", "memory_clock_hz", "temperature_c")
+    }
+    values["temperature_slope_c_per_s"] = temperature_slope(readings)
+    values["n_throttle_events"] = _n_throttles(sources, readings, looks)
+    values["n_overcurrent_events"] = _n_overcurrents(sources, looks)
+    values["gpu_processes"] = _processes(neighbours)
+    return Conditions(
+        **values,  # type: ignore[arg-type]
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+def temperature_slope(readings: Sequence[Reading]) -> float | None:
+    """Slope in °C/s of the least-squares line through the later half of the readings.
+
+    The first half is left out: a chip warms by some degrees at once when work begins, and that
+    says nothing about whether it has settled.
+    """
+    known = [(r.monotonic_s, r.temperature_c) for r in readings if r.temperature_c is not None]
+    later = known[len(known) // 2 :]
+    if len(later) < LEAST_READINGS or later[-1][0] - later[0][0] < LEAST_S:
+        return None
+    mean_s = sum(at_s for at_s, _ in later) / len(later)
+    mean_c = sum(celsius for _, celsius in later) / len(later)
+    rise = sum((at_s - mean_s) * (celsius - mean_c) for at_s, celsius in later)
+    return rise / sum((at_s - mean_s) ** 2 for at_s, _ in later)
+
+
+def _why_no_clock(clocks: Sequence[Clock | None], what: str) -> str:
+    found = [clock for clock in clocks if clock is not None]
+    if not found:
+        return f"no file with {what} is here"
+    silent = next((clock for clock in found if clock.read_hz() is None), None)
+    return why_unreadable(silent.path) if silent else "a reading of it did not answer"
+
+
+def _spread(readings: Sequence[float | None]) -> Spread | None:
+    """Before, extremes and after; None where the first or last reading did not answer."""
+    if not readings or readings[0] is None or readings[-1] is None:
+        return None
+    known = [reading for reading in readings if reading is not None]
+    return Spread(before=readings[0], low=min(known), high=max(known), after=readings[-1])
+
+
+def _n_throttles(
+    sources: Sources, readings: Sequence[Reading], looks: Sequence[Looks]
+) -> int | None:
+    if not (sources.throttling.are_known and looks):
+        return None
+    counted = count_increase(looks[0].throttles, looks[-1].throttles)
+    return counted + count_rises([reading.limits for reading in readings])
+
+
+def _n_overcurrents(sources: Sources, looks: Sequence[Looks]) -> int | None:
+    if not (sources.overcurrent.are_known and looks):
+        return None
+    counted = count_increase(looks[0].overcurrents, looks[-1].overcurrents)
+    # One event sets alarms of several rails and may be counted as well: the greater number holds.
+    is_on = [(max((alarm or 0 for alarm in look.alarms), default=0),) for look in looks]
+    return max(counted, count_rises(is_on))
+
+
+def _processes(neighbours: Sequence[Found]) -> tuple[str, ...] | None:
+    if not neighbours or neighbours[-1].names is None:
+        return None
+    return tuple(dict.fromkeys(name for found in neighbours for name in found.names or ()))
+
 
 PERIOD_S = 0.5
 READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock

@@ -12,8 +12,6 @@ from mansard.core.errors import DeviceError, MansardError
 from mansard.core.line_channel import HEARTBEAT_S
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
-from mansard.device.choosing.choice import names_grid
-from mansard.device.choosing.grid_file import read_grid_text
 from mansard.device.controller.channel import Channel
 from mansard.device.controller.line import Line
 from mansard.device.controller.messages import (
@@ -34,6 +32,8 @@ from mansard.device.controller.messages import (
     Steps,
     Welcome,
 )
+from mansard.device.power_modes.grid import read_grid_text
+from mansard.device.power_modes.selection import names_grid
 
 
 @contextlib.contextmanager

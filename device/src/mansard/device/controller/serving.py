@@ -13,8 +13,7 @@ from typing import IO
 from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.line_channel import LineReader, encode_line, to_wire
 from mansard.core.version import VERSION
-from mansard.device.controller.controller import Holding
-from mansard.device.controller.local import LocalController
+from mansard.device.controller.controller import Holding, LocalController
 from mansard.device.controller.messages import (
     PROTOCOL,
     AnyAnswer,

@@ -1,9 +1,13 @@
-"""Single steps on a machine: each is announced, done whole, and goes nowhere but to settings."""
+"""Steps on a machine that is held: files written, board tools run, graphics cards set.
+
+Each step is announced before it is done.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -11,8 +15,20 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError
-from mansard.device.clocks.settings import real_path
+from mansard.core.errors import DeviceError, MansardError
+from mansard.core.records import PowerMode
+from mansard.core.text import printable
+from mansard.device.cards import (
+    CardState,
+    CardWrite,
+    card_writes,
+    differences,
+    read_back,
+    read_card,
+    restoring_writes,
+    write_card,
+)
+from mansard.device.clocks.settings import Clocks, real_path
 from mansard.device.nvpmodel.tool import Outcome, set_mode
 from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, run_tool, write_text
 
@@ -120,3 +136,100 @@ def _running_tool(root: Path) -> int | None:
         if tools & set(words) and int(folder.name) != os.getpid():
             return int(folder.name)
     return None
+
+
+# The board's own jetson_clocks, for what only it can hold: a memory clock without known files.
+#
+# It locks every clock at its highest and keeps what was before in a file of its own (--store),
+# from which it restores. Facts gathered: --restore needs an earlier --store; a store over an
+# older file is asked about; exit codes are not always 0 on success for --show.
+
+STORE = "jetson_clocks.store"  # beside the journal, which names it
+_NAME = "jetson_clocks"
+_WHY_STORE, _WHY_LOCK = "keep what it will change", "lock the memory clock, which shows no files"
+
+
+def is_needed(root: Path, mode: PowerMode, clocks: Clocks) -> bool:
+    """Whether the memory of one of the board's modes can be locked by its tool alone."""
+    emc = clocks.emc
+    is_held = emc is not None and emc.can_be_held
+    return mode.kind == "nvpmodel" and not is_held and find_tool(root, _NAME) is not None
+
+
+def planned_tool_steps(root: Path) -> tuple[Step, ...]:
+    """What ``lock_by_tool`` would do."""
+    return (
+        tool_step(root, _NAME, f"--store {STORE}", _WHY_STORE),
+        tool_step(root, _NAME, "", _WHY_LOCK),
+    )
+
+
+def lock_by_tool(actor: Actor, folder: Path) -> None:
+    """Lock all clocks at their highest; raises DeviceError. The journal names the store already."""
+    store = folder / STORE
+    if not store.exists():
+        _run(actor, ("--store", str(store)), _WHY_STORE)
+    _run(actor, (), _WHY_LOCK)
+
+
+def unlock_by_tool(actor: Actor, folder: Path, why: str) -> list[str]:
+    """Have the tool restore what it stored; what went wrong. Nothing stored is nothing locked."""
+    store = folder / STORE
+    try:
+        status = store.lstat()
+    except OSError:
+        return []
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in {0, os.geteuid()}:
+        return [f"{store} is not yours, and not restored from"]
+    try:
+        _run(actor, ("--restore", str(store)), why)
+    except MansardError as error:
+        return [str(error)]
+    return []
+
+
+def _run(actor: Actor, arguments: tuple[str, ...], why: str) -> None:
+    done = actor.run_tool(_NAME, arguments, why)
+    if done.exit_code:
+        raise DeviceError(
+            f"{' '.join((_NAME, *arguments))} failed: {printable(done.output.strip(), 300)}",
+            where=str(actor.root),
+            fix="run it by hand as root to see what is wrong",
+        )
+
+
+def planned_card_steps(mode: PowerMode) -> tuple[Step, ...]:
+    """What setting ``mode`` would do now; raises DeviceError."""
+    found = read_card()
+    return tuple(_step(write, found) for write in card_writes(mode, found))
+
+
+def set_card(actor: Actor, mode: PowerMode, found: CardState) -> PowerMode:
+    """Bring the card to ``mode``, ``found`` being in the journal; returns what it is in.
+
+    Raises DeviceError for what is refused or does not stay.
+    """
+    for write in card_writes(mode, found):
+        _act(actor, write, found)
+    return read_back(mode, found)
+
+
+def restore_card(actor: Actor, found: CardState) -> tuple[list[str], list[str]]:
+    """Put the card back to how it was found: what was done, and what is still otherwise."""
+    done, left = [], []
+    for write in restoring_writes(found):
+        try:
+            _act(actor, write, found)
+            done.append(f"GPU {found.index}: {write}")
+        except DeviceError as error:
+            left.append(str(error))
+    return done, [*left, *differences(found)]
+
+
+def _act(actor: Actor, write: CardWrite, found: CardState) -> None:
+    actor.announce(_step(write, found))
+    write_card(write, found)
+
+
+def _step(write: CardWrite, found: CardState) -> Step:
+    return Step("card", f"GPU {found.index}", str(write), write.why)

@@ -16,22 +16,32 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, RebootRequired
 from mansard.core.records import PowerMode
-from mansard.device.cards.hold import set_card
-from mansard.device.clocks.nodes import find_clocks
-from mansard.device.clocks.readback import read_mode
-from mansard.device.clocks.settings import read_setting, real_path
+from mansard.device.clocks.readback import check_caps, check_writes, read_mode
+from mansard.device.clocks.settings import find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
-from mansard.device.clocks.verify import check_caps, check_writes
-from mansard.device.holding.acting import Actor, OnStep, Step, quietly
+from mansard.device.holding.acting import (
+    STORE,
+    Actor,
+    OnStep,
+    Step,
+    is_needed,
+    lock_by_tool,
+    quietly,
+    set_card,
+    unlock_by_tool,
+)
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.interrupts import Interrupts
-from mansard.device.holding.jetson_clocks import STORE, is_needed, lock_by_tool, unlock_by_tool
-from mansard.device.holding.journal import Journal, extend, observe, with_card
-from mansard.device.holding.journal_store import remove_journal, write_journal
-from mansard.device.holding.pending import restore_pending
+from mansard.device.holding.journal import (
+    Journal,
+    extend,
+    observe,
+    remove_journal,
+    with_card,
+    write_journal,
+)
 from mansard.device.holding.planning import check_permissions, find_board_mode, planned_steps
-from mansard.device.holding.restore_order import in_order
-from mansard.device.holding.restoring import Restored, restore_mode
+from mansard.device.holding.restoring import Restored, in_order, restore_mode, restore_pending
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so

@@ -1,21 +1,31 @@
-"""The journal: how a machine was found, written before anything of it is touched."""
+"""The journal: how a machine was found, on disk before anything of the machine is touched."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import stat
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import msgspec
 
-from mansard.core.errors import DeviceError
+from mansard.core.documents import read_document, write_document
+from mansard.core.errors import DeviceError, MansardError, StorageError
+from mansard.core.files import make_folder, storage_error
 from mansard.core.records import Record, Schema
 from mansard.core.version import VERSION
-from mansard.device.cards.card import CardState, read_card
-from mansard.device.clocks.nodes import find_clocks
-from mansard.device.clocks.settings import MAX_SETTING_BYTES, find_settings, read_setting
-from mansard.device.system import find_tool, read_text
+from mansard.device.cards import CardState, read_card
+from mansard.device.clocks.settings import (
+    MAX_SETTING_BYTES,
+    find_clocks,
+    find_settings,
+    read_setting,
+)
+from mansard.device.holding.acting import STORE
+from mansard.device.system import SYSTEM_ROOT, find_tool, read_text
 
 _NO_TOOL = "the machine has no nvpmodel"
 _NO_CARD = "no mode of a graphics card was set"
@@ -118,3 +128,135 @@ def _present_mode(root: Path) -> ModeFound | None:
             fix=error.fix,
         ) from error
     return ModeFound(answer.name, answer.id)
+
+
+_NAME = "journal.json"
+_FOLDER = "var/lib/mansard"
+_BY_HAND = (
+    "set the machine right by hand (nvpmodel -m, or a reboot sets all clocks anew), "
+    "then remove this file"
+)
+
+
+def journal_folders(root: Path) -> tuple[Path, ...]:
+    """The folders that may hold a journal, the machine's own first.
+
+    Who may not write there keeps the journal among the user's own state, by machine.
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # as the XDG base directory specification has it
+        state = Path("~/.local/state").expanduser()
+    user = state / "mansard"
+    if root.resolve() != SYSTEM_ROOT:
+        user /= hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]
+    return (root / _FOLDER, user)
+
+
+def find_journal(root: Path) -> Path | None:
+    """The journal of a run that has not been brought to its end; None if all is well."""
+    for folder in journal_folders(root):
+        path = folder / _NAME
+        if os.path.lexists(path):
+            return path
+    return None
+
+
+def read_journal(path: Path) -> Journal:
+    """The journal in ``path``; raises MansardError in one clear line, never a guess."""
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise StorageError("is no journal: it is no file", where=str(path), fix="remove it")
+    if status.st_uid not in {0, os.geteuid()}:
+        raise StorageError(
+            f"is no journal of yours: it belongs to user {status.st_uid}",
+            where=str(path),
+            fix="run 'mansard restore' as that user, or remove it if it is nobody's",
+        )
+    try:
+        return read_document(path, Journal)
+    except MansardError as error:
+        raise StorageError(
+            f"this journal cannot be used, nothing was restored: {error.what}",
+            where=str(path),
+            fix=_BY_HAND,
+        ) from error
+
+
+def write_journal(root: Path, journal: Journal) -> Path:
+    """Put the journal on disk, file and folder synced; raises StorageError, then nothing is left.
+
+    An old journal of this run is replaced in one step.
+    """
+    folder = _writable_folder(root)
+    path = folder / _NAME
+    try:
+        write_document(path, journal)
+        _sync(folder)
+        _sync(folder.parent)
+    except MansardError as error:
+        _remove_folder(folder)
+        raise StorageError(
+            f"nothing is set without a journal, which cannot be written: {error.what.lower()}",
+            where=str(path),
+            fix=error.fix,
+        ) from error
+    return path
+
+
+def _writable_folder(root: Path) -> Path:
+    """The first folder that can be written; raises StorageError of the last."""
+    *others, last = journal_folders(root)
+    for folder in others:
+        with contextlib.suppress(StorageError):
+            if os.access(make_folder(folder), os.W_OK | os.X_OK):
+                return folder
+    return make_folder(last)
+
+
+def remove_journal(path: Path) -> None:
+    """Forget a journal whose machine is as it was; also what a killed writer left beside it."""
+    folder = path.parent
+    try:
+        for left in (*_torn(folder), folder / STORE, path):
+            left.unlink(missing_ok=True)
+        _sync(folder)
+    except OSError as error:
+        raise storage_error(error, path) from error
+    _remove_folder(folder)
+
+
+def find_torn(root: Path) -> tuple[Path, ...]:
+    """What writers that were killed left half written; or what one is writing just now."""
+    return tuple(path for folder in journal_folders(root) for path in _torn(folder))
+
+
+def clean_up(root: Path) -> None:
+    """Remove what a killed writer left where no journal was finished; for who has the lock."""
+    for torn in find_torn(root):
+        with contextlib.suppress(OSError):
+            torn.unlink()
+            _remove_folder(torn.parent)
+
+
+def _torn(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder.glob(f".{_NAME}.*"))
+
+
+def _remove_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it holds something else
+        folder.rmdir()
+
+
+def _sync(folder: Path) -> None:
+    """Make a rename in ``folder`` survive a power cut."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise storage_error(error, folder) from error

@@ -7,11 +7,15 @@ from pathlib import Path
 
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import PowerMode
-from mansard.device.cards.hold import planned_card_steps
-from mansard.device.clocks.nodes import Clocks, find_clocks
+from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import Write, core_steps, lock_steps
-from mansard.device.holding.acting import Step, nvpmodel_step
-from mansard.device.holding.jetson_clocks import is_needed, planned_tool_steps
+from mansard.device.holding.acting import (
+    Step,
+    is_needed,
+    nvpmodel_step,
+    planned_card_steps,
+    planned_tool_steps,
+)
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.system import below, is_there
 

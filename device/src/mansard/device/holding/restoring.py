@@ -1,25 +1,87 @@
-"""Bringing a machine back to what its journal says, and proving it by reading all of it back."""
+"""Brings a machine back to what its journal says, and proves it by reading everything back."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.device.cards.hold import restore_card
-from mansard.device.clocks.cpu import CPU_FOLDER, online_path
 from mansard.device.clocks.emc import LOCKS
-from mansard.device.clocks.nodes import find_clocks
-from mansard.device.clocks.settings import is_setting, known_settings, read_setting
-from mansard.device.holding.acting import Actor, wait_for_tools
-from mansard.device.holding.jetson_clocks import unlock_by_tool
-from mansard.device.holding.journal import FileFound, Journal, ModeFound, read_boot_id
-from mansard.device.holding.restore_order import in_order
+from mansard.device.clocks.settings import find_clocks, is_setting, known_settings, read_setting
+from mansard.device.holding.acting import (
+    Actor,
+    OnStep,
+    Step,
+    quietly,
+    restore_card,
+    unlock_by_tool,
+    wait_for_tools,
+)
+from mansard.device.holding.board_lock import board_lock
+from mansard.device.holding.interrupts import Interrupts
+from mansard.device.holding.journal import (
+    FileFound,
+    Journal,
+    ModeFound,
+    clean_up,
+    find_journal,
+    find_torn,
+    read_boot_id,
+    read_journal,
+    remove_journal,
+)
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
+from mansard.device.system import SYSTEM_ROOT
+from mansard.device.topology import CPU_FOLDER, online_path
+
+_PAIRS = {"scaling_max_freq": "scaling_min_freq", "max_freq": "min_freq"}
+_FLOORS = {floor: ceiling for ceiling, floor in _PAIRS.items()}
+_RATES = frozenset(lock.rate for lock in LOCKS)
+_SWITCHES = frozenset(lock.switches[0] for lock in LOCKS)
+_OTHER_SWITCHES = frozenset(path for lock in LOCKS for path in lock.switches[1:])
+
+
+def in_order(root: Path, files: Sequence[FileFound]) -> list[FileFound]:
+    """Cores on, governors, clocks (each so that its minimum never lies above its maximum), caps
+    and the rest, the memory's rate before its lock is opened, cores off."""
+    return sorted(files, key=lambda file: (_rank(file), _place_in_pair(root, file, files)))
+
+
+def _rank(file: FileFound) -> int:
+    name = file.path.rpartition("/")[2]
+    if name == "online":
+        return 0 if file.content.strip() == "1" else 9
+    if name.endswith("governor"):
+        return 1
+    if name in _PAIRS or name in _FLOORS:
+        return 2
+    if file.path in _RATES:
+        return 6
+    if file.path in _SWITCHES:
+        return 8
+    return 7 if file.path in _OTHER_SWITCHES else 4
+
+
+def _place_in_pair(root: Path, file: FileFound, files: Sequence[FileFound]) -> tuple[str, int]:
+    """Of one clock the maximum goes first if it rises, else the minimum."""
+    folder, _, name = file.path.rpartition("/")
+    if name not in _PAIRS and name not in _FLOORS:
+        return file.path, 0
+    is_ceiling = name in _PAIRS
+    ceiling = f"{folder}/{name if is_ceiling else _FLOORS[name]}"
+    wanted = next((_number(one.content) for one in files if one.path == ceiling), None)
+    present = _number(read_setting(root, ceiling) or "")
+    is_lowered = wanted is not None and present is not None and wanted < present
+    return folder, int(is_ceiling == is_lowered)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdecimal() else None
+
 
 _MAX_PASSES = 3  # a setting can be refused until another one is back
 _MAX_LISTED = 8
@@ -216,3 +278,33 @@ def _cpu_of(path: str) -> int | None:
 
 def _reads(root: Path, path: str) -> str:
     return (read_setting(root, path) or "").strip()
+
+
+def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
+    """Put back what a run that was cut off left; None if there is nothing to do.
+
+    Raises DeviceError while a sweep is alive, or where something could not be put back.
+    """
+    if find_journal(root) is None and not find_torn(root):
+        return None
+    interrupts = Interrupts(restore_pending.__code__)
+    interrupts.install()
+    try:
+        with board_lock(root):
+            restored = restore_pending(Actor(root, on_step))
+    finally:
+        is_interrupted = interrupts.remove()
+    if is_interrupted:
+        raise KeyboardInterrupt
+    return restored
+
+
+def restore_pending(actor: Actor) -> Restored | None:
+    """The same for one who has the lock."""
+    restored = None
+    while (path := find_journal(actor.root)) is not None:
+        restored = bring_back(actor, read_journal(path), path.parent)
+        actor.announce(Step("journal", str(path), "", "removed, the machine is as it was"))
+        remove_journal(path)
+    clean_up(actor.root)
+    return restored

@@ -13,14 +13,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
-import msgspec
-
 from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
-from mansard.device.meters.integrals import difference, trapezoid
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.reading import Reading, read_rail
-from mansard.device.meters.series import around
-from mansard.device.meters.totals import Total, total_power
+from mansard.device.meters.readings import Reading, around, read_rail
+from mansard.device.totals import Total, total_power
 
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
@@ -66,29 +62,6 @@ def window_energy(
         total_j=total_j,
         unknown={} if total_j is not None else {"total_j": reason},
     )
-
-
-class CounterCheck(msgspec.Struct, frozen=True):
-    """What one rail's energy counter says of a window, and what its power integrates to."""
-
-    counter_j: float
-    integral_j: float
-
-
-def compare_counter(
-    samples: Sequence[PowerSample], rail: str, start_s: float, end_s: float
-) -> CounterCheck | None:
-    """Counter against integrated power, for meters that give both (NVML); None for others.
-
-    They differ where the card's power is an average over the last second, or is sampled for
-    only a part of the time. Raises MeasurementError if samples do not cover the window.
-    """
-    found = around(samples, start_s, end_s).get(rail, [])
-    counted = [(s.monotonic_s, s.energy_j) for s in found if s.energy_j is not None]
-    powers = [(s.monotonic_s, s.power_w) for s in found if s.power_w is not None]
-    if not found or len(counted) < len(found) or len(powers) < len(found):
-        return None
-    return CounterCheck(difference(counted, start_s, end_s), trapezoid(powers, start_s, end_s))
 
 
 def _sensor_changes(readings: dict[str, Reading], facts: RailFacts) -> dict[str, int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from mansard.core.records import MachineIdentity
 from mansard.device.jetson import find_module, is_jetson
 from mansard.device.meters.meter import Meter, Meters
-from mansard.device.meters.totals import Total, find_total
+from mansard.device.system import SYSTEM_ROOT
+from mansard.device.totals import Total, find_total
 
 _INA_ADVICE = (
     "/sys/bus/i2c/drivers shows no power monitor: a carrier board without one (Nano 2GB, some "
@@ -16,15 +17,14 @@ _INA_ADVICE = (
 )
 
 
-def find(root: Path, machine: MachineIdentity | None) -> Meters:
-    """The meters under ``root``: a Jetson's own chips, or RAPL and NVML elsewhere."""
+def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None) -> Meters:
+    """The meters of a machine, each tried once: a Jetson's own chips; elsewhere RAPL and NVML."""
     on_board = machine.kind == "jetson" if machine is not None else is_jetson(root)
     return _find_on_board(root) if on_board else _find_elsewhere(root)
 
 
 def _find_on_board(root: Path) -> Meters:
-    from mansard.device.meters.hwmon import open_hwmon
-    from mansard.device.meters.iio import open_iio
+    from mansard.device.meters.ina import open_hwmon, open_iio
     from mansard.device.meters.nvml import open_nvml_meter
     from mansard.device.meters.tegrastats import open_tegrastats
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from mansard.core.records import MachineIdentity, PowerSample
-from mansard.device.meters.totals import Total
-from mansard.device.system import SYSTEM_ROOT
+from mansard.core.records import PowerSample
+from mansard.device.totals import Total
+
+READS_POWER = {"energy_j": "the meter reads power"}  # why a sample has no energy
 
 
 class Meter(Protocol):
@@ -90,8 +90,19 @@ class Meters(msgspec.Struct, frozen=True):
 NO_METERS = Meters((), {})
 
 
-def find_meters(root: Path = SYSTEM_ROOT, machine: MachineIdentity | None = None) -> Meters:
-    """Every meter of the machine, each tried once; see ``finding.py``."""
-    from mansard.device.meters.finding import find
+def silent(rail: str, time_s: float, why: str) -> PowerSample:
+    """The sample of a rail that did not answer."""
+    return PowerSample(
+        rail=rail,
+        monotonic_s=time_s,
+        power_w=None,
+        energy_j=None,
+        unknown={"power_w": why, "energy_j": why},
+    )
 
-    return find(root, machine)
+
+def power_sample(rail: str, time_s: float, power_w: float) -> PowerSample:
+    """The sample of a meter that reads power."""
+    return PowerSample(
+        rail=rail, monotonic_s=time_s, power_w=power_w, energy_j=None, unknown=READS_POWER
+    )

@@ -18,8 +18,8 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.core.text import printable
-from mansard.device.cards.nvml import as_text, load_nvml
-from mansard.device.meters.rails import READS_POWER
+from mansard.device.cards import as_text, load_nvml
+from mansard.device.meters.meter import READS_POWER
 from mansard.device.system import SYSTEM_ROOT
 
 
@@ -110,7 +110,7 @@ def open_nvml_meter(
         return None, f"its library answers for this machine, not for the one under {root}"
     try:
         library = load_nvml()
-        cards = _probe_all(library)
+        cards = read_cards(library)
     except DeviceError as error:
         return None, str(error)
     useful = {
@@ -126,12 +126,8 @@ def open_nvml_meter(
     return None, f"no card tells its power ({'; '.join(reasons)})"
 
 
-def read_cards() -> tuple[Card, ...]:
+def read_cards(library: Any) -> tuple[Card, ...]:
     """Every card with every field that it answers now; raises DeviceError."""
-    return _probe_all(load_nvml())
-
-
-def _probe_all(library: Any) -> tuple[Card, ...]:
     try:
         n_cards = library.nvmlDeviceGetCount()
     except library.NVMLError as error:

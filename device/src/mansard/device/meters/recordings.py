@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mansard.core.errors import InputError
 from mansard.core.records import PowerSample
-from mansard.device.meters.rails import power_sample
+from mansard.device.meters.meter import power_sample
 from mansard.device.meters.replay import ReplayMeter
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.parse import stream

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
-from mansard.device.meters.rails import power_sample
+from mansard.device.meters.meter import power_sample
 
 
 class ReplayMeter:

@@ -11,9 +11,8 @@ from types import TracebackType
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
-from mansard.device.meters.meter import Meter, Meters
-from mansard.device.meters.rails import silent
-from mansard.device.meters.reading import GAP_PERIODS
+from mansard.device.meters.meter import Meter, Meters, silent
+from mansard.device.meters.readings import GAP_PERIODS
 
 CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included

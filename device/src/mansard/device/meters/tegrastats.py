@@ -17,7 +17,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
-from mansard.device.meters.rails import READS_POWER
+from mansard.device.meters.meter import READS_POWER
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.tegrastats.live import live
 

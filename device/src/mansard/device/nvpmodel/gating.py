@@ -1,12 +1,15 @@
-"""Which chip a configuration is for, and how much of its GPU a gating mask leaves on."""
+"""Gated parts of the GPU: what nvpmodel's masks mean, and what they are now."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import MappingProxyType
 
+from mansard.core.errors import InputError
 from mansard.core.hardware import MODULES, Module, active_sms
-from mansard.device.nvpmodel.config import KNEXT, Config, Table
+from mansard.device.nvpmodel.config import KNEXT, Config, Param, Table
+from mansard.device.system import below, read_text
 
 NOT_GATED = "this mode leaves the GPU's gating as it finds it"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -98,3 +101,35 @@ def mode_sms(soc: str | None, module: Module | None, table: Table) -> int | str:
     mask = parse_integer(text)
     n_sms = active_sms(known, mask)
     return f"its gating mask {text!r} is no number" if n_sms is None else n_sms
+
+
+def find_path(root: Path, param: Param, argument: str) -> str | None:
+    """The board's path of an argument that exists under ``root``; None where none does.
+
+    The path for the newer kernel comes first: where both exist nvpmodel's own choice is not
+    documented, and the older one is then a link kept for old tools. Paths that lead out of
+    /sys are never looked at (``below``): nothing of a board is set elsewhere.
+    """
+    for name in (f"{argument}{KNEXT}", argument):
+        path = param.arguments.get(name)
+        if path is not None and _exists(root, path):
+            return path
+    return None
+
+
+def _exists(root: Path, path: str) -> bool:
+    try:
+        return below(root, path).exists()
+    except (InputError, OSError, ValueError):  # no path of the kernel's, or no path at all
+        return False
+
+
+def present_masks(root: Path, config: Config) -> dict[str, str | None]:
+    """Each gating mask that ``config`` names, and what it is now; None where it is not told."""
+    masks: dict[str, str | None] = {}
+    for param in config.params:
+        for argument in param.arguments:
+            if argument.endswith("PG_MASK"):
+                path = find_path(root, param, argument)
+                masks[argument] = read_text(below(root, path)) if path is not None else None
+    return masks

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.rails import rail_form
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
     CPUS,
@@ -33,6 +32,7 @@ from mansard.device.tegrastats.tokens import (
     fits,
     parse_engine,
     parse_usage,
+    rail_form,
 )
 
 Forms = tuple[tuple[int, str], ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mansard.device.tegrastats.rails import watts
 from mansard.device.tegrastats.sample import (
     OFFLINE,
     Amount,
@@ -17,6 +16,7 @@ from mansard.device.tegrastats.sample import (
     Temperature,
     Usage,
 )
+from mansard.device.tegrastats.tokens import watts
 
 _BYTES = {"B": 1, "kB": 1 << 10, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _MHZ = 1_000_000

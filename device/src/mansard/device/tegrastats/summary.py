@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
 from mansard.core.records import Record, Source
-from mansard.device.meters.totals import Total, find_total, total_power
-from mansard.device.tegrastats.columns import Columns, FieldSummary
+from mansard.device.tegrastats.columns import Columns, FieldSummary, Utilisation, utilisation_of
 from mansard.device.tegrastats.energy import EnergyTally, RailSummary
 from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
 from mansard.device.tegrastats.times import Moment, Times
-from mansard.device.tegrastats.utilisation import Utilisation, utilisation_of
+from mansard.device.totals import Total, find_total, total_power
 
 _MOST_EXAMPLES = 8
 _SIMULATED = "simulated"  # a word in the lines of a simulated board

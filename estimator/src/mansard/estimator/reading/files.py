@@ -41,7 +41,7 @@ class BytesSource:
 
 
 class FileSource:
-    """A model in an open file, however large; only what is asked for is read."""
+    """A model in an open file, however large; only the bytes that are asked for are read."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.size = size
@@ -125,7 +125,7 @@ def _read(data: bytes) -> Model:
 
 
 def find_parts(data: bytes) -> Mapping[int, list[Span]]:
-    """Where the messages stand that are read, by their keys; ModelError without a graph."""
+    """The spans of the messages that are read, by their keys; ModelError without a graph."""
     if not data:
         raise ModelError("the file is empty", fix=_FIX)
     ir_version, position = 0, 0

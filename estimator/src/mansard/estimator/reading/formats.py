@@ -1,6 +1,6 @@
-"""Other formats, recognised so that a message can say what to do with them.
+"""Other formats, recognised so that the error can propose what to do.
 
-ONNX files have no magic number, so this is asked only about files that are no ONNX.
+ONNX files have no magic number, so this is called only for files that are no ONNX.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 
 from mansard.core.errors import ModelError
 
-HEAD_BYTES = 512  # so much of a file is looked at
+HEAD_BYTES = 512  # of a file that are compared
 
 _EXPORT = "export the network itself to ONNX (torch.onnx.export, or mansard export)"
 _UNPACK = "unpack it first"
 _TENSORFLOW = "convert it with tf2onnx"
 _BINARY = "give the same network in ONNX's binary format: onnx.save(onnx.load(...), 'net.onnx')"
 
-# Where the magic number stands, what it is, what such files are called, what to do.
+# Offset of the magic number, the number, the name of such files, what to do.
 # Numbers: RFC 1952 (gzip), 8878 (zstd); the formats' own documents for the others.
 _MAGIC = (
     (0, b"\x1f\x8b", "gzip", _UNPACK),
@@ -64,9 +64,9 @@ _PATTERNS = (
 
 
 def recognised(head: bytes) -> ModelError | None:
-    """An error that says what a file that starts with ``head`` is, if that can be told."""
-    for place, magic, name, fix in _MAGIC:
-        if head.startswith(magic, place):
+    """An error that names the format of a file that starts with ``head``, if it is known."""
+    for offset, magic, name, fix in _MAGIC:
+        if head.startswith(magic, offset):
             return _error(name, fix)
     for pattern, name, fix in _PATTERNS:
         if re.match(pattern, head, re.DOTALL):

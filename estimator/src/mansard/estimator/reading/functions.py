@@ -38,7 +38,7 @@ Key = tuple[str, str, str]  # domain, name, overload
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
-    """Nodes that stand for one; ``inputs`` and ``outputs`` are names inside it."""
+    """The nodes that a call becomes; ``inputs`` and ``outputs`` are names inside it."""
 
     key: Key
     inputs: tuple[str, ...]
@@ -110,18 +110,18 @@ def check_size(nodes: Iterable[ModelNode], functions: Mapping[Key, Function]) ->
 
 class _Measure(NamedTuple):
     n_nodes: int
-    height: int  # how many functions stand in each other
+    height: int  # how many functions are nested
 
 
 class _Measures:
-    """What each function stands for, nodes of the graphs inside it counted too."""
+    """How many nodes each function becomes, those of graphs inside it included."""
 
     def __init__(self, functions: Mapping[Key, Function]) -> None:
         self._functions = functions
         self._known: dict[Key, _Measure] = {}
 
     def of_node(self, node: ModelNode, depth: int) -> _Measure:
-        """``depth`` is how many functions the node stands in."""
+        """``depth`` is how many functions the node is inside of."""
         key = key_of(node)
         found = [self.of_node(inner, depth) for graph in node.subgraphs for inner in graph.nodes]
         found.append(self._of_function(key, depth) if key in self._functions else _ONE_NODE)
@@ -152,7 +152,7 @@ def _sum(measures: list[_Measure]) -> _Measure:
 
 
 class _Scope(NamedTuple):
-    """Where nodes stand: what their names become, and what attributes refer to."""
+    """Of nodes in one call: what their names become, and what attributes refer to."""
 
     prefix: str
     names: dict[str, str]
@@ -187,8 +187,7 @@ class _Inliner:
         first = self._n_nodes
         self._n_nodes += len(written)
         nodes = [
-            self._node(first + place, node, around, depth)
-            for place, (node, around) in enumerate(written)
+            self._node(first + i, node, around, depth) for i, (node, around) in enumerate(written)
         ]
         if scope is None:
             return parts._replace(nodes=nodes)
@@ -274,7 +273,7 @@ class _Inliner:
         )
 
     def _attributes(self, node: ModelNode, scope: _Scope | None) -> dict[str, object]:
-        """The node's attributes, references replaced; what nobody gives is left out."""
+        """The node's attributes, references replaced; without those that are not given."""
         values = scope.values if scope else {}
         found: dict[str, object] = {}
         for name, value in node.attributes.items():

@@ -31,7 +31,7 @@ Fields = Iterable[tuple[int, bytes]]  # by their keys
 
 
 class Parts(NamedTuple):
-    """A graph as it stands in the file; its nodes in the file's order."""
+    """A graph as it is in the file; its nodes in the file's order."""
 
     nodes: list[ModelNode]
     inputs: list[ModelInput]
@@ -152,10 +152,10 @@ def read_opsets(messages: Iterable[bytes]) -> dict[str, int]:
 
 
 def sort_nodes(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[ModelNode, ...]:
-    """``nodes`` so that each stands after those it reads from, else as in the file.
+    """``nodes`` so that each follows those it reads from, else as in the file.
 
-    ONNX asks for sorted files; runtimes also take unsorted ones, so does this.
-    Raises ModelError for a tensor written twice, one that nobody writes, or a cycle.
+    ONNX requires sorted files; runtimes accept unsorted ones, and so does this.
+    Raises ModelError for a tensor written twice, one that no node writes, or a cycle.
     """
     is_sorted, is_unique = _check_order(nodes, known)
     if is_sorted and is_unique:
@@ -168,7 +168,7 @@ def sort_nodes(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[Mod
 
 
 def _check_order(nodes: list[ModelNode], known: Mapping[str, object]) -> tuple[bool, bool]:
-    """Whether the nodes stand in order, and whether surely no tensor is written twice."""
+    """Whether the nodes are in order, and whether surely no tensor is written twice."""
     seen = {"", *known}
     n_seen = len(seen)
     for node in nodes:

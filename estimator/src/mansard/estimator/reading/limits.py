@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mansard.core.errors import ModelError
 
-MAX_FIELDS = 2_000_000  # looked at while the weights are taken out
+MAX_FIELDS = 2_000_000  # visited while the weights are taken out
 MAX_KEPT_BYTES = 1 << 28  # what stays then; notes of exporters can take 3 KB a node
 MAX_TEXT_BYTES = 1 << 20  # a name, or the declaration of an input
 MAX_NODES = 160_000  # of all graphs, model-local functions written out

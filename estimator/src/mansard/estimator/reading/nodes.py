@@ -5,7 +5,7 @@ onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
 become tuples; graphs stay bytes until all nodes around them have been read.
 
 Reading nodes is the loop that must be fast. Names repeat, and so do attributes as they
-stand in the file (``axis=1``): both are translated once and then looked up by their bytes.
+are in the file (``axis=1``): both are translated once and then looked up by their bytes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str,
         code for value in held.get(_ATTRIBUTE_TYPE, ()) if (code := signed32(value)) in _READERS
     ]
     code = types[-1] if types else 0
-    # The type is missing in files older than version 2: the field that is there tells it.
+    # The type is missing in files older than version 2: the field that is there decides.
     found = _READERS.get(code) or next((row for row in _READERS.values() if row[0] in held), None)
     if found is None:
         return name, None
@@ -82,7 +82,7 @@ def _collect(data: bytes, budget: ReadingBudget) -> dict[int, list[Any]]:
     return held
 
 
-_Contents = list[Any]  # of one field, as often as it stands in the message
+_Contents = list[Any]  # of one field, as often as the message has it
 _Read = Callable[[_Contents, ReadingBudget, str], object]
 
 
@@ -165,7 +165,7 @@ class Call(ModelNode, frozen=True, eq=False):
 
 
 class _Names(dict[bytes, str]):
-    """Text by its bytes; a name that stands in the file twice is one string."""
+    """Text by its bytes; a name that is twice in the file is one string."""
 
     def __missing__(self, data: bytes) -> str:
         text = self[data] = data.decode()
@@ -203,7 +203,7 @@ class NodeReader:
         normal = normal_domain(self._names[domain]) if domain else ""
         node = ModelNode(
             index,
-            # Many exporters leave names empty; the first output then tells nodes apart.
+            # Many exporters leave names empty; the first output then names the node.
             name.decode() or next(filter(None, outputs), ""),
             self._names[op_type],
             normal,
@@ -223,7 +223,7 @@ class NodeReader:
         return taken
 
     def _usual(self, data: bytes) -> _Parts | None:  # noqa: C901, PLR0912 - one branch a field
-        """What the node holds; None if it is not written as everybody writes nodes."""
+        """What the node holds; None if it is written in an unusual way."""
         names, known = self._names, self._attributes
         inputs: list[str] = []
         outputs: list[str] = []
@@ -236,7 +236,7 @@ class NodeReader:
             if size > 127:
                 if key not in _USUAL:
                     return None
-                if data[position] < 128:  # two bytes are usual, and not worth a call
+                if data[position] < 128:  # two bytes are usual, and faster without a call
                     size += (data[position] - 1) << 7
                     position += 1
                 else:

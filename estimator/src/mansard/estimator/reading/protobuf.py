@@ -4,8 +4,8 @@ A message is a row of fields, each a key and a content. The key is the field's n
 times 8 plus the kind of content: 0 a varint, 1 eight bytes, 2 a length and that many
 bytes, 5 four bytes; 3 and 4 open and close a group, which is skipped. A field whose
 kind is not the expected one is an unknown field, and unknown fields are skipped: so
-callers compare whole keys. Of a field that should stand once the last one counts;
-messages that stand twice are merged, which is to read one after the other.
+callers compare whole keys. Of a field that is there twice the last one counts;
+messages that are there twice are merged, which is to read one after the other.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MASK: Final = 2**64 - 1
 _FIX = "give a file written by an ONNX exporter, whole and uncompressed"
 
 
-def damaged(place: str = "") -> ModelError:
+def damaged(at: str = "") -> ModelError:
     """The error for bytes that are no protobuf message."""
-    return ModelError(f"this is not an ONNX model, or it is cut short or damaged{place}", fix=_FIX)
+    return ModelError(f"this is not an ONNX model, or it is cut short or damaged{at}", fix=_FIX)
 
 
 def varint(data: bytes, position: int) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def encode(value: int) -> bytes:
 
 
 def signed(value: int) -> int:
-    """A varint as the signed number of 64 bits that it stands for."""
+    """A varint as a signed number of 64 bits."""
     return value - 2**64 if value >> 63 else value
 
 
@@ -114,7 +114,7 @@ def messages(
         else:
             size = data[position + 1]
             position += 2
-            if size > 127:  # two bytes are usual, and not worth a call
+            if size > 127:  # two bytes are usual, and faster without a call
                 if position < end and data[position] < 128:
                     size += (data[position] - 1) << 7
                     position += 1

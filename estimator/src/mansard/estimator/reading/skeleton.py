@@ -1,7 +1,7 @@
 """A model without its weights: what is parsed, and what is hashed.
 
 Long contents that no count depends on are skipped without being read: stored tensors,
-notes, training graphs. The rest is copied as it stands, so that it is an ONNX file again.
+notes, training graphs. The rest is copied unchanged, so that it is an ONNX file again.
 Protobuf's wire format: https://protobuf.dev/programming-guides/encoding/; fields by
 number: onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
 """
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.numbers import MAX_INTEGERS
 from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
 from mansard.estimator.reading.protobuf import (
     BYTES,
@@ -27,10 +28,9 @@ from mansard.estimator.reading.protobuf import (
     signed32,
     varint,
 )
-from mansard.estimator.shape_inference.values import MAX_INTEGERS
 
 SHORT_BYTES: Final = 1 << 12
-"""A content up to this size is not looked into here, whatever it may be."""
+"""A content up to this size is kept without a look at what is inside."""
 
 DATA_TYPE: Final = 16
 """The key of a tensor's element type."""
@@ -39,7 +39,7 @@ _HEAD_BYTES = 20  # a key and a length take 5 and 10 at most
 _ORDINARY = frozenset(range(10, 128, 8))  # keys of one byte whose content are bytes
 
 # Numbers, each with a key of one byte, which is not that of an element type. Lists of
-# numbers that are attributes stand in files like this, millions of them in a forest of
+# numbers that are attributes are stored like this, millions of them in a forest of
 # decision trees.
 _NUMBERS = re.compile(
     rb"(?:[\x08\x18\x20\x28\x30\x38\x40\x48\x50\x58\x60\x68\x70\x78][\x80-\xff]{0,9}[\x00-\x7f]"
@@ -136,7 +136,7 @@ def too_large() -> ModelError:
 
 
 def _skip_short(window: bytes, at: int, end: int) -> tuple[int, int]:
-    """Past the short contents at ``at``: where another field stands, and how many they were.
+    """Skip the short contents at ``at``: where the next field starts, and how many they were.
 
     Nearly every field of a graph is one of these, so this loop is what a large graph costs.
     """
@@ -253,10 +253,10 @@ class _Copier:
         return n_bytes + self._keep(run, end)
 
     def _nested(self, field: Field, name: str, depth: int) -> int:
-        place = len(self._pieces)
+        head_index = len(self._pieces)
         self._pieces.append(b"")
         n_bytes = self._message(name, field.content, field.stop, depth)
-        head = self._pieces[place] = encode(field.key) + encode(n_bytes)
+        head = self._pieces[head_index] = encode(field.key) + encode(n_bytes)
         return len(head) + n_bytes
 
     def _keep(self, start: int, end: int) -> int:

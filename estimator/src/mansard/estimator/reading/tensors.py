@@ -13,10 +13,9 @@ from typing import Any
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.model import Dimension, Kind, ModelInput, StoredTensor
-from mansard.estimator.numbers import Numbers
+from mansard.estimator.numbers import Numbers, may_keep
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.protobuf import fields, packed, signed, signed32
-from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import MAX_RANK, Shape, is_sane
 
 _VALUE_NAME, _VALUE_TYPE = 10, 18  # of ValueInfoProto
@@ -187,7 +186,7 @@ def read_stored(data: bytes, budget: ReadingBudget, label: str | None = None) ->
 
 
 def read_stored_sparse(data: bytes, budget: ReadingBudget) -> StoredTensor:
-    """The SparseTensorProto in ``data``, counted as the dense tensor it stands for."""
+    """The SparseTensorProto in ``data``, counted as a dense tensor."""
     held: list[bytes] = []
     dims: list[int] = []
     for key, content in fields(data):

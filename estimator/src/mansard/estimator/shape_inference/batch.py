@@ -1,7 +1,7 @@
 """Catching graphs that only work for the batch they were exported with.
 
 Many exporters write the example's batch into Reshape targets. Where element counts
-then contradict, shape propagation says so. Where they happen not to, the batch slides
+then contradict, shape inference raises an error. Where they happen to agree, the batch moves
 into another dimension and every later count is wrong; that is found here, by looking
 at where the batch goes when it is doubled.
 """
@@ -29,9 +29,9 @@ _FIX = "export the model with a dynamic batch, or score it with the batch it was
 
 
 def known_batch(binding: Binding, network: InferredNetwork) -> int | None:
-    """The batch of the whole network, or None where the file does not tell.
+    """The batch of the whole network, or None where that is unknown.
 
-    Recurrent layers know theirs; else it is what the dimension taken for it holds.
+    Recurrent layers define theirs; else it is the size of the dimension taken for it.
     """
     if not binding.is_batch_guessed:
         return binding.batch
@@ -78,7 +78,7 @@ def _is_unknown(node: Node) -> bool:
 
 
 def _is_suspect(node: Node, binding: Binding) -> bool:
-    """Whether it has to be seen where the batch goes in this node."""
+    """Whether the batch may become another dimension in this node."""
     if node.op_type not in _SUSPECTS or node.domain or _is_unknown(node):
         return False
     if node.op_type in GATES:

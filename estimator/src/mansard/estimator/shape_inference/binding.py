@@ -11,22 +11,25 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.element_types import FLOAT32, ElementType
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value, all_nodes
-from mansard.estimator.numbers import Numbers, has_numbers, hold_array
+from mansard.estimator.numbers import Numbers, has_numbers, hold_array, may_keep
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
     InputDimensions,
     find_dimensions,
 )
 from mansard.estimator.shape_inference.sequences import MAX_LENGTH, absent
-from mansard.estimator.shape_inference.values import may_keep
 from mansard.estimator.tensors import Origin, Shape, Tensor
+
+MAX_SIZE = 2**40  # a larger dimension is a damaged file or a typing error
+_INDEXED_NAME = re.compile(r"(.*)\[\d+\]", re.DOTALL)
+_SHOWN = 10  # names in a message
 
 
 class Binding(msgspec.Struct, frozen=True):
     """The inputs, each with its shape, or the reason why it has none.
 
     ``named`` holds the dimensions that have a name in the file, and those given by axis.
-    ``is_batch_guessed``: the batch was taken to be the first dimension, for want of a name.
+    ``is_batch_guessed``: the batch was taken to be the first dimension, as none has its name.
     """
 
     tensors: Mapping[str, Tensor]
@@ -40,7 +43,7 @@ class Binding(msgspec.Struct, frozen=True):
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
     """Numbers for all dimensions that are needed.
 
-    Raises UsageError for a name or size that cannot be, ModelError listing every
+    Raises UsageError for an unknown name or an impossible size, ModelError listing every
     dimension that is missing with the first node that needs it.
     """
     dimensions = find_dimensions(model, given)
@@ -112,7 +115,7 @@ def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         if name in positions:
             sizes.setdefault(positions[name].symbol, size)
     for name, value in given.values.items():
-        # A value tells the length of a list; the dimension may be given all the same.
+        # A value defines the length of a list; the dimension may be given as well.
         own = dimensions.by_input.get(name, ())
         if len(own) == 1 and own[0].fixed is None:
             sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
@@ -169,21 +172,43 @@ def _first_users(model: Model, given: Given) -> dict[str, str]:
     for node in model.nodes:
         for name in node.reads:
             users.setdefault(name, node.label)
-    # What is said to be absent needs no dimensions.
+    # An optional input that is absent needs no dimensions.
     return {name: user for name, user in users.items() if given.dims.get(present_name(name)) != 0}
 
 
-MAX_SIZE = 2**40  # a dimension beyond this is a damaged file or a slip of the keyboard
-
-
 def length_name(name: str) -> str:
-    """How the number of elements of an input that is a sequence is called."""
+    """The name of the number of elements of an input that is a sequence."""
     return f"{name}.length"
 
 
 def present_name(name: str) -> str:
-    """How one says whether an optional input is there: 1, or 0."""
+    """The name that states whether an optional input is present: 1, or 0."""
     return f"{name}.present"
+
+
+def check_names(model: Model, dimensions: InputDimensions, given: Given) -> None:
+    """Raise UsageError for a name in ``given`` that the network does not have."""
+    _check_dims(model, dimensions, given)
+    inputs = {source.name for source in model.inputs}
+    others = [name for name in given.shapes if name not in inputs]
+    # A stored tensor may be an input with a default value.
+    others += [name for name in given.values if name not in inputs | model.stored.keys()]
+    if others:
+        written = _written(model)
+        for name in others:
+            if name not in written:
+                raise UsageError(
+                    f"the model has no tensor named {name!r}", fix=f"its inputs are {_list(inputs)}"
+                )
+    for name, trips in given.trips.items():
+        if trips < 0:
+            raise UsageError(f"{name} = {trips} is no number of trips", fix="give 0 or more")
+        loops = {loop.name: loop for loop in all_nodes(model.nodes) if loop.op_type == "Loop"}
+        if not any(name in (loop.name, *loop.outputs) for loop in loops.values()):
+            raise UsageError(
+                f"the model has no loop named {name!r}",
+                fix=f"it has {_list(loops)}" if loops else "it has no Loop at all",
+            )
 
 
 def input_tensor(
@@ -194,8 +219,8 @@ def input_tensor(
 ) -> Tensor:
     """One input; without a shape where none is known, for a reason.
 
-    A sequence has elements of one shape. An optional one is taken as present unless
-    the opposite is said. Raises ModelError and UsageError for what cannot be.
+    A sequence has elements of one shape. An optional one is present unless it is given
+    as absent. Raises ModelError or UsageError for impossible sizes.
     """
     name = source.name
     if "optional" in source.kind and given.dims.get(present_name(name)) == 0:
@@ -271,35 +296,6 @@ def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbe
     return hold_array(dtype, cast)
 
 
-_POSITION = re.compile(r"(.*)\[\d+\]", re.DOTALL)
-_SHOWN = 10  # names in a message
-
-
-def check_names(model: Model, dimensions: InputDimensions, given: Given) -> None:
-    """Raise UsageError for a name in ``given`` that the network does not have."""
-    _check_dims(model, dimensions, given)
-    inputs = {source.name for source in model.inputs}
-    others = [name for name in given.shapes if name not in inputs]
-    # A stored tensor may be an input with a default value.
-    others += [name for name in given.values if name not in inputs | model.stored.keys()]
-    if others:
-        written = _written(model)
-        for name in others:
-            if name not in written:
-                raise UsageError(
-                    f"the model has no tensor named {name!r}", fix=f"its inputs are {_list(inputs)}"
-                )
-    for name, trips in given.trips.items():
-        if trips < 0:
-            raise UsageError(f"{name} = {trips} is no number of trips", fix="give 0 or more")
-        loops = {loop.name: loop for loop in all_nodes(model.nodes) if loop.op_type == "Loop"}
-        if not any(name in (loop.name, *loop.outputs) for loop in loops.values()):
-            raise UsageError(
-                f"the model has no loop named {name!r}",
-                fix=f"it has {_list(loops)}" if loops else "it has no Loop at all",
-            )
-
-
 def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None:
     known = {dim.symbol for dim in dimensions} | {dim.indexed_name for dim in dimensions}
     others = [name for name in given.dims if name not in known]
@@ -315,7 +311,7 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None
     others = [name for name in others if name not in known]
     written = _written(model) if others else set()
     for name in others:
-        position = _POSITION.fullmatch(name)
+        position = _INDEXED_NAME.fullmatch(name)
         if position is None or position[1] not in written:
             symbols = dimensions.symbols
             raise UsageError(
@@ -334,15 +330,15 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(found[:_SHOWN]) + more
 
 
-def understood(model: Model, given: Given) -> Given:
-    """``given`` without the names that mean nothing in ``model``."""
+def keep_known_names(model: Model, given: Given) -> Given:
+    """``given`` without the names that ``model`` does not have."""
     dimensions = find_dimensions(model, NOTHING_GIVEN)
 
     def keep(field: str) -> dict[str, object]:
         return {
             name: value
             for name, value in getattr(given, field).items()
-            if _means_something(
+            if _is_known(
                 model, dimensions, msgspec.structs.replace(NOTHING_GIVEN, **{field: {name: value}})
             )
         }
@@ -351,7 +347,7 @@ def understood(model: Model, given: Given) -> Given:
     return msgspec.structs.replace(given, **kept)
 
 
-def _means_something(model: Model, dimensions: InputDimensions, given: Given) -> bool:
+def _is_known(model: Model, dimensions: InputDimensions, given: Given) -> bool:
     try:
         check_names(model, dimensions, given)
     except UsageError:

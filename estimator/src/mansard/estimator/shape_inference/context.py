@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import ElementType
+from mansard.estimator.element_types import FLOAT32, ElementType
 from mansard.estimator.model import Dimension, Given, ModelNode
 from mansard.estimator.numbers import Numbers
 from mansard.estimator.tensors import Body, Node, Origin, Shape, Tensor
@@ -24,6 +24,11 @@ Outputs = tuple[tuple[Tensor, ...], tuple[Body, ...]]  # of a node with graphs i
 InferNodes = Callable[
     [Sequence[ModelNode], dict[str, Tensor], "InferenceContext"], tuple[Node, ...]
 ]
+
+
+def unknown_outputs(node: Node, reason: str) -> tuple[Tensor, ...]:
+    """The node's outputs where their shapes cannot be known."""
+    return tuple([Tensor(name, FLOAT32, (), unknown=reason) for name in node.output_names])
 
 
 class InferredOutputs(msgspec.Struct, frozen=True, eq=False):

@@ -11,7 +11,7 @@ from mansard.core.errors import UsageError
 from mansard.estimator.model import Dimension, Given, Model, ModelInput
 from mansard.estimator.shape_inference.expressions import Expression, parse_expression
 
-# Names that exporters and people give the batch, the clearer ones first. A product or
+# Names that are usual for the batch, the clearer ones first. A product or
 # sum such as "2*batch" is another dimension.
 _BATCH_NAMES = (
     re.compile(r"(\w+_)?batch([-_. ]?(size|dim|axis|num|n))?(_?\d+)?", re.IGNORECASE),
@@ -111,7 +111,7 @@ def _symbol(size: Dimension) -> str | None:
 def _batch_symbols(
     dimensions: list[InputDimension], firsts: list[InputDimension]
 ) -> tuple[frozenset[str], bool]:
-    """The symbols that stand for the batch, and whether that is a guess from position."""
+    """The symbols of the batch, and whether that is a guess from position."""
     symbols = {dim.symbol for dim in dimensions if dim.fixed is None}
     for pattern in _BATCH_NAMES:
         named = frozenset(symbol for symbol in symbols if pattern.fullmatch(symbol))

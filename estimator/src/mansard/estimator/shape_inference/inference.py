@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
@@ -35,6 +34,7 @@ from mansard.estimator.shape_inference.context import (
     InferenceContext,
     InferredOutputs,
     NodeBudget,
+    unknown_outputs,
 )
 from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.shape_inference.control_flow import infer_graphs
@@ -255,18 +255,14 @@ def _cached_outputs(
     node = _node(written, inputs)
     for tensor in node.present:
         if tensor.unknown is not None:
-            return _unknown_outputs(node, tensor.unknown)
+            return unknown_outputs(node, tensor.unknown)
         if tensor.items is not None:
             return raising_model_error(identity, node)
     found = raising_model_error(_infer_outputs, node, context)
     if isinstance(found, str):
-        return _unknown_outputs(node, found)
+        return unknown_outputs(node, found)
     outputs, is_general = found
     return context.cache.keep(key, outputs) if is_general and key is not None else outputs
-
-
-def _unknown_outputs(node: Node, reason: str) -> tuple[Tensor, ...]:
-    return tuple(Tensor(name, FLOAT32, (), unknown=reason) for name in node.output_names)
 
 
 def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutputs, bool] | str:
@@ -329,8 +325,8 @@ def _weights(
 ) -> tuple[Weight, ...]:
     """The stored tensors that a constant is made of.
 
-    A filled tensor whose shape stands in the file is a stored one in disguise; one
-    whose shape is computed from the input's is filled at run time.
+    A filled tensor whose shape is in the file counts as a stored one; one whose shape is
+    computed from the input's is filled at run time.
     """
     op_type = written.op_type
     if op_type == "ConstantOfShape":

@@ -16,8 +16,8 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.numbers import Numbers, cut, hold, joined
-from mansard.estimator.shape_inference.values import may_keep
+from mansard.estimator.numbers import Numbers, cut, hold, joined, may_keep
+from mansard.estimator.shape_inference.context import unknown_outputs
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
 
 MAX_LENGTH = 65_536  # elements of a sequence
@@ -35,7 +35,7 @@ def is_absent(tensor: Tensor) -> bool:
 
 
 def same_spec(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors look alike: type, shape, origin and elements; values may differ."""
+    """Whether type, shape, origin and elements of two tensors are equal; values may differ."""
     if one is other:
         return True
     if (
@@ -70,10 +70,10 @@ def without_value(tensor: Tensor) -> Tensor:
 
 
 def sequence(name: str, dtype: ElementType, items: Sequence[Tensor], *rest: Tensor) -> Tensor:
-    """The tensor that stands for a sequence; ``rest`` is what else its length depends on."""
-    lost = next((item.unknown for item in items if item.unknown), None)
-    if lost is not None:
-        return Tensor(name, dtype, (), unknown=lost)
+    """A tensor with ``items``; ``rest`` is what else its length depends on."""
+    reason = next((item.unknown for item in items if item.unknown), None)
+    if reason is not None:
+        return Tensor(name, dtype, (), unknown=reason)
     sources = (*items, *rest)
     origin = max((source.origin for source in sources), default=Origin.FILE)
     return Tensor(name, dtype, (), origin, weights=all_weights(items), items=tuple(items))
@@ -98,7 +98,7 @@ def _named(node: Node, tensor: Tensor) -> tuple[Tensor]:
     return (msgspec.structs.replace(tensor, name=node.output_names[0]),)
 
 
-def _lost(node: Node, reason: str) -> tuple[Tensor]:
+def _unknown(node: Node, reason: str) -> tuple[Tensor]:
     return (Tensor(node.output_names[0], FLOAT32, (), unknown=f"{node.label}: {reason}"),)
 
 
@@ -115,11 +115,11 @@ def _construct(node: Node) -> tuple[Tensor]:
     return (sequence(node.output_names[0], node.input(0).dtype, node.present),)
 
 
-def _position(node: Node, place: int, length: int, least: int) -> int | None:
-    """The position an input tells, from the front; None where it depends on data."""
-    if node.input(place).value is None:
+def _position(node: Node, i: int, length: int, least: int) -> int | None:
+    """The position in input ``i``, from the front; None where it depends on data."""
+    if node.input(i).value is None:
         return None
-    position = node.value_ints(place)[0]
+    position = node.value_ints(i)[0]
     if not -length <= position < length + least:
         raise node.error(f"position {position} of a sequence of {length}")
     return position + length if position < 0 else position
@@ -128,15 +128,15 @@ def _position(node: Node, place: int, length: int, least: int) -> int | None:
 def _insert(node: Node) -> tuple[Tensor]:
     items, new = _items(node), node.input(1)
     position: int | None = len(items)
-    place: tuple[Tensor, ...] = ()
+    given: tuple[Tensor, ...] = ()
     if node.has(2):
-        position, place = _position(node, 2, len(items), 1), (node.input(2),)
+        position, given = _position(node, 2, len(items), 1), (node.input(2),)
     if position is None:
         if not all(same_spec(item, new) for item in items):
-            return _lost(node, "where a tensor of another shape is inserted depends on data")
+            return _unknown(node, "where a tensor of another shape is inserted depends on data")
         position = len(items)
     items = (*items[:position], new, *items[position:])
-    return (sequence(node.output_names[0], new.dtype, items, *place, node.input(0)),)
+    return (sequence(node.output_names[0], new.dtype, items, *given, node.input(0)),)
 
 
 def _erase(node: Node) -> tuple[Tensor]:
@@ -144,15 +144,15 @@ def _erase(node: Node) -> tuple[Tensor]:
     if not items:
         raise node.error("nothing can be erased from an empty sequence")
     position: int | None = len(items) - 1
-    place: tuple[Tensor, ...] = ()
+    given: tuple[Tensor, ...] = ()
     if node.has(1):
-        position, place = _position(node, 1, len(items), 0), (node.input(1),)
+        position, given = _position(node, 1, len(items), 0), (node.input(1),)
     if position is None:
         if not all(same_spec(item, items[0]) for item in items):
-            return _lost(node, "which of several shapes is erased depends on data")
+            return _unknown(node, "which of several shapes is erased depends on data")
         position = 0
     items = (*items[:position], *items[position + 1 :])
-    return (sequence(node.output_names[0], node.input(0).dtype, items, *place, node.input(0)),)
+    return (sequence(node.output_names[0], node.input(0).dtype, items, *given, node.input(0)),)
 
 
 def _at(node: Node) -> tuple[Tensor]:
@@ -163,7 +163,7 @@ def _at(node: Node) -> tuple[Tensor]:
     if not items:
         raise node.error("an element is read from an empty sequence")
     if not all(same_spec(item, items[0]) for item in items):
-        return _lost(node, "which of several shapes is read depends on data")
+        return _unknown(node, "which of several shapes is read depends on data")
     origin = max(items[0].origin, node.input(1).origin)
     weights = () if origin is Origin.DATA else items[0].weights
     held = items[0]
@@ -191,7 +191,9 @@ def _split(node: Node) -> tuple[Tensor]:
         sizes: tuple[int, ...] = (1,) * whole
         keeps = bool(node.integer("keepdims", 1))
     elif node.input(1).value is None:
-        return _lost(node, f"its parts depend on data or on {node.input(1).name!r}, unknown here")
+        return _unknown(
+            node, f"its parts depend on data or on {node.input(1).name!r}, unknown here"
+        )
     elif node.input(1).rank == 0:
         (part,) = node.value_ints(1)
         if part < 1:
@@ -259,7 +261,7 @@ def _has_element(node: Node) -> tuple[Tensor]:
 
 
 def identity(node: Node) -> tuple[Tensor, ...]:
-    """Identity of a sequence or optional; any other operator takes none of them."""
+    """Identity of a sequence or optional; other operators take neither."""
     if node.op_type != "Identity" or node.domain or len(node.output_names) != 1:
         raise node.error("takes tensors, not sequences or optionals")
     return _named(node, node.input(0))
@@ -284,9 +286,8 @@ RULES: MappingProxyType[str, Callable[[Node], tuple[Tensor, ...]]] = MappingProx
 
 def sequence_outputs(node: Node) -> tuple[Tensor, ...]:
     """The output of an operator on sequences or optionals; raises ModelError."""
-    lost = next((tensor.unknown for tensor in node.present if tensor.unknown), None)
-    if lost is not None:
-        return tuple(Tensor(name, FLOAT32, (), unknown=lost) for name in node.output_names)
+    if node.unknown_input is not None:
+        return unknown_outputs(node, node.unknown_input)
     if len(node.output_names) != 1:
         raise ModelError(f"writes {len(node.output_names)} outputs, not 1", where=node.label)
     return RULES[node.op_type](node)

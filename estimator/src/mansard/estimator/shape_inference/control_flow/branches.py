@@ -1,4 +1,4 @@
-"""If: the branch that is executed, or the dearer one where that depends on data."""
+"""If: the branch that is executed, or the more expensive one where that depends on data."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from mansard.core.errors import ModelError
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.shape_inference.context import InferenceContext, Outputs, UndecidedError
 from mansard.estimator.shape_inference.control_flow.subgraphs import (
-    Frame,
-    Ran,
-    given_out,
-    names_out,
+    GraphRun,
+    InnerGraph,
+    node_outputs,
     open_graph,
-    run_graph,
 )
 from mansard.estimator.shape_inference.sequences import same_spec
-from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
+from mansard.estimator.tensors import Node, Origin, Pass, Tensor
 
 THEN, ELSE = "then_branch", "else_branch"
 
@@ -26,32 +24,32 @@ THEN, ELSE = "then_branch", "else_branch"
 def infer_if(node: Node, outer: Mapping[str, Tensor], context: InferenceContext) -> Outputs:
     """Outputs and branches. Where the condition is known, the other branch need not fit.
 
-    Where it depends on data, the branch that costs more is taken, and a note says so.
+    Where it depends on data, the branch that costs more is taken, with a note.
     """
     condition = node.input(0)
-    frames = {name: open_graph(node, name, outer, context) for name in (THEN, ELSE)}
-    for name, frame in frames.items():
-        n_results = len(names_out(frame))
+    graphs = {name: open_graph(node, name, outer, context) for name in (THEN, ELSE)}
+    for name, inner in graphs.items():
+        n_results = len(inner.output_names)
         if n_results < len(node.output_names):
             raise node.error(f"writes {len(node.output_names)} outputs, {name} only {n_results}")
     if condition.value is not None:
         if condition.value.n_elements != 1:
             raise node.error(f"its condition has {condition.value.n_elements} elements, not 1")
         taken = THEN if condition.value.first else ELSE
-        ran = run_graph(frames[taken], ())
+        ran = graphs[taken].run(())
         other = ELSE if taken == THEN else THEN
-        attempt = None if context.is_proof else _attempt(frames[other], quiet=True)
-        return _result(node, frames, {taken: ran, other: attempt}, taken, condition.origin)
+        attempt = None if context.is_proof else _attempt(graphs[other], quiet=True)
+        return _result(node, graphs, {taken: ran, other: attempt}, taken, condition.origin)
     if context.is_proof and condition.origin is not Origin.DATA:
         raise UndecidedError("a condition changes between iterations", where=node.label)
-    return _dearer(node, frames, condition, context)
+    return _dearer(node, graphs, condition, context)
 
 
 def _dearer(
-    node: Node, frames: dict[str, Frame], condition: Tensor, context: InferenceContext
+    node: Node, graphs: dict[str, InnerGraph], condition: Tensor, context: InferenceContext
 ) -> Outputs:
-    ran = {name: _attempt(frame) for name, frame in frames.items()}
-    fitting = {name: found for name, found in ran.items() if isinstance(found, Ran)}
+    ran = {name: _attempt(inner) for name, inner in graphs.items()}
+    fitting = {name: found for name, found in ran.items() if isinstance(found, GraphRun)}
     if not fitting:
         raise next(found for found in ran.values() if isinstance(found, ModelError))
     taken = max(fitting, key=lambda name: _price(fitting[name]))
@@ -65,10 +63,10 @@ def _dearer(
         if not all(_look_alike(*pair) for pair in pairs):
             note += ", whose outputs differ in shape from the other's"
     context.notes[note] = None
-    return _result(node, frames, ran, taken, Origin.DATA)
+    return _result(node, graphs, ran, taken, Origin.DATA)
 
 
-def _price(ran: Ran) -> tuple[bool, int, int]:
+def _price(ran: GraphRun) -> tuple[bool, int, int]:
     # What is unknown may be anything: it has to be told before branches can be compared.
     has_unknown = any(tensor.unknown for node in ran.nodes for tensor in node.outputs)
     return has_unknown, *(_branch_cost(ran.nodes) if not has_unknown else (0, 0))
@@ -104,29 +102,26 @@ def _look_alike(one: Tensor, other: Tensor) -> bool:
     )
 
 
-def _attempt(frame: Frame, quiet: bool = False) -> Ran | ModelError:
+def _attempt(inner: InnerGraph, quiet: bool = False) -> GraphRun | ModelError:
     """The branch, or why it does not fit. ``quiet``: what it notes is of no interest."""
-    if quiet:
-        silent = msgspec.structs.replace(frame.context, notes={}, used=set())
-        frame = msgspec.structs.replace(frame, context=silent)
     try:
-        return run_graph(frame, ())
+        return (inner.aside(is_proof=False) if quiet else inner).run(())
     except ModelError as error:
         return error
 
 
 def _result(
     node: Node,
-    frames: dict[str, Frame],
-    shown: Mapping[str, Ran | ModelError | None],
+    graphs: dict[str, InnerGraph],
+    shown: Mapping[str, GraphRun | ModelError | None],
     taken: str,
     origin: Origin,
 ) -> Outputs:
     bodies = tuple(
-        Body(name, (), names_out(frames[name]), (Pass(ran.nodes, 1),), name == taken)
+        graphs[name].body((Pass(ran.nodes, 1),), name == taken)
         for name in (THEN, ELSE)
-        if isinstance(ran := shown[name], Ran)
+        if isinstance(ran := shown[name], GraphRun)
     )
     chosen = shown[taken]
-    assert isinstance(chosen, Ran)  # noqa: S101
-    return given_out(node, chosen.outputs, origin), bodies
+    assert isinstance(chosen, GraphRun)  # noqa: S101
+    return node_outputs(node, chosen.outputs, origin), bodies

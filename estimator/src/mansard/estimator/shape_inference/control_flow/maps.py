@@ -11,52 +11,43 @@ from collections.abc import Hashable, Mapping
 from mansard.estimator.element_types import FLOAT32, FLOAT64
 from mansard.estimator.operators.attention import attention_sizes
 from mansard.estimator.operators.shapes import element_type
-from mansard.estimator.shape_inference.context import InferenceContext, Outputs
-from mansard.estimator.shape_inference.control_flow.iteration import out_of_rounds
+from mansard.estimator.shape_inference.context import InferenceContext, Outputs, unknown_outputs
+from mansard.estimator.shape_inference.control_flow.iteration import from_iterations
 from mansard.estimator.shape_inference.control_flow.subgraphs import (
-    Ran,
-    given_out,
-    names_in,
-    names_out,
+    GraphRun,
+    node_outputs,
     open_graph,
-    run_graph,
 )
 from mansard.estimator.shape_inference.sequences import sequence
-from mansard.estimator.tensors import Body, Node, Origin, Pass, Tensor
-
-_BODY = "body"
-
-Inputs = tuple[Tensor, ...]
+from mansard.estimator.tensors import Node, Origin, Pass, Tensor
 
 
 def infer_sequence_map(
     node: Node, outer: Mapping[str, Tensor], context: InferenceContext
 ) -> Outputs:
-    """Outputs and body; elements that look alike share one pass."""
-    lost = next((tensor.unknown for tensor in node.present if tensor.unknown), None)
-    if lost is not None:
-        return tuple(Tensor(name, FLOAT32, (), unknown=lost) for name in node.output_names), ()
+    """Outputs and body; equal elements share one pass."""
+    if node.unknown_input is not None:
+        return unknown_outputs(node, node.unknown_input), ()
     items = node.input(0).items
     if items is None:
         raise node.error("input 0 must be a sequence")
-    frame = open_graph(node, _BODY, outer, context)
-    ran: dict[Hashable, Ran] = {}
+    inner = open_graph(node, "body", outer, context)
+    ran: dict[Hashable, GraphRun] = {}
     times: dict[Hashable, int] = {}
     keys: list[Hashable] = []
     for i in range(len(items)):
-        inputs = out_of_rounds(_element(node, tensor, i, len(items)) for tensor in node.present)
+        inputs = from_iterations(_element(node, tensor, i, len(items)) for tensor in node.present)
         key = tuple(map(_key, inputs))
         if key not in ran:
-            ran[key] = run_graph(frame, inputs)
+            ran[key] = inner.run(inputs)
         times[key] = times.get(key, 0) + 1
         keys.append(key)
     results = tuple(
         sequence(output.name, output.dtype or FLOAT32, [ran[key].outputs[k] for key in keys])
-        for k, output in enumerate(frame.graph.outputs)
+        for k, output in enumerate(inner.graph.outputs)
     )
     passes = tuple(Pass(found.nodes, times[key]) for key, found in ran.items())
-    body = Body(_BODY, names_in(frame), names_out(frame), passes)
-    return given_out(node, results, Origin.ROUNDS), (body,)
+    return node_outputs(node, results, Origin.ITERATIONS), (inner.body(passes),)
 
 
 def _element(node: Node, tensor: Tensor, i: int, length: int) -> Tensor:
@@ -74,16 +65,12 @@ def _key(tensor: Tensor) -> Hashable:
     return tensor.dtype.code, tensor.shape, tensor.origin, value, tensor.unknown
 
 
-_GRAPHS = ("score_mod", "prob_mod")
-
-
 def infer_flex_attention(
     node: Node, outer: Mapping[str, Tensor], context: InferenceContext
 ) -> Outputs:
     """Output and the graphs, each of which runs once over all scores."""
-    lost = next((tensor.unknown for tensor in node.present if tensor.unknown), None)
-    if lost is not None:
-        return tuple(Tensor(name, FLOAT32, (), unknown=lost) for name in node.output_names), ()
+    if node.unknown_input is not None:
+        return unknown_outputs(node, node.unknown_input), ()
     sizes, query = attention_sizes(node), node.input(0)
     if query.rank != 4 or len(node.output_names) != 1:
         raise node.error(f"query {list(query.shape)} or its outputs do not fit")
@@ -94,14 +81,14 @@ def infer_flex_attention(
         (sizes.batch, sizes.heads, sizes.n_queries, sizes.n_keys),
     )
     bodies = []
-    for name in _GRAPHS:
+    for name in ("score_mod", "prob_mod"):
         if name not in node.attributes:
             continue
-        frame = open_graph(node, name, outer, context)
-        ran = run_graph(frame, (scores,))
+        inner = open_graph(node, name, outer, context)
+        ran = inner.run((scores,))
         if len(ran.outputs) != 1 or ran.outputs[0].shape != scores.shape:
             raise node.error(f"graph {name!r} does not give scores of {list(scores.shape)}")
-        bodies.append(Body(name, names_in(frame), names_out(frame), (Pass(ran.nodes, 1),)))
+        bodies.append(inner.body((Pass(ran.nodes, 1),)))
     shape = (sizes.batch, sizes.heads, sizes.n_queries, sizes.v_width)
     origin = max(tensor.origin for tensor in node.present)
     return (Tensor(node.output_names[0], query.dtype, shape, origin),), tuple(bodies)

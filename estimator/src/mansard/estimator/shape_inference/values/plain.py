@@ -28,16 +28,10 @@ from mansard.estimator.operators.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
 
 Known = tuple[ElementType, Shape]
+# With NumPy: the values of all outputs.
 Evaluate = Callable[[Node, Sequence[Known]], "Sequence[Array | None]"]
-
-
-# How a value is found without NumPy; None where it cannot be.
-Move = Callable[[Node, ElementType, Shape], "Numbers | None"]
-
-
-def alone(function: Callable[[Node, Shape], Array | None]) -> Evaluate:
-    """An evaluator of one output from a function of the node and that output's shape."""
-    return lambda node, specs: (function(node, specs[0][1]),)
+# Without NumPy: the value of the one output; None where it cannot be computed.
+PlainEvaluate = Callable[[Node, ElementType, Shape], "Numbers | None"]
 
 
 def _same(node: Node, dtype: ElementType, shape: Shape) -> Numbers:
@@ -77,20 +71,20 @@ def _gathered(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
     size, stride = whole.shape[axis], strides_of(whole.shape)[axis]
     chosen = [index % max(size, 1) * stride for index in node.value_ints(1)]
     rows = range(0, whole.n_elements, size * stride or 1)
-    found = [row + place + i for row in rows for place in chosen for i in range(stride)]
+    found = [row + offset + i for row in rows for offset in chosen for i in range(stride)]
     return pick(whole, shape, found)
 
 
 def _gathered_elements(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
-    """Each element from its own place, moved along the axis to where its index says."""
+    """Each element from its own coordinates, with its index along the axis."""
     whole, strides = node.value(0), strides_of(node.value(0).shape)
     axis = node.input(0).axis(node.integer("axis", 0))
     size, along = whole.shape[axis], strides[axis]
     strides[axis] = 0
     indices = node.value_ints(1)
     found = [
-        place + index % max(size, 1) * along
-        for place, index in zip(offsets(shape, strides), indices, strict=True)
+        offset + index % max(size, 1) * along
+        for offset, index in zip(offsets(shape, strides), indices, strict=True)
     ]
     return pick(whole, shape, found)
 
@@ -122,29 +116,7 @@ def _expanded(node: Node, _dtype: ElementType, shape: Shape) -> Numbers:
     return broadcast(node.value(0), shape)
 
 
-MOVES: MappingProxyType[str, Move] = MappingProxyType(
-    {
-        "Concat": _joined,
-        "ConstantOfShape": _filled,
-        "Expand": _expanded,
-        "EyeLike": _eye,
-        "Flatten": _same,
-        "Gather": _gathered,
-        "GatherElements": _gathered_elements,
-        "Identity": _same,
-        "Range": _range,
-        "Reshape": _same,
-        "Shape": _shape_of,
-        "Size": _size_of,
-        "Slice": _sliced,
-        "Squeeze": _same,
-        "Transpose": _transposed,
-        "Unsqueeze": _same,
-    }
-)
-
-
-def _pointwise(function: Callable[..., Any]) -> Move:
+def _pointwise(function: Callable[..., Any]) -> PlainEvaluate:
     def run(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
         columns = [broadcast(held, shape).flat for held in operands(node)]
         found = map(function, *columns)
@@ -182,12 +154,28 @@ def _choose(condition: bool, one: Any, other: Any) -> Any:
     return one if condition else other
 
 
-ARITHMETIC: MappingProxyType[str, Move] = MappingProxyType(
+PLAIN_EVALUATORS: MappingProxyType[str, PlainEvaluate] = MappingProxyType(
     {
         "Add": _pointwise(operator.add),
+        "Concat": _joined,
+        "ConstantOfShape": _filled,
         "Equal": _pointwise(operator.eq),
+        "Expand": _expanded,
+        "EyeLike": _eye,
+        "Flatten": _same,
+        "Gather": _gathered,
+        "GatherElements": _gathered_elements,
+        "Identity": _same,
         "Mul": _pointwise(operator.mul),
+        "Range": _range,
+        "Reshape": _same,
+        "Shape": _shape_of,
+        "Size": _size_of,
+        "Slice": _sliced,
+        "Squeeze": _same,
         "Sub": _pointwise(operator.sub),
+        "Transpose": _transposed,
+        "Unsqueeze": _same,
         "Where": _pointwise(_choose),
     }
 )

@@ -11,8 +11,14 @@ import numpy as np
 from mansard.estimator.numbers import Array
 from mansard.estimator.operators.movement import pad_widths
 from mansard.estimator.operators.reduction import axes_of
-from mansard.estimator.shape_inference.values.plain import Evaluate, Known, alone, operands
+from mansard.estimator.shape_inference.values.plain import Evaluate, Known, operands
 from mansard.estimator.tensors import Node, Shape
+
+
+def _single(function: Callable[[Node, Shape], Array | None]) -> Evaluate:
+    """An evaluator of one output from a function of the node and that output's shape."""
+    return lambda node, specs: (function(node, specs[0][1]),)
+
 
 _UPDATES: dict[str, Any] = {
     "add": np.add,
@@ -23,9 +29,9 @@ _UPDATES: dict[str, Any] = {
 
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
-    """Where each index points: its own place, moved along ``axis``."""
-    places = np.indices(indices.shape)
-    return tuple(indices if i == axis else np.asarray(p) for i, p in enumerate(places))
+    """Where each index points: its own coordinates, with the index along ``axis``."""
+    coordinates = np.indices(indices.shape)
+    return tuple(indices if i == axis else np.asarray(c) for i, c in enumerate(coordinates))
 
 
 def _gather_nd(node: Node, shape: Shape) -> Array:
@@ -33,8 +39,7 @@ def _gather_nd(node: Node, shape: Shape) -> Array:
     if not batch:
         return np.asarray(value[tuple(np.moveaxis(indices, -1, 0))])
     found = [
-        value[place][tuple(np.moveaxis(indices[place], -1, 0))]
-        for place in np.ndindex(*indices.shape[:batch])
+        value[i][tuple(np.moveaxis(indices[i], -1, 0))] for i in np.ndindex(*indices.shape[:batch])
     ]
     return np.asarray(found).reshape(shape)
 
@@ -48,12 +53,12 @@ def _scatter_nd(node: Node, _shape: Shape) -> Array:
     return _update(node, node.array(0).copy(), tuple(np.moveaxis(node.array(1), -1, 0)))
 
 
-def _update(node: Node, result: Array, places: tuple[Array, ...]) -> Array:
+def _update(node: Node, result: Array, coordinates: tuple[Array, ...]) -> Array:
     operation = _UPDATES.get(node.text("reduction", "none"))
     if operation is None:
-        result[places] = node.array(2)
+        result[coordinates] = node.array(2)
     else:
-        operation.at(result, places, node.array(2))
+        operation.at(result, coordinates, node.array(2))
     return result
 
 
@@ -84,23 +89,9 @@ def _unique(node: Node, _specs: Sequence[Known]) -> tuple[Array, ...]:
     if node.integer("sorted", 1):
         return values, first, inverse, counts
     order = np.argsort(first)
-    place = np.argsort(order)
+    rank = np.argsort(order)
     values = np.take(values, order, axis=0 if axis is None else axis)
-    return values, first[order], place[inverse], counts[order]
-
-
-_INDEXING: MappingProxyType[str, Evaluate] = MappingProxyType(
-    {
-        "Compress": alone(_compress),
-        "GatherND": alone(_gather_nd),
-        "NonZero": alone(_nonzero),
-        "OneHot": alone(_one_hot),
-        "Scatter": alone(_scatter_elements),
-        "ScatterElements": alone(_scatter_elements),
-        "ScatterND": alone(_scatter_nd),
-        "Unique": _unique,
-    }
-)
+    return values, first[order], rank[inverse], counts[order]
 
 
 def _split(node: Node, specs: Sequence[Known]) -> list[Array]:
@@ -113,7 +104,7 @@ def _tile(node: Node, shape: Shape) -> Array:
     value = node.array(0)
     if node.opset >= 6:
         return np.tile(value, node.value_ints(1))
-    # One axis alone is repeated: the one whose size tells so.
+    # One axis only is repeated: the one whose size differs.
     times = [new // old if old else 1 for new, old in zip(shape, value.shape, strict=True)]
     return np.tile(value, times)
 
@@ -142,18 +133,8 @@ def _triangle(node: Node, _shape: Shape) -> Array:
     return np.asarray(function(node.array(0), offset))
 
 
-_LAYOUT: MappingProxyType[str, Evaluate] = MappingProxyType(
-    {
-        "Pad": alone(_pad),
-        "Split": _split,
-        "Tile": alone(_tile),
-        "Trilu": alone(_triangle),
-    }
-)
-
-
 def _unary(function: Callable[..., Array]) -> Evaluate:
-    return alone(lambda node, _shape: function(node.array(0)))
+    return _single(lambda node, _shape: function(node.array(0)))
 
 
 def _operands(node: Node) -> tuple[Array, Array]:
@@ -162,7 +143,7 @@ def _operands(node: Node) -> tuple[Array, Array]:
 
 
 def _binary(function: Callable[..., Array]) -> Evaluate:
-    return alone(lambda node, _shape: function(*_operands(node)))
+    return _single(lambda node, _shape: function(*_operands(node)))
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:
@@ -222,51 +203,7 @@ def _folded(function: Callable[..., Array]) -> Evaluate:
         values = [held.array for held in node.values]
         return np.asarray(function(np.stack(np.broadcast_arrays(*values)), axis=0))
 
-    return alone(run)
-
-
-_POINTWISE: MappingProxyType[str, Evaluate] = MappingProxyType(
-    {
-        "Abs": _unary(np.abs),
-        "And": _binary(np.logical_and),
-        "BitShift": alone(_shift),
-        "BitwiseAnd": _binary(np.bitwise_and),
-        "BitwiseNot": _unary(np.bitwise_not),
-        "BitwiseOr": _binary(np.bitwise_or),
-        "BitwiseXor": _binary(np.bitwise_xor),
-        "Cast": _unary(np.asarray),
-        "CastLike": _unary(np.asarray),
-        "Ceil": _unary(np.ceil),
-        "Clip": alone(_clip),
-        "Cos": _unary(np.cos),
-        "Div": alone(_division),
-        "Exp": _unary(np.exp),
-        "Floor": _unary(np.floor),
-        "Greater": _binary(np.greater),
-        "GreaterOrEqual": _binary(np.greater_equal),
-        "IsInf": alone(_is_infinite),
-        "IsNaN": _unary(np.isnan),
-        "Less": _binary(np.less),
-        "LessOrEqual": _binary(np.less_equal),
-        "Log": _unary(np.log),
-        "Max": _folded(np.max),
-        "Mean": _folded(np.mean),
-        "Min": _folded(np.min),
-        "Mod": alone(_modulo),
-        "Neg": _unary(np.negative),
-        "Not": _unary(np.logical_not),
-        "Or": _binary(np.logical_or),
-        "Pow": _binary(np.power),
-        "Reciprocal": _unary(np.reciprocal),
-        "Relu": alone(lambda node, _shape: np.maximum(node.array(0), 0)),
-        "Round": _unary(np.round),
-        "Sign": _unary(np.sign),
-        "Sin": _unary(np.sin),
-        "Sqrt": _unary(np.sqrt),
-        "Sum": _folded(np.sum),
-        "Xor": _binary(np.logical_xor),
-    }
-)
+    return _single(run)
 
 
 def _reduce(function: Callable[..., Array]) -> Evaluate:
@@ -279,7 +216,7 @@ def _reduce(function: Callable[..., Array]) -> Evaluate:
             axes = () if node.integer("noop_with_empty_axes", 0) else None
         return np.asarray(function(node.array(0), axis=axes))
 
-    return alone(run)
+    return _single(run)
 
 
 def _sum_square(value: Array, axis: tuple[int, ...] | None) -> Array:
@@ -307,7 +244,7 @@ def _cumulate(function: Callable[..., Array], neutral: int) -> Evaluate:
             result[tuple(first)] = neutral
         return np.flip(result, axis) if node.integer("reverse", 0) else result
 
-    return alone(run)
+    return _single(run)
 
 
 def _search(function: Callable[..., Array]) -> Evaluate:
@@ -317,7 +254,7 @@ def _search(function: Callable[..., Array]) -> Evaluate:
             return np.asarray(value.shape[axis] - 1 - function(np.flip(value, axis), axis=axis))
         return np.asarray(function(value, axis=axis))
 
-    return alone(run)
+    return _single(run)
 
 
 def _top_k(node: Node, specs: Sequence[Known]) -> tuple[Array, Array]:
@@ -335,13 +272,50 @@ def _matmul(node: Node, _shape: Shape) -> Array:
     return np.asarray(np.matmul(node.array(0), node.array(1)))
 
 
-_REDUCTION: MappingProxyType[str, Evaluate] = MappingProxyType(
+# How each operator's value is computed, by its type in the standard domain.
+EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
+        "Abs": _unary(np.abs),
+        "And": _binary(np.logical_and),
         "ArgMax": _search(np.argmax),
         "ArgMin": _search(np.argmin),
+        "BitShift": _single(_shift),
+        "BitwiseAnd": _binary(np.bitwise_and),
+        "BitwiseNot": _unary(np.bitwise_not),
+        "BitwiseOr": _binary(np.bitwise_or),
+        "BitwiseXor": _binary(np.bitwise_xor),
+        "Cast": _unary(np.asarray),
+        "CastLike": _unary(np.asarray),
+        "Ceil": _unary(np.ceil),
+        "Clip": _single(_clip),
+        "Compress": _single(_compress),
+        "Cos": _unary(np.cos),
         "CumProd": _cumulate(np.cumprod, 1),
         "CumSum": _cumulate(np.cumsum, 0),
-        "MatMul": alone(_matmul),
+        "Div": _single(_division),
+        "Exp": _unary(np.exp),
+        "Floor": _unary(np.floor),
+        "GatherND": _single(_gather_nd),
+        "Greater": _binary(np.greater),
+        "GreaterOrEqual": _binary(np.greater_equal),
+        "IsInf": _single(_is_infinite),
+        "IsNaN": _unary(np.isnan),
+        "Less": _binary(np.less),
+        "LessOrEqual": _binary(np.less_equal),
+        "Log": _unary(np.log),
+        "MatMul": _single(_matmul),
+        "Max": _folded(np.max),
+        "Mean": _folded(np.mean),
+        "Min": _folded(np.min),
+        "Mod": _single(_modulo),
+        "Neg": _unary(np.negative),
+        "NonZero": _single(_nonzero),
+        "Not": _unary(np.logical_not),
+        "OneHot": _single(_one_hot),
+        "Or": _binary(np.logical_or),
+        "Pad": _single(_pad),
+        "Pow": _binary(np.power),
+        "Reciprocal": _unary(np.reciprocal),
         "ReduceL1": _reduce(_sum_absolute),
         "ReduceL2": _reduce(_norm),
         "ReduceMax": _reduce(np.max),
@@ -350,16 +324,20 @@ _REDUCTION: MappingProxyType[str, Evaluate] = MappingProxyType(
         "ReduceProd": _reduce(np.prod),
         "ReduceSum": _reduce(np.sum),
         "ReduceSumSquare": _reduce(_sum_square),
+        "Relu": _single(lambda node, _shape: np.maximum(node.array(0), 0)),
+        "Round": _unary(np.round),
+        "Scatter": _single(_scatter_elements),
+        "ScatterElements": _single(_scatter_elements),
+        "ScatterND": _single(_scatter_nd),
+        "Sign": _unary(np.sign),
+        "Sin": _unary(np.sin),
+        "Split": _split,
+        "Sqrt": _unary(np.sqrt),
+        "Sum": _folded(np.sum),
+        "Tile": _single(_tile),
         "TopK": _top_k,
-    }
-)
-
-
-EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
-    {
-        **_INDEXING,
-        **_LAYOUT,
-        **_POINTWISE,
-        **_REDUCTION,
+        "Trilu": _single(_triangle),
+        "Unique": _unique,
+        "Xor": _binary(np.logical_xor),
     }
 )

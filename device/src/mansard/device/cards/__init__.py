@@ -1,1 +1,0 @@
-"""Graphics cards: their power limits and locked clocks, read, set and put back by NVML."""

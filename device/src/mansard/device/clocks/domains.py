@@ -1,0 +1,177 @@
+"""Clock domains of CPU clusters and of the GPU: their files, frequencies and permissions."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mansard.device.system import below, exists, find_paths, follow_links, read_int, read_text
+from mansard.device.topology import CPU_FOLDER, list_cpus, online_path, related_cpus
+
+KHZ = 1000
+UNCAPPED_HZ = 1e11  # nothing is clocked as fast: 9223372036854775807 stands for "no cap"
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """A clock. Paths are the board's absolute ones; ``unit_hz`` is what 1 in its files is worth.
+
+    ``available_hz`` is ascending, and empty where the kernel does not say. ``why_not``: why it
+    cannot be set, and what would allow it; empty where it can.
+    """
+
+    name: str
+    kind: Literal["cpu", "gpu", "emc", "dla"]
+    unit_hz: int = 1
+    available_hz: tuple[float, ...] = ()
+    is_continuous: bool = False  # only the ends are known; everything between can be set
+    max_path: str | None = None
+    min_path: str | None = None
+    cur_path: str | None = None
+    cpus: tuple[int, ...] = ()
+    why_not: str = ""
+
+    def read_hz(self, root: Path, path: str | None) -> float | None:
+        """What the file ``path`` of this clock says, in Hz; None where it says nothing."""
+        value = read_int(below(root, path)) if path else None
+        return value * float(self.unit_hz) if value is not None else None
+
+
+def read_frequencies(root: Path, path: str, unit_hz: int) -> tuple[float, ...]:
+    """The frequencies that a table such as available_frequencies lists, ascending, in Hz."""
+    words = (read_text(below(root, path)) or "").split()
+    numbers = {int(word) for word in words if word.isdecimal() and len(word) <= 12}
+    return tuple(float(number * unit_hz) for number in sorted(numbers) if number)
+
+
+def why_not_writable(root: Path, *paths: str | None) -> str:
+    """Why one of the files cannot be written and what would allow it; empty if all can."""
+    for path in filter(None, paths):
+        if not os.access(below(root, path), os.W_OK):
+            return f"{path} cannot be written; run as root (sudo), on the board itself"
+    return ""
+
+
+# CPU clusters and cores: cpufreq policies, and which CPUs are on.
+#
+# Source: Documentation/admin-guide/pm/cpufreq.rst and cpu-hotplug in the Linux kernel.
+
+
+def read_online(root: Path) -> dict[int, bool]:
+    """Each CPU of the machine and whether it is on.
+
+    A CPU without a file ``online`` cannot be switched off; the first one often has none.
+    """
+    return {cpu: read_int(below(root, online_path(cpu))) != 0 for cpu in list_cpus(root)}
+
+
+def find_clusters(root: Path) -> tuple[Domain, ...]:
+    """The CPUs that share a clock, by cluster; those that are wholly off cannot be seen."""
+    found: dict[tuple[int, ...], Domain] = {}
+    for cpu in read_online(root):
+        folder = f"{CPU_FOLDER}/cpu{cpu}/cpufreq"
+        if not exists(root, f"{folder}/scaling_max_freq"):
+            continue
+        cpus = related_cpus(root, cpu) or (cpu,)
+        if cpus not in found and read_int(below(root, f"{folder}/scaling_max_freq")) is not None:
+            found[cpus] = _cluster(root, folder, cpus)
+    return tuple(found.values())
+
+
+def _cluster(root: Path, folder: str, cpus: tuple[int, ...]) -> Domain:
+    available_hz = read_frequencies(root, f"{folder}/scaling_available_frequencies", KHZ)
+    is_continuous = not available_hz
+    if is_continuous:  # intel_pstate and amd_pstate list none
+        ends = [read_int(below(root, f"{folder}/cpuinfo_{end}_freq")) for end in ("min", "max")]
+        available_hz = tuple(float(end * KHZ) for end in ends if end)
+    maximum, minimum = f"{folder}/scaling_max_freq", f"{folder}/scaling_min_freq"
+    return Domain(
+        name=f"cpu{cpus[0]}-{cpus[-1]}" if len(cpus) > 1 else f"cpu{cpus[0]}",
+        kind="cpu",
+        unit_hz=KHZ,
+        available_hz=available_hz,
+        is_continuous=is_continuous and len(available_hz) == 2,
+        max_path=maximum,
+        min_path=minimum,
+        cur_path=f"{folder}/scaling_cur_freq",
+        cpus=cpus,
+        why_not=why_not_writable(root, maximum, minimum),
+    )
+
+
+# The GPU's clock: its devfreq entry, whose place changes with every generation of board.
+#
+# Source: facts gathered from public sysfs listings of boards from TX1 to Thor: the entry's
+# name, or that of its device-tree node, is gpu, gp10b, gv11b, ga10b, gb10b or gpu-gpc-0.
+
+_NAME = re.compile(r"(gpu|gp10b|gv11b|ga10b|gb10b)(-(gpc|nvd)-[0-9])?")
+_PLACES = (
+    "/sys/class/devfreq/*",
+    "/sys/devices/*/devfreq/*",
+    "/sys/devices/*/devfreq_dev",
+    "/sys/devices/platform/*/devfreq/*",
+    "/sys/devices/platform/*/devfreq_dev",
+    "/sys/devices/platform/bus@0/*/devfreq/*",
+    "/sys/devices/platform/bus@0/*/devfreq_dev",
+)
+# Settings of the GPU's device that nvpmodel or jetson_clocks change beside its clock.
+_DEVICE_SETTINGS = ("railgate_enable", "power/control", "tpc_pg_mask", "fbp_pg_mask")
+
+
+def find_gpu_clocks(root: Path) -> tuple[Domain, ...]:
+    """The GPU's clocks, that of its streaming multiprocessors first; empty without a GPU.
+
+    Thor has a second one, gpu-nvd-0, for its video engines.
+    """
+    found: dict[Path, Domain] = {}
+    for place in _PLACES:
+        for folder in find_paths(root, place):
+            real = follow_links(below(root, folder))
+            if real not in found and _is_gpu(root, folder):
+                found[real] = _clock(root, folder)
+    return tuple(sorted(found.values(), key=lambda clock: "nvd" in clock.name))
+
+
+def _is_gpu(root: Path, folder: str) -> bool:
+    if not exists(root, f"{folder}/max_freq"):
+        return False
+    parts = folder.split("/")
+    device = parts[-2] if parts[-1] == "devfreq_dev" else parts[-1]
+    names = [device.rpartition(".")[2], device, _node_name(root, folder)]
+    return any(_NAME.fullmatch(name) for name in names)
+
+
+def _node_name(root: Path, folder: str) -> str:
+    return read_text(below(root, f"{folder}/device/of_node/name")) or ""
+
+
+def _clock(root: Path, folder: str) -> Domain:
+    maximum, minimum = f"{folder}/max_freq", f"{folder}/min_freq"
+    return Domain(
+        name="gpu-nvd" if "nvd" in folder.rpartition("/")[2] else "gpu",
+        kind="gpu",
+        available_hz=read_frequencies(root, f"{folder}/available_frequencies", 1),
+        max_path=maximum,
+        min_path=minimum,
+        cur_path=f"{folder}/cur_freq",
+        why_not=why_not_writable(root, maximum, minimum),
+    )
+
+
+def gpu_settings(root: Path, clocks: tuple[Domain, ...]) -> tuple[str, ...]:
+    """Files beside the GPU's clocks that the board's tools change: governor, gating, power."""
+    paths: list[str] = []
+    for clock in clocks:
+        folder = (clock.max_path or "").rpartition("/")[0]
+        paths.append(f"{folder}/governor")
+        real = os.path.relpath(follow_links(below(root, folder)), follow_links(root))
+        device = f"/{real}".partition("/devfreq")[0]
+        if real.startswith("../"):
+            continue  # it leads out of the board
+        paths += [f"{device}/{name}" for name in _DEVICE_SETTINGS]
+    for alias in ("/sys/devices/gpu.0", "/sys/devices/platform/gpu.0"):
+        paths += [f"{alias}/{name}" for name in _DEVICE_SETTINGS]
+    return tuple(path for path in paths if exists(root, path))

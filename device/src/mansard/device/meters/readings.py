@@ -1,0 +1,245 @@
+"""What the samples of one rail say about a window of time, and whether they can be true."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from mansard.core.errors import MeasurementError
+from mansard.core.records import PowerSample
+from mansard.device.meters.meter import RailFacts
+
+_MOST_RAILS = 64  # of all meters together; no board comes near
+
+
+def around(
+    samples: Sequence[PowerSample], start_s: float, end_s: float
+) -> dict[str, list[PowerSample]]:
+    """Per rail the samples inside the window, one at or before it, one at or after it.
+
+    ``samples`` stand in the order of time, as a sampler keeps them; the window is found by
+    bisection. Rails come in their first order. Raises MeasurementError if the samples of a
+    rail do not reach from ``start_s`` to ``end_s``, or the window is empty.
+    """
+    if not end_s > start_s:
+        raise MeasurementError(f"the energy window from {start_s} s to {end_s} s is empty")
+    n = len(samples)  # of a list that another thread may be adding to
+    first = bisect_right(samples, start_s, hi=n, key=_time_s)
+    last = bisect_left(samples, end_s, lo=first, hi=n, key=_time_s)
+    inside = samples[first:last]
+    rails = _first_round(samples[:_MOST_RAILS])
+    rails.update(dict.fromkeys(sample.rail for sample in inside))
+    before = _nearest((samples[i] for i in range(first - 1, -1, -1)), rails)
+    after = _nearest((samples[i] for i in range(last, n)), rails)
+    series: dict[str, list[PowerSample]] = {rail: [] for rail in rails}
+    for sample in inside:
+        series[sample.rail].append(sample)
+    for rail, found in series.items():
+        if rail not in before or rail not in after:
+            raise _uncovered(samples, rail, start_s, end_s)
+        found.insert(0, before[rail])
+        found.append(after[rail])
+        if any(b.monotonic_s < a.monotonic_s for a, b in pairwise(found)):
+            raise MeasurementError("the samples are not in the order of time", where=f"rail {rail}")
+    return series
+
+
+def _time_s(sample: PowerSample) -> float:
+    return sample.monotonic_s
+
+
+def _first_round(samples: Sequence[PowerSample]) -> dict[str, None]:
+    """The rails of the first reading: those before one is there again."""
+    rails: dict[str, None] = {}
+    for sample in samples:
+        if sample.rail in rails:
+            break
+        rails[sample.rail] = None
+    return rails
+
+
+def _nearest(samples: Iterable[PowerSample], rails: Collection[str]) -> dict[str, PowerSample]:
+    """The first sample of each rail, until all of them are found."""
+    found: dict[str, PowerSample] = {}
+    for sample in samples:
+        if sample.rail in rails:
+            found.setdefault(sample.rail, sample)
+        if len(found) == len(rails):
+            break
+    return found
+
+
+def _uncovered(
+    samples: Sequence[PowerSample], rail: str, start_s: float, end_s: float
+) -> MeasurementError:
+    times_s = [sample.monotonic_s for sample in samples if sample.rail == rail]
+    reach = f"from {times_s[0]:.3f} s to {times_s[-1]:.3f} s " if times_s else ""
+    return MeasurementError(
+        f"the readings {reach}do not cover the window from {start_s:.3f} s to {end_s:.3f} s",
+        where=f"rail {rail}",
+        fix="start the sampler before the window and read once more after it",
+    )
+
+
+# Integrals and differences of sampled curves, with interpolated ends.
+#
+# points are (seconds, value) in the order of time; the first lies at or before the start,
+# the last at or after the end, and all others in between.
+
+Points = Sequence[tuple[float, float]]
+
+
+def difference(points: Points, start_s: float, end_s: float) -> float:
+    """What a counter went up by."""
+    return _between(points[-2], points[-1], end_s) - _between(points[0], points[1], start_s)
+
+
+def _between(before: tuple[float, float], after: tuple[float, float], time_s: float) -> float:
+    (before_s, first), (after_s, second) = before, after
+    if after_s == before_s:
+        return second
+    return first + (second - first) * (time_s - before_s) / (after_s - before_s)
+
+
+def trapezoid(points: Points, start_s: float, end_s: float) -> float:
+    """The area under the straight lines between the points."""
+    first = (start_s, _between(points[0], points[1], start_s))
+    last = (end_s, _between(points[-2], points[-1], end_s))
+    curve = [first, *points[1:-1], last]
+    return sum((b_s - a_s) * (a + b) / 2 for (a_s, a), (b_s, b) in pairwise(curve))
+
+
+# Readings that cannot be true: a sensor that fell silent, jumped, or went below zero.
+#
+# Such a reading is found here and makes the energy of its window unknown, with the reason;
+# it is never left out, because nobody knows what it stood for.
+
+# A reading beyond this many times those around it has jumped: a slipped decimal is ten times,
+# less what the readings around it waver.
+_FACTOR = 8.0
+_LONGEST = 3  # readings that a jump may last; what stays longer is a load
+# Below this a rail counts as this much: that a small rail blinks from 0.04 W to 0.4 W is a
+# display that refreshes, not a fault. Chosen here, as is the factor.
+_FLOOR_W = 0.5
+
+
+def find_fault(
+    samples: Sequence[PowerSample], step_w: float | None, *, is_total: bool = False
+) -> str | None:
+    """What is wrong with a rail's samples, in words; None where nothing is.
+
+    ``is_total``: the rail is the whole board, which cannot read below zero at all; others
+    may by one step of their sensor, as AGX Thor's VDD_GPU does when idle.
+    """
+    for sample in samples:
+        if sample.power_w is None and sample.energy_j is None:
+            why = sample.unknown.get("power_w") or sample.unknown["energy_j"]
+            return f"the meter stopped answering at {sample.monotonic_s:.3f} s: {why}"
+    if samples and samples[0].energy_j is not None:
+        return _backwards(samples)
+    points = [(sample.monotonic_s, sample.power_w or 0.0) for sample in samples]
+    return _negative(points, step_w, is_total) or _jump(points)
+
+
+def _backwards(samples: Sequence[PowerSample]) -> str | None:
+    for before, after in pairwise(samples):
+        if before.energy_j is None or after.energy_j is None:
+            return f"the meter stopped counting energy at {after.monotonic_s:.3f} s"
+        if after.energy_j < before.energy_j:
+            return f"the energy counter went back at {after.monotonic_s:.3f} s"
+    return None
+
+
+def _negative(
+    points: Sequence[tuple[float, float]], step_w: float | None, is_total: bool
+) -> str | None:
+    lowest_s, lowest_w = min(points, key=lambda point: point[1], default=(0.0, 0.0))
+    # One step and a half: a reading is rounded, and so is the step.
+    allowed_w = 0.0 if is_total else 1.5 * (step_w or 0.0)
+    if lowest_w >= -allowed_w:
+        return None
+    return f"the sensor read {lowest_w:.3f} W at {lowest_s:.3f} s, which this rail cannot be"
+
+
+def _jump(points: Sequence[tuple[float, float]]) -> str | None:
+    for start in range(1, len(points) - 1):
+        before_w = points[start - 1][1]
+        limit_w = _FACTOR * max(abs(before_w), _FLOOR_W)
+        if points[start][1] <= limit_w:
+            continue
+        for end in range(start + 1, min(start + 1 + _LONGEST, len(points))):
+            after_w = points[end][1]
+            if points[start][1] > _FACTOR * max(abs(after_w), _FLOOR_W):
+                return (
+                    f"the sensor jumped to {points[start][1]:.3f} W at {points[start][0]:.3f} s, "
+                    f"between {before_w:.3f} W and {after_w:.3f} W"
+                )
+    return None
+
+
+GAP_PERIODS = 3  # a longer pause between two samples is a gap
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One rail in one window."""
+
+    energy_j: float
+    n_samples: int
+    changed_s: tuple[float, ...]  # when a sample differed from the one before
+    gaps_s: tuple[float, ...]
+    is_counter: bool
+    step_w: float | None
+    why_no_step: str
+    span_w: float  # between the least and the greatest power; of a counter 0
+    fault: str | None
+
+
+def read_rail(
+    rail: str, samples: Sequence[PowerSample], start_s: float, end_s: float, facts: RailFacts
+) -> Reading:
+    """What ``samples`` of one rail say, of which only the first and last are outside the window."""
+    counted = all(sample.energy_j is not None for sample in samples)
+    points = [
+        (sample.monotonic_s, (sample.energy_j if counted else sample.power_w) or 0.0)
+        for sample in samples
+    ]
+    changes = [
+        (after_s, abs(after - before))
+        for (_, before), (after_s, after) in pairwise(points)
+        if after != before and start_s < after_s <= end_s
+    ]
+    gap_s = GAP_PERIODS * facts.period_s
+    pauses = [
+        min(after_s, end_s) - max(before_s, start_s)
+        for (before_s, _), (after_s, _) in pairwise(points)
+        if after_s - before_s > gap_s * (1 + 1e-9)
+    ]
+    step_w, why_no_step = _step(facts.steps_w.get(rail), counted, changes)
+    is_total = facts.total is not None and facts.total.rails == (rail,)
+    return Reading(
+        energy_j=difference(points, start_s, end_s)
+        if counted
+        else trapezoid(points, start_s, end_s),
+        n_samples=sum(start_s <= time_s <= end_s for time_s, _ in points),
+        changed_s=tuple(time_s for time_s, _ in changes),
+        gaps_s=tuple(pause_s for pause_s in pauses if pause_s > 0),
+        is_counter=counted,
+        step_w=step_w,
+        why_no_step=why_no_step,
+        span_w=0.0 if counted else max(w for _, w in points) - min(w for _, w in points),
+        fault=find_fault(samples, step_w, is_total=is_total),
+    )
+
+
+def _step(
+    known_w: float | None, counted: bool, changes: list[tuple[float, float]]
+) -> tuple[float | None, str]:
+    """The step the meter knows, else the smallest change seen."""
+    if counted:
+        return None, "the meter counts energy, which has no step of power"
+    if known_w is None and not changes:
+        return None, "the meter does not say, and no reading changed"
+    return known_w if known_w is not None else min(change for _, change in changes), ""

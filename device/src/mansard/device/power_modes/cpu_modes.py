@@ -1,0 +1,100 @@
+"""The modes of a plain machine: its core counts, and clocks where cpufreq lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from mansard.core.frequency import parse_frequency
+from mansard.core.power_mode import Settings, core_count_mode, parse_custom_name, parse_modes
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.clocks.domains import Domain, find_clusters
+from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
+
+_CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
+_NO_CPUFREQ = (
+    "the kernel shows no clock of the CPU (cpufreq), as is usual in a virtual machine: "
+    "choose core counts only, such as 2c, or measure on a machine of its own"
+)
+_NO_STEPS = "the kernel names neither steps of the CPU's clock nor the ends of its range"
+_ANY_USER = "rather than in a container; core counts such as 2c need no permission"
+_ACCELERATORS_ONLY = "a plain machine has no such clock; set cpu and cores"
+
+
+class CpuModes:
+    """What a plain machine can be asked for."""
+
+    def __init__(self, root: Path, machine: MachineIdentity) -> None:
+        self._root = root
+        self._cpus = machine.cpus
+
+    def present(self) -> PowerMode:
+        """All cores, clocks left alone."""
+        return core_count_mode(len(self._cpus))
+
+    def available(self) -> tuple[PowerMode, ...]:
+        """Every core count, from 1 up."""
+        return parse_modes("all", len(self._cpus))
+
+    def named(self, name: str) -> PowerMode:
+        """``2c``, ``2c@2000MHz`` or ``cpu2000MHz_2c``; raises UsageError."""
+        settings = parse_custom_name(name)
+        capped = _CAPPED.fullmatch(name)
+        if capped is not None:
+            settings = Settings(n_cpus=int(capped[1]), cpu=parse_frequency(capped[2]))
+        if settings is None or settings == Settings(n_cpus=settings.n_cpus):
+            return parse_modes(name, len(self._cpus))[0]
+        choices = self.choices()
+        return custom_mode(resolve(settings, choices), choices)
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
+        return custom_modes(text, self.choices())
+
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is."""
+        return custom_mode(exact_point(values), self.choices())
+
+    def choices(self) -> Choices:
+        """Cores, and the CPU's clocks where cpufreq may be written."""
+        return self._choices
+
+    @cached_property
+    def _choices(self) -> Choices:
+        clusters = read_clusters(self._root, self._cpus)
+        no_clock = Table(why_not=_ACCELERATORS_ONLY)
+        return Choices(
+            present=self.present(),
+            cpus=self._cpus,
+            clusters=clusters,
+            cpu=merge(tuple(cluster.table for cluster in clusters)),
+            gpu=no_clock,
+            emc=no_clock,
+            dla=no_clock,
+        )
+
+
+def read_clusters(root: Path, cpus: tuple[int, ...]) -> tuple[Cluster, ...]:
+    """The groups of ``cpus`` that share a clock, in the order of their first CPU."""
+    clusters: list[Cluster] = []
+    left = set(cpus)
+    for domain in find_clusters(root):
+        ours = tuple(cpu for cpu in cpus if cpu in left and cpu in domain.cpus)
+        if ours:
+            left.difference_update(ours)
+            clusters.append(Cluster(ours, _table(domain)))
+    if left:
+        rest = tuple(cpu for cpu in cpus if cpu in left)
+        clusters.append(Cluster(rest, Table(why_not=_NO_CPUFREQ)))
+    return tuple(sorted(clusters, key=lambda cluster: cluster.cpus))
+
+
+def _table(domain: Domain) -> Table:
+    if domain.why_not:
+        return Table(why_not=f"{domain.why_not} {_ANY_USER}")
+    if not domain.available_hz:
+        return Table(why_not=_NO_STEPS)
+    return Table(domain.available_hz, domain.is_continuous)

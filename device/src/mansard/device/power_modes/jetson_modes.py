@@ -1,0 +1,142 @@
+"""The modes of a Jetson: those of its nvpmodel, and any combination of its clocks and cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import DeviceError, InputError, UsageError
+from mansard.core.power_mode import parse_custom_name
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.device.clocks.domains import Domain
+from mansard.device.clocks.readback import read_mode
+from mansard.device.clocks.settings import Clocks, find_clocks
+from mansard.device.jetson import find_module
+from mansard.device.nvpmodel.modes import BoardModes, read_modes
+from mansard.device.nvpmodel.tool import query
+from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
+
+_NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
+
+
+class JetsonModes:
+    """What a Jetson can be asked for."""
+
+    def __init__(self, root: Path, machine: MachineIdentity) -> None:
+        self._root = root
+        self._cpus = machine.cpus
+
+    @cached_property
+    def _board(self) -> BoardModes:
+        return read_modes(self._root)
+
+    def present(self) -> PowerMode:
+        """The mode that the board is in, read back from its clocks.
+
+        How much of the GPU is gated is known by the mode that nvpmodel says it is in.
+        """
+        mode = read_mode(self._root)
+        try:
+            found = self._board.find(query(self._root).name)
+        except (DeviceError, InputError):
+            return mode  # a board without nvpmodel, or a container without the tool
+        if mode.n_sms is not None or found is None or found.mode.n_sms is None:
+            return mode
+        unknown = {name: why for name, why in mode.unknown.items() if name != "n_sms"}
+        return msgspec.structs.replace(mode, n_sms=found.mode.n_sms, unknown=unknown)
+
+    def available(self) -> tuple[PowerMode, ...]:
+        """Every mode of nvpmodel, in the order of its configuration."""
+        return tuple(one.mode for one in self._board.modes)
+
+    def named(self, name: str) -> PowerMode:
+        """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
+        settings = parse_custom_name(name)
+        if settings is not None:
+            choices = self.choices()
+            return custom_mode(resolve(settings, choices), choices)
+        found = self._board.find(name)
+        if found is None:
+            names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
+            raise UsageError(
+                f"unknown power mode {name!r}",
+                fix=f"this board has {names}, or 'all' for every one",
+            )
+        return found.mode
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
+        return custom_modes(text, self.choices())
+
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is."""
+        return custom_mode(exact_point(values), self.choices())
+
+    def choices(self) -> Choices:
+        """Cores and clocks as the kernel lists them, from the present mode on."""
+        return self._choices
+
+    @cached_property
+    def _choices(self) -> Choices:
+        clocks = find_clocks(self._root)
+        # Not those of this process: cores that the present mode has off can be switched on.
+        cpus = tuple(clocks.online) or self._cpus
+        clusters = self._clusters(clocks, cpus)
+        emc = clocks.emc
+        top_hz = emc.top_hz(self._root) if emc is not None else None
+        return Choices(
+            present=self.present(),
+            cpus=cpus,
+            clusters=clusters,
+            cpu=merge(tuple(cluster.table for cluster in clusters)),
+            gpu=_table(clocks.gpu),
+            emc=self._listed(emc.domain if emc else None, "memory_hz", top_hz),
+            dla=self._listed(clocks.dla[0] if clocks.dla else None, "dla_hz", None),
+        )
+
+    def _clusters(self, clocks: Clocks, cpus: tuple[int, ...]) -> tuple[Cluster, ...]:
+        """All clusters; one that is wholly off shows no table and is taken to be like the first."""
+        found = [Cluster(_ours(one.cpus, cpus), _table(one)) for one in clocks.cpu]
+        seen = {cpu for cluster in found for cpu in cluster.cpus}
+        module = find_module(self._root)
+        groups = [cluster.cpus for cluster in module.cpu_clusters] if module else []
+        like = found[0].table if found else Table(why_not=_NO_TABLE)
+        for group in (*groups, cpus):
+            off = tuple(cpu for cpu in _ours(group, cpus) if cpu not in seen)
+            if off:
+                found.append(Cluster(off, like))
+                seen.update(off)
+        kept = [cluster for cluster in found if cluster.cpus]
+        return tuple(sorted(kept, key=lambda cluster: cluster.cpus))
+
+    def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> Table:
+        """A clock's table; where the kernel has none, what the board's own modes set it to."""
+        table = _table(domain)
+        if domain is None or table.steps:
+            return table
+        known = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
+        steps = tuple(sorted(hz for hz in known if hz))
+        return Table(steps) if steps else table
+
+    def _modes_or_none(self) -> tuple[PowerMode, ...]:
+        try:
+            return self.available()
+        except (DeviceError, InputError):
+            return ()  # the clocks can be set without nvpmodel
+
+
+def _ours(cpus: tuple[int, ...], ours: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(cpu for cpu in cpus if cpu in ours)
+
+
+def _table(domain: Domain | None) -> Table:
+    # Whether it may be written is not asked here: a dry run needs no permission.
+    if domain is None:
+        return Table(why_not="this board shows no such clock")
+    if not domain.available_hz:
+        return Table(why_not=_NO_TABLE)
+    return Table(domain.available_hz, domain.is_continuous)

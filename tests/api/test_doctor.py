@@ -1,0 +1,79 @@
+"""The checks of doctor on simulated boards: healthy, throttled, switched off, full of junk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard import api
+from mansard.simulator import create_board, running, set_fault
+
+# What these find depends on the computer that runs the tests, not on the board.
+OF_THE_HOST = {
+    "Python",
+    "other load",
+    "disk",
+    "kernels",
+    "pinned threads",
+    "GPU processes",
+    "containers",
+    "container image",
+    "image disk",
+}
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of state of the test's own: this computer may have a sweep of its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Path]:
+    with running(create_board("agx-orin", tmp_path)) as root:
+        yield root
+
+
+@pytest.mark.parametrize("name", ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"])
+def test_doctor_finds_no_fault_on_a_healthy_board(name: str, tmp_path: Path) -> None:
+    with running(create_board(name, tmp_path)) as root:
+        checks = api.doctor(root)
+    assert [check for check in checks if check.fix and check.name not in OF_THE_HOST] == []
+
+
+def test_doctor_on_a_board_that_throttles_and_wants_current(board: Path) -> None:
+    set_fault(board, "over_current", 3)
+    set_fault(board, "throttle", True)
+    seen: dict[str, str] = {}
+    for _ in range(100):  # the daemon takes a moment
+        seen = {check.name: check.detail for check in api.doctor(board) if check.fix}
+        if {"throttling", "over-current"} <= seen.keys():
+            break
+    assert "slows the board down now" in seen["throttling"]
+    assert "3 events since the board was started" in seen["over-current"]
+
+
+def test_doctor_on_a_board_that_is_switched_off(tmp_path: Path) -> None:
+    root = create_board("agx-orin", tmp_path)
+    for current in root.glob("sys/devices/**/curr[1-3]_input"):
+        current.write_text("0\n")
+    checks = {check.name: check for check in api.doctor(root)}
+    assert checks["total power"].status == "warning"
+    assert "reads 0.000 W, which no machine takes" in checks["total power"].detail
+
+
+JUNK = [b"\x1b[2J\x07junk\xff\0", b"9" * 100_000, b"", b"-1\n", b"nan nan nan\n" * 50]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_doctor_on_a_board_whose_files_hold_junk(tmp_path: Path, junk: bytes) -> None:
+    board = create_board("agx-orin", tmp_path)
+    for path in sorted(board.rglob("*")):
+        is_tool = path.is_relative_to(board / "usr") or path.is_relative_to(board / "run")
+        if path.is_file() and not path.is_symlink() and not is_tool:
+            path.chmod(0o644)
+            path.write_bytes(junk)
+    checks = api.doctor(board)
+    assert all(check.fix for check in checks if check.status != "ok")

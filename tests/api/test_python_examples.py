@@ -1,0 +1,146 @@
+"""The examples of docs/python.md, executed: they give what the commands print with --json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mansard import api
+from mansard.simulator import create_board, running
+from tests.analytics.factory import write_two_modes
+from tests.cli.decide_runs import CLOCKS, document, published_runs
+from tests.device.tegrastats_lines import LINES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/python.md"
+NOT_RUN = "# takes minutes"
+
+
+def blocks() -> list[str]:
+    found = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [block for block in found if not block.startswith(NOT_RUN)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the page takes for there: runs, a table, a log, a workload, modes, a board."""
+    folder = tmp_path_factory.mktemp("python")
+    write_two_modes(folder / "runs")
+    (published_runs(folder / "published") / "table.csv").rename(folder / "table.csv")
+    (folder / "tegrastats.log").write_text(f"{LINES['TX2 r32']}\n" * 3, encoding="utf-8")
+    (folder / "workload.toml").write_text('[[network]]\nmodel = "seen"\nrate = "30/s"\n', "utf-8")
+    rows = [f"new{gpu}-{emc},{gpu},{emc}" for gpu, emc in CLOCKS]
+    (folder / "modes.csv").write_text("\n".join(["mode,gpu_mhz,emc_mhz", *rows]) + "\n", "utf-8")
+    create_board("agx-orin", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def names(folder: Path) -> dict[str, Any]:
+    """The names of the page after all of its blocks."""
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch, running(folder / "agx-orin"):
+        patch.chdir(folder)
+        for block in blocks():
+            exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 - the page is our own
+    return names
+
+
+def plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
+
+
+SEEN = ("seen", "--precision", "fp16", "--runs", "published")
+EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
+    (
+        ("score", "networks/resnet18.onnx", "--batch", "1,8"),
+        lambda names: msgspec.json.decode(api.encode_scores(names["scored"].scores, "json")),
+    ),
+    (
+        ("bench", "--dry-run", "--mode", "1c", "--profile", "brief"),
+        lambda names: {
+            "modes": names["planned"][0].modes,
+            "duration_s": names["planned"][0].duration_s,
+        },
+    ),
+    (
+        ("report", "--runs", "runs", "--output", "report.html"),
+        lambda names: {"report": names["reported"].path, "summary": names["reported"].summary},
+    ),
+    (("telemetry", "tegrastats.log", "--interval", "1s"), lambda names: names["logged"][0]),
+    (
+        ("recommend", *SEEN, "--max-latency", "20ms"),
+        lambda names: {"recommendations": names["recommended"]},
+    ),
+    (
+        ("recommend", "--runs", "published", "--workload", "workload.toml"),
+        lambda names: {"mixes": names["mixes"]},
+    ),
+    (("batch", "resnet18", "--runs", "runs", "--mode", "measured"), lambda names: {
+        "batches": names["batches"].to_dicts()
+    }),
+    (("plan", "published", "--modes", "modes.csv", "--next", "3"), lambda names: names["plan"]),
+    (
+        ("compare", "runs", "runs", "--mode", "1c", "--other-mode", "2c"),
+        lambda names: names["compared"],
+    ),
+    (("modes", "--board", "agx-orin"), lambda names: names["listing"]),
+    (("restore", "--board", "agx-orin"), lambda names: {"restored": names["restored"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "expected"), EXAMPLES, ids=[each[0][0] for each in EXAMPLES])
+def test_an_example_gives_what_the_command_prints(
+    arguments: tuple[str, ...],
+    expected: Callable[[dict[str, Any]], object],
+    names: dict[str, Any],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    with running(folder / "agx-orin"):
+        printed = document(capsys, *arguments)
+    assert printed == plain(expected(names))
+
+
+def test_tables_are_imported_and_merged_as_by_the_commands(
+    names: dict[str, Any],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    where = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", "published")
+    assert document(capsys, "import", "table.csv", *where) == plain(names["imported"])
+    again = document(capsys, "merge", "runs", "published", "--into", "merged")
+    merged = names["merged"]
+    assert (again["n_same"], again["n_new"]) == (merged.n_new, 0)
+
+
+def test_checks_are_those_of_doctor(
+    names: dict[str, Any],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    with running(folder / "agx-orin"):
+        printed = document(capsys, "doctor", "--board", "agx-orin")
+    assert [each["name"] for each in printed] == [each.name for each in names["checks"]]
+
+
+def test_every_function_of_the_page_is_there() -> None:
+    for name in set(re.findall(r"\bapi\.([A-Za-z_]+)", PAGE.read_text("utf-8"))):
+        assert getattr(api, name) is not None
+
+
+def test_all_that_the_api_lists_can_be_imported() -> None:
+    for name in dir(api):
+        assert getattr(api, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'measure'"):
+        _ = api.measure  # type: ignore[attr-defined]
