@@ -85,7 +85,7 @@ class LimitCheck(Record, frozen=True, kw_only=True):
 class Saving(Record, frozen=True, kw_only=True):
     """The choice beside another mode at the same batch and precision; ratios choice / other."""
 
-    baseline: str  # what the other mode is: "the highest mode", "the board's default"
+    baseline: str  # what the other mode is: "the board's highest mode", "the board's default mode"
     mode: str
     other: Candidate | None
     latency_ratio: float | None

@@ -12,8 +12,16 @@ from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT32
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.resampling import interpolation_cost, weights_cost
-from mansard.estimator.operators.shapes import check_length, check_rank, known_ints, open_shape
+from mansard.estimator.operators.shapes import (
+    check_length,
+    check_rank,
+    chosen,
+    known_ints,
+    open_shape,
+)
 from mansard.estimator.tensors import Node, Shape, Tensor
+
+_PADDINGS = ("", "NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID")
 
 
 def convolved_shape(node: Node, data: Tensor, weights: Tensor) -> Shape:
@@ -52,7 +60,10 @@ def window_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     if any(width < 1 for width in kernel):
         raise node.error(f"a window of {list(kernel)} holds nothing")
     strides, dilations = per_axis(node, "strides", n, 1), per_axis(node, "dilations", n, 1)
-    mode, round_up = auto_pad(node), node.integer("ceil_mode", 0) == 1
+    mode, round_up = (
+        chosen(node, "auto_pad", "NOTSET", _PADDINGS),
+        node.integer("ceil_mode", 0) == 1,
+    )
     pads = pads_of(node, n) if mode in ("NOTSET", "") else (0,) * (2 * n)
     sizes = []
     for i, size in enumerate(data.shape[2:]):
@@ -78,7 +89,7 @@ def transposed_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     n = data.rank - 2
     strides, dilations = per_axis(node, "strides", n, 1), per_axis(node, "dilations", n, 1)
     extra = per_axis(node, "output_padding", n, 0)
-    if auto_pad(node).startswith("SAME"):
+    if chosen(node, "auto_pad", "NOTSET", _PADDINGS).startswith("SAME"):
         return tuple(size * stride for size, stride in zip(data.shape[2:], strides, strict=True))
     pads = pads_of(node, n)
     return tuple(
@@ -87,14 +98,6 @@ def transposed_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
             zip(data.shape[2:], strides, extra, kernel, dilations, strict=True)
         )
     )
-
-
-def auto_pad(node: Node) -> str:
-    """The attribute that chooses the padding; raises ModelError for one that does not exist."""
-    mode = node.text("auto_pad", "NOTSET")
-    if mode not in ("", "NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
-        raise node.error(f"attribute 'auto_pad' = {mode!r} does not exist")
-    return mode
 
 
 def per_axis(node: Node, name: str, n: int, default: int) -> Shape:
@@ -211,13 +214,13 @@ def deform_conv(node: Node) -> Cost:
     """
     weights, offsets = node.input(1).shape, node.input(2)
     n_axes = len(weights) - 2
-    n_places = offsets.n_elements // max(n_axes, 1)
+    n_points = offsets.n_elements // max(n_axes, 1)
     channels = node.input(0).shape[1] // node.integer("offset_group", 1)
-    place = weights_cost("linear", n_axes) + Cost(simple=n_axes)
+    point = weights_cost("linear", n_axes) + Cost(simple=n_axes)
     sample = interpolation_cost(2, n_axes) + Cost(simple=1 if node.has(4) else 0)
     bias = Cost(simple=node.output.n_elements if node.has(3) else 0)
     macs = Cost(macs=conv_macs(node.output.shape, weights))
-    return macs + bias + n_places * (place + channels * sample)
+    return macs + bias + n_points * (point + channels * sample)
 
 
 def _causal_conv_shape(node: Node) -> Specs:

@@ -10,12 +10,12 @@ from functools import partial
 from types import MappingProxyType
 
 from mansard.estimator.cost import Cost
+from mansard.estimator.operators.costs import refused, refused_shape
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import same
 from mansard.estimator.tensors import Node
 
-DOMAIN = "ai.onnx.preview.training"
-optimizer = partial(operator, domain=DOMAIN)
+optimizer = partial(operator, domain="ai.onnx.preview.training")
 
 # operator -> tensors of each parameter: itself, its gradient, and its state
 GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
@@ -40,19 +40,16 @@ def _step_shape(node: Node) -> Specs:
     return [same(parameter) for parameter in parameters] * (GROUPS[node.op_type] - 1)
 
 
-_SCALARS = (0, 1)
-
-
 def _elements(node: Node) -> int:
     return sum(node.input(2 + i).n_elements for i in range(n_parameters(node)))
 
 
-def _decay(node: Node, name: str = "norm_coefficient") -> int:
+def _decay(node: Node) -> int:
     """A product and a sum for each element where the weights decay."""
-    return 2 if node.number(name, 0.0) else 0
+    return 2 if node.number("norm_coefficient", 0.0) else 0
 
 
-@optimizer("Adagrad", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Adagrad", shape=_step_shape, not_weights=(0, 1))
 def adagrad(node: Node) -> Cost:
     """H + g² (2), root and epsilon (1), x - r·g / … (3): 6 operations and a root an element.
 
@@ -62,7 +59,7 @@ def adagrad(node: Node) -> Cost:
     return Cost(simple=(6 + _decay(node)) * n + 3, functions=n)
 
 
-@optimizer("Momentum", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Momentum", shape=_step_shape, not_weights=(0, 1))
 def momentum(node: Node) -> Cost:
     """V = a·V + b·g (3), x - r·V (2): 5 operations an element, 7 by Nesterov (g + a·V).
 
@@ -72,7 +69,7 @@ def momentum(node: Node) -> Cost:
     return Cost(simple=(each + _decay(node)) * _elements(node))
 
 
-@optimizer("Adam", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Adam", shape=_step_shape, not_weights=(0, 1))
 def adam(node: Node) -> Cost:
     """V (3), H with g² (4), root and epsilon (1), x - r·V / … (3): 11 operations and a root.
 
@@ -84,17 +81,8 @@ def adam(node: Node) -> Cost:
     return Cost(simple=(11 + _decay(node) + after) * n + 5, functions=n + 3)
 
 
-GRADIENT = (
+_GRADIENT = (
     "it differentiates a part of the graph that it only names: take it out, and score the "
     "network's training step instead"
 )
-
-
-def _gradient_shape(node: Node) -> str:
-    return f"{node.label}: {GRADIENT}"
-
-
-@optimizer("Gradient", shape=_gradient_shape)
-def gradient(node: Node) -> Cost:
-    """Refused: it differentiates a part of the graph that it only names."""
-    raise node.error(GRADIENT)
+optimizer("Gradient", shape=refused_shape(_GRADIENT))(refused(_GRADIENT))

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.elementwise import PER_ELEMENT
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length
 from mansard.estimator.tensors import Node
@@ -94,25 +95,17 @@ def _recurrent_shape(node: Node) -> Specs:
 
 
 # What an activation does for one element, by the definitions in the specification.
-ACTIVATIONS = MappingProxyType(
-    {
-        "affine": Cost(simple=2),  # a·x + b
-        "elu": Cost(simple=3, functions=1),
-        "hardsigmoid": Cost(simple=4),
-        "leakyrelu": Cost(simple=2),
-        "relu": Cost(simple=1),
-        "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
-        "sigmoid": Cost(simple=3, functions=1),
-        "softplus": Cost(simple=1, functions=2),
-        "softsign": Cost(simple=3),
-        "tanh": Cost(functions=1),
-        "thresholdedrelu": Cost(simple=1),
-    }
-)
-
+ACTIVATIONS = {
+    "affine": Cost(simple=2),  # a·x + b
+    "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
+}
+for _name in (
+    *("Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"),
+    "ThresholdedRelu",
+):
+    _simple, _functions = PER_ELEMENT[_name]
+    ACTIVATIONS[_name.lower()] = Cost(simple=_simple, functions=_functions)
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
-
-_CLAMP = Cost(simple=2)
 
 
 def recurrent_macs(node: Node) -> tuple[int, int]:
@@ -138,7 +131,7 @@ def activations(node: Node) -> list[list[Cost]]:
         given = given * n_directions  # some exporters name those of one direction only
     if len(given) != len(default) * n_directions:
         raise node.error(f"{len(given)} activations for {n_directions} direction(s)")
-    clamp = _CLAMP if node.attributes.get("clip") is not None else NOTHING
+    clamp = Cost(simple=0 if node.attributes.get("clip") is None else 2)
     costs = []
     for name in given:
         known = ACTIVATIONS.get(str(name).lower())
@@ -196,5 +189,4 @@ def rnn(node: Node) -> Cost:
 def _with_macs(node: Node, cells: Cost) -> Cost:
     """``cells``: the work of one hidden element, of each direction, added up."""
     sizes = recurrent_sizes(node)
-    n = _cells(sizes) // sizes.n_directions
-    return Cost(macs=sum(recurrent_macs(node))) + cells * n
+    return Cost(macs=sum(recurrent_macs(node))) + cells * (_cells(sizes) // sizes.n_directions)

@@ -58,6 +58,10 @@ class Operator(msgspec.Struct, frozen=True):
     packed: Mapping[int, CountFunction] = _NOTHING_PACKED
 
 
+# The operators of a network by (domain, type); None stands for an unknown one.
+Operators = Mapping[tuple[str, str], Operator | None]
+
+
 class Registry:
     """Operators by domain and type. Registering one twice is an error.
 

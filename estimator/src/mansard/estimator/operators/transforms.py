@@ -45,17 +45,17 @@ def transform_of(node: Node) -> Transform:
         if given is None:
             return Transform(None, None, bool(onesided) or not is_complex)
         axis = given
-    place = data.axis(axis)
-    if place == data.rank - 1:
+    position = data.axis(axis)
+    if position == data.rank - 1:
         raise node.error(f"axis {axis} of {list(data.shape)} holds real and imaginary parts")
     if node.has(1):
         length = known_int(node, 1)
         if length is not None and length < 1:
             raise node.error(f"a transform over {length} points")
     else:
-        size = data.shape[place]
+        size = data.shape[position]
         length = 2 * (size - 1) if onesided and inverse else size
-    return Transform(place, length, bool(onesided) or not is_complex)
+    return Transform(position, length, bool(onesided) or not is_complex)
 
 
 def _dft_shape(node: Node) -> Specs:

@@ -34,7 +34,7 @@ _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_in
 
 def saved_bytes(
     placed: Iterable[NodeInstance],
-    formulas: Mapping[tuple[str, str], Operator | None],
+    operators: Mapping[tuple[str, str], Operator | None],
     differentiable: set[str],
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,
@@ -49,15 +49,15 @@ def saved_bytes(
     kept: set[int] = set()
     saved: dict[int, int] = {}
     for each in placed:
-        node, formula = each.node, formulas[each.node.domain, each.node.op_type]
-        is_view = formula is not None and formula.is_view
+        node, operator = each.node, operators[each.node.domain, each.node.op_type]
+        is_view = operator is not None and operator.is_view
         makers.update((id(output), each) for output in node.outputs)
         if shows_input(node):
             source = id(node.input(0))
             memory.update((id(output), memory.get(source, source)) for output in node.outputs)
         if node.is_constant or node.bodies:
             continue
-        operands = needing_gradient(node, formula, differentiable)
+        operands = needing_gradient(node, operator, differentiable)
         if not operands:
             continue
         total = each.runs * extra_bytes(node, precision)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from mansard.core.records import MemoryKind
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
+from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
 CLOCK_WORDS = 2  # of each sample: cycles of one SM, nanoseconds of the GPU
 WORD_BYTES = 8
@@ -51,8 +51,8 @@ class Runtime(Protocol):
 
     def load(
         self,
-        kernel: CudaKernel,
-        case: CudaCase,
+        kernel: Kernel,
+        case: Case,
         launch: Launch,
         arrays: Sequence[Buffer],
         clock: Buffer,

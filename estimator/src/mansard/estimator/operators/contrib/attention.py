@@ -78,10 +78,10 @@ _PLACES: dict[str, tuple[int, int | None, int | None]] = {
 }
 
 
-def past_length(node: Node, cache: Tensor, axis: int, n_new: int, place: int | None) -> int:
+def past_length(node: Node, cache: Tensor, axis: int, n_new: int, position: int | None) -> int:
     """Valid keys in a cache that past and present share."""
     room = cache.shape[axis]
-    known = None if place is None else known_int(node, place)
+    known = None if position is None else known_int(node, position)
     length = max(room - n_new, 0) if known is None else known
     if not 0 <= length <= room:
         raise node.error(f"{length} keys in a cache of {room}")
@@ -279,7 +279,7 @@ def ordered_attention(node: Node) -> Cost:
     """As Attention in integers: projections, scores and result are quantised (5) each."""
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, _ = data.shape
-    queries, keys, values = (node.input(place).shape[1] for place in (5, 6, 7))
+    queries, keys, values = (node.input(position).shape[1] for position in (5, 6, 7))
     projected = batch * steps * (queries + keys + values)
     n_pairs = heads * batch * steps * steps
     scores = scores_cost(
@@ -295,7 +295,7 @@ def ordered_attention(node: Node) -> Cost:
 
 
 def _longformer_shape(node: Node) -> Specs:
-    data, weights = check_rank(node, 0, 3), node.input(long_places(node)[0])
+    data, weights = check_rank(node, 0, 3), node.input(long_positions(node)[0])
     hidden = data.shape[2]
     split_heads(node, hidden, required(node, "num_heads"))
     required(node, "window")
@@ -319,7 +319,7 @@ def longformer(node: Node) -> Cost:
     """
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, hidden = data.shape
-    widths = sum(node.input(place).shape[1] for place in long_places(node))
+    widths = sum(node.input(position).shape[1] for position in long_positions(node))
     width = hidden // max(heads, 1)
     seen = min(2 * node.integer("window", 0) + 1, steps)
     n_rows = batch * heads * steps
@@ -327,7 +327,7 @@ def longformer(node: Node) -> Cost:
     return projected + scores_cost(n_rows * seen, n_rows, width, width, 1)
 
 
-def long_places(node: Node) -> tuple[int, int]:
+def long_positions(node: Node) -> tuple[int, int]:
     """Positions of the weights for local and for global attention."""
     return (2, 8) if node.op_type == "QOrderedLongformerAttention" else (1, 4)
 
@@ -362,7 +362,7 @@ def decoder_attention(node: Node) -> Cost:
 
 def decoder_flags(node: Node) -> tuple[bool, bool, bool]:
     """(static keys, uses the cache, has a state), inputs of a DecoderAttention."""
-    static, past, state = (bool(node.value(place).first) for place in (8, 9, 10))
+    static, past, state = (bool(node.value(position).first) for position in (8, 9, 10))
     return static, past, state
 
 

@@ -99,7 +99,7 @@ def _per_token(node: Node, sizes: ExpertSizes, biases: tuple[int, int, int]) -> 
     widths = (sizes.first_width, sizes.hidden, sizes.inner)
     third = sizes.hidden * sizes.inner if sizes.has_third else 0
     macs = sizes.hidden * sizes.first_width + sizes.inner * sizes.hidden + third
-    added = sum(width for place, width in zip(biases, widths, strict=True) if node.has(place))
+    added = sum(width for position, width in zip(biases, widths, strict=True) if node.has(position))
     return Cost(macs=macs, simple=added + 2 * sizes.hidden) + _activation(node, sizes)
 
 
@@ -126,12 +126,12 @@ def experts(node: Node) -> Cost:
     return _choice(node, sizes) + each * (sizes.n_tokens * sizes.n_chosen)
 
 
-def _unpacked(place: int) -> Callable[[Node], int]:
+def _unpacked(position: int) -> Callable[[Node], int]:
     """How many weights an input of a QMoE holds: rows as long as its product is deep."""
 
     def elements(node: Node) -> int:
-        sizes, held = expert_sizes(node), node.input(place)
-        depth = sizes.inner if place == 5 else sizes.hidden
+        sizes, held = expert_sizes(node), node.input(position)
+        depth = sizes.inner if position == 5 else sizes.hidden
         return held.shape[0] * held.shape[1] * depth
 
     return elements
@@ -143,7 +143,7 @@ def _unpacked(place: int) -> Callable[[Node], int]:
     not_weights=(1, *range(14, 21)),
     statistics=(3, 6, 9, 11, 12, 13),
     operands=(0,),
-    packed={place: _unpacked(place) for place in (2, 5, 8)},
+    packed={position: _unpacked(position) for position in (2, 5, 8)},
     reads=_read_bytes,
 )
 def quantized_experts(node: Node) -> Cost:

@@ -143,14 +143,14 @@ def _sampled(node: Node, precision: Precision | None) -> int:
 def crop_and_resize(node: Node) -> Cost:
     """Bilinear: 7 operations an element from 4 neighbours; nearest: none.
 
-    For each place of a region 4 operations for its coordinates and those of its weights.
+    For each point of a region 4 operations for its coordinates and those of its weights.
     """
     mode = node.text("mode", "bilinear")
     taps = 1 if mode == "nearest" else 2
     regions, _, height, width = node.output.shape
-    place = weights_cost(mode, 2) + Cost(simple=4)
+    point = weights_cost(mode, 2) + Cost(simple=4)
     each = interpolation_cost(taps, 2)
-    return place * (regions * height * width) + each * node.output.n_elements
+    return point * (regions * height * width) + each * node.output.n_elements
 
 
 @microsoft_shape("GridSample", cost=cost_of("GridSample"), not_weights=(1,))
@@ -235,10 +235,10 @@ def _block_repeats_shape(node: Node) -> Specs:
 
 @microsoft("NGramRepeatBlock", shape=_block_repeats_shape, not_weights=(0,))
 def block_repeats(node: Node) -> Cost:
-    """The last n - 1 tokens are compared with those at each place before."""
+    """The last n - 1 tokens are compared with those at each position before."""
     ids, n = node.input(0), required(node, "ngram_size")
-    places = max(ids.shape[1] - n + 1, 0)
-    return Cost(simple=ids.shape[0] * places * (n - 1))
+    starts = max(ids.shape[1] - n + 1, 0)
+    return Cost(simple=ids.shape[0] * starts * (n - 1))
 
 
 def hash_ngrams(node: Node) -> Cost:
@@ -284,7 +284,7 @@ def _detect_bifurcation_shape(node: Node) -> Specs:
 
 @microsoft("BifurcationDetector", shape=_detect_bifurcation_shape)
 def detect_bifurcation(node: Node) -> Cost:
-    """A comparison for each predicted token, and n for each place of an n-gram's search."""
+    """A comparison for each predicted token, and n for each position of an n-gram's search."""
     predicted = node.optional(3)
     shortest, longest = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
     lengths = max(longest - shortest + 1, 0) * (shortest + longest) // 2

@@ -125,9 +125,9 @@ def _multihead_writes(node: Node, precision: Precision | None) -> int:
     return writes_only(node, precision, shared if sizes.is_shared else {})
 
 
-def _biases(node: Node, place: int, sizes: FusedSizes) -> Cost:
+def _biases(node: Node, position: int, sizes: FusedSizes) -> Cost:
     """A bias for each element of queries, new keys and new values."""
-    if not node.has(place):
+    if not node.has(position):
         return Cost()
     keys = sizes.n_new * (sizes.width + sizes.v_width)
     return Cost(simple=sizes.batch * sizes.heads * (sizes.n_queries * sizes.width + keys))
@@ -284,9 +284,11 @@ def _row_width(node: Node, sizes: FusedSizes) -> int:
 
 def table_rows(node: Node, first: int, n_positions: int) -> dict[int, int]:
     """Elements of the tables of cosines and sines that are read: a row for each position."""
-    tables = {place: node.optional(place) for place in (first, first + 1)}
+    tables = {position: node.optional(position) for position in (first, first + 1)}
     return {
-        place: n_positions * table.shape[-1] for place, table in tables.items() if table is not None
+        position: n_positions * table.shape[-1]
+        for position, table in tables.items()
+        if table is not None
     }
 
 
@@ -319,14 +321,14 @@ def rotation(node: Node, n_vectors: int, table: int) -> Cost:
     return ROTATE * (n_vectors * 2 * node.input(table).shape[-1])
 
 
-def head_norms(node: Node, n_vectors: int, width: int, place: int) -> Cost:
+def head_norms(node: Node, n_vectors: int, width: int, position: int) -> Cost:
     """RMS normalisation of each head of queries and new keys, where its weights are given."""
-    return rms_norm_cost(n_vectors * width, width, 1) if node.has(place) else Cost()
+    return rms_norm_cost(n_vectors * width, width, 1) if node.has(position) else Cost()
 
 
-def smoothing(node: Node, n_rows: int, place: int) -> Cost:
+def smoothing(node: Node, n_rows: int, position: int) -> Cost:
     """One more exp in each row's sum: its difference from the maximum, and an addition."""
-    is_smooth = node.has(place) or node.integer("smooth_softmax", 0) == 1
+    is_smooth = node.has(position) or node.integer("smooth_softmax", 0) == 1
     return Cost(simple=2 * n_rows, functions=n_rows) if is_smooth else Cost()
 
 
@@ -411,9 +413,9 @@ def sparse_pairs(node: Node) -> int:
     if last + 1 >= layouts.shape[1]:
         raise node.error(f"{sizes.n_keys} keys are outside a mask of {layouts.shape[1] - 1} rows")
     total = 0
-    for place in range(first, last + 1):
-        start, end = max(place * block, sizes.n_past), min((place + 1) * block, sizes.n_keys)
-        blocks = layouts[:, place + 1] - layouts[:, place]
+    for row in range(first, last + 1):
+        start, end = max(row * block, sizes.n_past), min((row + 1) * block, sizes.n_keys)
+        blocks = layouts[:, row + 1] - layouts[:, row]
         seen = sum(min(int(n) * block, sizes.n_keys) for n in blocks)
         total += (end - start) * seen * (sizes.heads // max(len(blocks), 1))
     return sizes.batch * total

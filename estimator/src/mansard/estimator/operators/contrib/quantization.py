@@ -18,7 +18,7 @@ from mansard.estimator.operators.contrib.parts import (
     standard_cost,
     standard_specs,
 )
-from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, per_element, reads_only
+from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, folds, per_element, reads_only
 from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import (
     as_large_as_first,
@@ -113,7 +113,7 @@ def reduce_mean(node: Node) -> Cost:
 @microsoft("ReduceSumInteger", shape=_reduce_shape)
 def reduce_sum(node: Node) -> Cost:
     """n elements become one by n - 1 additions."""
-    return Cost(simple=max(node.input(0).n_elements - node.output.n_elements, 0))
+    return Cost(simple=folds(node))
 
 
 def _pooled_shape(node: Node) -> Specs:
@@ -158,9 +158,9 @@ def _picked_bytes(node: Node, precision: Precision | None) -> int:
     data, n = node.input(0), node.output.n_elements
     total = data.n_elements * packed_numbers(node)
     elements = {
-        place: -(-node.input(place).n_elements * n // max(total, 1))
-        for place in (0, 2, 3)
-        if node.has(place)
+        position: -(-node.input(position).n_elements * n // max(total, 1))
+        for position in (0, 2, 3)
+        if node.has(position)
     }
     return reads_only(node, precision, elements)
 

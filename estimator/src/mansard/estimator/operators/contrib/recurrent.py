@@ -242,9 +242,9 @@ def gated_delta_net(node: Node) -> Cost:
 def causal_conv(node: Node) -> Cost:
     """As many multiply-adds for each element as its kernel has; a bias, an activation."""
     n = node.output.n_elements
-    place = 2 if node.op_type == "CausalConvWithState" else 3
+    bias = 2 if node.op_type == "CausalConvWithState" else 3
     taps = math.prod(node.input(1).shape[2:])
-    work = Cost(macs=n * taps, simple=n if node.has(place) else 0)
+    work = Cost(macs=n * taps, simple=n if node.has(bias) else 0)
     return work + activation_cost(node, "none") * n
 
 

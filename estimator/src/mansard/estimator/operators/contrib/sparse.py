@@ -29,7 +29,7 @@ from mansard.estimator.operators.contrib.parts import ROTATE, microsoft, microso
 from mansard.estimator.operators.costs import reads_only, sort_comparisons, writes_only
 from mansard.estimator.operators.normalization import rms_norm_cost
 from mansard.estimator.operators.registry import Spec, Specs
-from mansard.estimator.operators.shapes import check_rank, known_ints, same
+from mansard.estimator.operators.shapes import check_rank, chosen, known_ints, same
 from mansard.estimator.tensors import Node
 
 
@@ -212,10 +212,7 @@ def capacity(node: Node) -> int:
 
 def is_blockwise(node: Node) -> bool:
     """Whether the entries are compressed blocks ("csa") and not tokens ("qsa")."""
-    mode = node.text("policy_mode", "")
-    if mode not in ("csa", "qsa"):
-        raise node.error(f"attribute 'policy_mode' = {mode!r} does not exist")
-    return mode == "csa"
+    return chosen(node, "policy_mode", "", ("csa", "qsa")) == "csa"
 
 
 def compressed(node: Node) -> tuple[int, int]:

@@ -142,13 +142,13 @@ def _pyramid_align_shape(node: Node) -> Specs:
 def pyramid_align(node: Node) -> Cost:
     """One bilinear sample for each element: 7 operations from 4 neighbours.
 
-    For each place of a region 10 operations for its coordinates and weights; for each
+    For each point of a region 10 operations for its coordinates and weights; for each
     region a root, a logarithm and 8 operations to choose its level.
     """
     shape = node.output.shape
     regions = shape[0] * shape[1]
-    places = regions * shape[3] * shape[4]
-    simple = 7 * node.output.n_elements + 10 * places + 8 * regions
+    points = regions * shape[3] * shape[4]
+    simple = 7 * node.output.n_elements + 10 * points + 8 * regions
     return Cost(simple=simple, functions=2 * regions)
 
 
@@ -190,15 +190,15 @@ def _disentangled_shape(node: Node) -> Specs:
 def disentangled_attention(node: Node) -> Cost:
     """Two sums and a factor for each score, 4 operations for each relative position.
 
-    The place of a position in its row is the same for all heads, and made for each score.
+    The index of a position in its row is the same for all heads, and made for each score.
     """
     return Cost(simple=7 * node.output.n_elements)
 
 
 def _deformable_shape(node: Node) -> Specs:
-    """[batch, queries, heads, width] of values [batch, places, heads, width]."""
-    value, places = check_rank(node, 0, 4), check_rank(node, 3, 6)
-    return [(value.dtype, (value.shape[0], places.shape[1], *value.shape[2:]))]
+    """[batch, queries, heads, width] of values [batch, points, heads, width]."""
+    value, points = check_rank(node, 0, 4), check_rank(node, 3, 6)
+    return [(value.dtype, (value.shape[0], points.shape[1], *value.shape[2:]))]
 
 
 def _deformable_bytes(node: Node, precision: Precision | None) -> int:
@@ -216,7 +216,7 @@ def _deformable_bytes(node: Node, precision: Precision | None) -> int:
 def deformable_attention(node: Node) -> Cost:
     """A bilinear sample (7 operations) for each element and point, weighed and added (2).
 
-    For each point 14 operations for its place and its neighbours' weights.
+    For each point 14 operations for its coordinates and its neighbours' weights.
     """
     n_points, width = node.input(4).n_elements, node.input(0).shape[-1]
     return Cost(simple=n_points * (9 * width + 14))
@@ -237,12 +237,12 @@ def _deformed_convolution_shape(node: Node) -> Specs:
 def deformed_convolution(node: Node) -> Cost:
     """As Conv; each element of a window is sampled (7 operations) and masked before.
 
-    For each offset 8 operations for its place and its neighbours' weights.
+    For each offset 8 operations for its coordinates and its neighbours' weights.
     """
     weights, out = node.input(3), node.output
     macs = out.n_elements * math.prod(weights.shape[1:])
-    places = out.n_elements // max(weights.shape[0], 1)
-    samples = places * node.input(0).shape[1] * math.prod(weights.shape[2:])
+    points = out.n_elements // max(weights.shape[0], 1)
+    samples = points * node.input(0).shape[1] * math.prod(weights.shape[2:])
     simple = 8 * samples + 8 * node.input(2).n_elements
     return Cost(macs=macs, simple=simple + (out.n_elements if node.has(4) else 0))
 

@@ -15,7 +15,7 @@ from mansard.estimator.element_types import FLOAT32, INT64, STRING
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.operators.costs import no_work, per_element, pick, picked_bytes, rows
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import check_rank, same_as_first
+from mansard.estimator.operators.shapes import check_rank, chosen, same_as_first
 from mansard.estimator.tensors import Node
 
 ML = "ai.onnx.ml"
@@ -132,9 +132,7 @@ _CASTS = {"TO_FLOAT": FLOAT32, "TO_INT64": INT64, "TO_STRING": STRING}
 @ml_shape("CastMap", cost=_arrange)
 def _cast_map_shape(node: Node) -> Specs:
     """As many numbers as the map holds, or as it may hold at most."""
-    dtype = _CASTS.get(node.text("cast_to", "TO_FLOAT"))
-    if dtype is None:
-        raise node.error(f"attribute 'cast_to' = {node.text('cast_to', '')!r} does not exist")
+    dtype = _CASTS[chosen(node, "cast_to", "TO_FLOAT", _CASTS)]
     is_sparse = node.text("map_form", "DENSE") == "SPARSE"
     return [(dtype, (1, node.integer("max_map", 1) if is_sparse else None))]
 

@@ -303,11 +303,11 @@ def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
         deepest = 0
         waiting = [(root, 0)]
         while waiting:
-            place, depth = waiting.pop()
-            below = children.get(place)
-            if below is None or place in seen:
+            current, depth = waiting.pop()
+            below = children.get(current)
+            if below is None or current in seen:
                 raise node.error("its trees are none: a child is missing, or has two parents")
-            seen.add(place)
+            seen.add(current)
             # An inner node compares, a leaf does not.
             is_inner = bool(below) or node.op_type == "TreeEnsemble"
             deepest = max(deepest, depth + is_inner)
