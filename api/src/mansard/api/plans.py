@@ -13,8 +13,7 @@ from mansard.api.boards import find_modes
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.plan import Pick, Plan
-    from mansard.analytics.decide.plan_observed import Observed
+    from mansard.analytics.decide.plan import Observed, Pick, Plan
 
 _ANY_DEVICE = "this board"
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -83,7 +82,7 @@ def plan(request: PlanRequest) -> PlanAnswer:
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.plan_observed import observed
+    from mansard.analytics.decide.plan import observed
     from mansard.analytics.predict.prediction import predict
 
     dataset = open_runs([runs], mix=request.mix)
