@@ -15,6 +15,7 @@ from mansard.device.power_modes.settable import (
     Amount,
     Choices,
     CoreGroup,
+    ValueTable,
     read_amount,
 )
 
