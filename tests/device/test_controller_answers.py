@@ -146,7 +146,7 @@ class Recorded:
          "the board controller there is of Mansard 0.0.1"),
         (b'{"number":1,"answer":{"answer":"welcome","colour":"red"}}\n', "is not of Mansard"),
         (b"exec python: no such file\n", "is not of Mansard"),
-        (b'{"number":1,"answer":{"answer":"lines","lines":[]}}\n', "answers Lines to Hello"),
+        (b'{"number":1,"answer":{"answer":"lines","lines":[]}}\n', "answers Lines to Greeting"),
         (b"", "its board controller has ended: Killed"),
     ],
 )  # fmt: skip
