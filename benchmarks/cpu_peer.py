@@ -27,11 +27,12 @@ from statistics import mean, median
 
 from mansard.device.identity import identify
 from mansard.measuring.raw_samples import rejection
-from mansard.measuring.sampling import calibrate
-from mansard.measuring.stability import median_interval
-from mansard.microbench.cpu_source import CpuSource
-from mansard.microbench.kernels.case import Case, choose_stores
-from mansard.microbench.kernels.catalog import find_kernel
+from mansard.measuring.sampling import calibrate, median_interval
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cpu.launching import fill
+from mansard.microbench.cpu.source import CpuSource
+from mansard.microbench.cpu.trials import choose_stores
+from mansard.microbench.kernel import HOST, Case
 
 SOURCES = Path(__file__).parent / "cpu_peer"
 FLAGS = ["-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-shared", "-fPIC"]
@@ -183,7 +184,8 @@ def run_duel(case: Case, level: str, cpus: tuple[int, ...], peers: dict[str, int
     interval = median_interval(ratios)
     if interval is None:
         return None
-    count = kernel.work_flop(case) if kernel.family == "fma" else kernel.traffic_bytes(case)
+    counted = kernel.work_flop if kernel.family == "fma" else kernel.traffic_bytes
+    count = counted(case, kernel.launch(case, HOST))
     ratio = median(ratios)
     return Duel(
         kernel=case.kernel,
@@ -216,7 +218,8 @@ def measure_roof(code: str, case: Case, cpu: int, function: int) -> Roof:
     round down does not bend the roof.
     """
     kernel = find_kernel("fma")
-    flop = {n: kernel.work_flop(replace(case, fma_per_element=n)) for n in FLAT_GRID}
+    launch = kernel.launch(case, HOST)
+    flop = {n: kernel.work_flop(replace(case, fma_per_element=n), launch) for n in FLAT_GRID}
     rounds: list[dict[int, float]] = []
     with CpuSource(case, (cpu,), function) as source:
         words = source.operands[0].words
@@ -251,7 +254,7 @@ def outputs(source: CpuSource, case: Case, function: int) -> list[bytes]:
     """What the arrays hold after one repetition on fresh operands."""
     kernel = find_kernel(case.kernel)
     for operands in source.operands:
-        kernel.fill(case, operands.arrays)
+        fill(kernel, case, operands.arrays)
     source.take(1, 1, function=function)
     return [array.tobytes() for operands in source.operands for array in operands.arrays]
 

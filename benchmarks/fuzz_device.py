@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of what the device room reads: tegrastats' lines, nvpmodel's files.
 
-    python benchmarks/fuzz_device.py tegrastats|nvpmodel|answer [atheris' options, as -runs=1000000]
+    PYTHONPATH=. python benchmarks/fuzz_device.py tegrastats|nvpmodel|answer [atheris' options]
 
 Any input must be read, or refused with one of Mansard's own errors; every number of a line
 that was read must come back from it. Atheris (``pip install atheris``) is optional: it is not
@@ -43,8 +43,9 @@ def main() -> int:
 
 
 def _tegrastats() -> Callable[[bytes], None]:
-    from mansard.device.tegrastats import Parser, render
+    from mansard.device.tegrastats import Parser
     from mansard.device.tegrastats.times import time_of
+    from tests.device.tegrastats_render import render
 
     parser = Parser()  # one for all: layouts learnt from one input must not mislead the next
 

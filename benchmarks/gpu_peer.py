@@ -41,12 +41,11 @@ from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
-from mansard.microbench.cuda.limits import limits_of
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
-from mansard.microbench.cuda.sampling import open_gpu
+from mansard.microbench.cuda.sampling import limits_of, open_gpu
 from mansard.microbench.cuda.trials import choose_trials
-from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.probing import probe
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import make_plan, probe
 
 NO_GPU = 3
 

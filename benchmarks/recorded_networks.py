@@ -32,8 +32,8 @@ from recorded.network_checks import (
 )
 from recorded.subgraphs import CPU_HZ, RUNTIME, Recording, read_recording
 
-from mansard.analytics.predict.calibration import Calibration, Misfit
-from mansard.analytics.predict.calibration_fit import fit_calibration
+from mansard.analytics.predict.class_calibration import Calibration, Misfit
+from mansard.analytics.predict.class_calibration_fit import fit_calibration
 
 _DATA = Path(__file__).resolve().parents[2] / "shared/data"
 _MODES = tuple(CPU_HZ)

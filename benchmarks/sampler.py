@@ -1,6 +1,6 @@
 """What sampling costs, and how right the energy is that comes of it.
 
-    python benchmarks/sampler.py [--seconds S] [--stretches N] [--hertz F] [--json]
+    PYTHONPATH=. python benchmarks/sampler.py [--seconds S] [--stretches N] [--hertz F] [--json]
 
 Cost: an INA3221 of three rails (files of numbers in a temporary folder, read as a board's
 are) is sampled at F per second; the sampler's thread is the only thing that runs, so that
@@ -33,8 +33,8 @@ from mansard.core.records import PowerSample
 from mansard.device.meters.ina import RailMeter, open_hwmon
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.readings import trapezoid
-from mansard.device.meters.replay import ReplayMeter, TraceMeter
 from mansard.device.meters.sampler import CPU_SHARE, Sampler
+from tests.device.replay_meters import ReplayMeter, TraceMeter
 
 MOST_ERROR = 0.001
 KEPT, REOPENED = "files kept open", "files opened for each reading"

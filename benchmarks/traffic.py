@@ -67,9 +67,9 @@ def place(
 ) -> tuple[tuple[Node, ...], Fusion]:
     """The nodes of a network with their shapes, and their groups."""
     network = infer_shapes(loaded.model, bind(loaded.model, given), loaded.prepared)
-    formulas = find_operators(each.node for each in walk(network.nodes))
+    operators = find_operators(each.node for each in walk(network.nodes))
     outputs = [output.name for output in loaded.model.outputs]
-    return network.nodes, fuse(network.nodes, outputs, formulas, precision)
+    return network.nodes, fuse(network.nodes, outputs, operators, precision)
 
 
 def show_engines(folder: Path) -> None:
@@ -132,12 +132,12 @@ def show_zoo() -> None:
 def _zoo_row(data: bytes) -> str:
     loaded = load(data, "model")
     nodes, fusion = place(loaded, _given(loaded))
-    formulas = find_operators(nodes)
+    operators = find_operators(nodes)
     live = [node for node in nodes if not node.is_constant]
     algorithmic = sum(
-        traffic(node, formula, None).traffic_bytes
+        traffic(node, operator, None).traffic_bytes
         for node in live
-        if (formula := formulas[node.domain, node.op_type]) is not None
+        if (operator := operators[node.domain, node.op_type]) is not None
     )
     fused = sum(m.read_bytes + m.write_bytes for m in fused_traffic(fusion).values())
     cached = sum(cached_traffic(fusion, ORIN_CACHE_BYTES).values())

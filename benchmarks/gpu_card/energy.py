@@ -10,11 +10,11 @@ from mansard.device.meters.meter import Meters
 from mansard.measuring.metering import Metering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import sizes
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.kernel import gpu_case
 
 N_WINDOWS = 8
 
@@ -25,8 +25,8 @@ def repeat_energy(opened: OpenGpu, meters: Meters) -> Figure:
         return energy_figure((), "no meter; 'mansard doctor' says what is missing")
     protocol = replace(PROTOCOLS["full"], n_energy_windows=N_WINDOWS)
     one = sizes.chain_set(opened.gpu)
-    case = CudaCase("fma", "fp32", one.n_bytes, fma_per_element=1024)
-    kernel = find_cuda_kernel("fma", "cupy")
+    case = gpu_case("fma", "fp32", one.n_bytes, fma_per_element=1024)
+    kernel = find_kernel("fma", "cupy")
     try:
         with CudaSource(kernel, case, opened.gpu, opened.runtime) as source:
             repetitions = calibrate(source, protocol.sample_s, lambda: False)

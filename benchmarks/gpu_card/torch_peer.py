@@ -11,13 +11,12 @@ from typing import Any
 from gpu_card.figures import Figure, at_least
 
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.measuring.sampling import calibrate
-from mansard.measuring.stability import median_interval
+from mansard.measuring.sampling import calibrate, median_interval
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import sizes
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaBackend, CudaCase
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.kernel import Backend, Case, gpu_case
 
 N_ROUNDS, N_SAMPLES = 15, 5
 SAMPLE_S = 0.005
@@ -30,8 +29,8 @@ class Duel:
 
     name: str
     kernel: str
-    backend: CudaBackend
-    case: CudaCase
+    backend: Backend
+    case: Case
     make_peer: Callable[[Any, CudaSource], Callable[[], None]]
 
 
@@ -53,17 +52,17 @@ def torch_figures(opened: OpenGpu, versions: Mapping[str, str]) -> Iterator[Figu
 def _duels(opened: OpenGpu, versions: Mapping[str, str]) -> Iterator[Duel]:
     gpu = opened.gpu
     for precision in ("fp16", "fp32"):
-        kernel = find_cuda_kernel("gemm", "cublas")
+        kernel = find_kernel("gemm", "cublas")
         if gpu.sm < kernel.precisions[precision] or "cublas" not in versions:
             continue
         unit = sm_flop_per_cycle(gpu.sm, precision, "tensor")
         found = sizes.gemm_set(gpu, precision, unit or sm_flop_per_cycle(gpu.sm, precision, "fma"))
         if found is not None:
-            case = CudaCase("gemm", precision, found.n_bytes)
+            case = gpu_case("gemm", precision, found.n_bytes)
             yield Duel(f"matmul {precision}", "gemm", "cublas", case, _matmul)
     found = sizes.memory_set(gpu)
     if found is not None:
-        yield Duel("copy", "copy", "cupy", CudaCase("copy", "fp32", found.n_bytes), _copy)
+        yield Duel("copy", "copy", "cupy", gpu_case("copy", "fp32", found.n_bytes), _copy)
 
 
 def _matmul(torch: Any, source: CudaSource) -> Callable[[], None]:
@@ -84,7 +83,7 @@ def _copy(torch: Any, source: CudaSource) -> Callable[[], None]:
 
 def _fight(torch: Any, duel: Duel, opened: OpenGpu) -> Figure:
     """Rounds of both in turns, so that clocks and warmth are the same; the median decides."""
-    kernel = find_cuda_kernel(duel.kernel, duel.backend)
+    kernel = find_kernel(duel.kernel, duel.backend)
     with CudaSource(kernel, duel.case, opened.gpu, opened.runtime) as source:
         peer = duel.make_peer(torch, source)
         repetitions = calibrate(source, SAMPLE_S, lambda: False)

@@ -13,12 +13,10 @@ from statistics import fmean
 import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.predict.calibration import Calibration
-from mansard.analytics.predict.calibration_apply import predict_calibrated
-from mansard.analytics.predict.calibration_fit import fit_calibration
-from mansard.analytics.predict.calibration_totals import calibrate_totals
+from mansard.analytics.predict.class_calibration import Calibration, predict_calibrated
+from mansard.analytics.predict.class_calibration_fit import fit_calibration
 from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.totals_apply import apply_totals
+from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
 from recorded.subgraphs import CPU_HZ, RUNTIME, TOTAL, Recording
 
 LARGE = 16  # batches from here on are not mostly the time that Python takes to start kernels

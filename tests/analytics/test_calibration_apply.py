@@ -6,8 +6,14 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, MODE_SCHEMA
-from mansard.analytics.predict.calibration import Calibration, ClassFactor, LaunchCost, Misfit
-from mansard.analytics.predict.calibration_apply import launch_coefficients, predict_calibrated
+from mansard.analytics.predict.class_calibration import (
+    Calibration,
+    ClassFactor,
+    LaunchCost,
+    Misfit,
+    launch_coefficients,
+    predict_calibrated,
+)
 
 DEVICE, OTHER = "Board GPU", "Another GPU"
 _ERROR = Misfit(median=0.1, worst=0.3, ratio_95=1.25, n_totals=9)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.predict.calibration import TIMED_SCHEMA
-from mansard.analytics.predict.calibration_fit import fit_calibration
+from mansard.analytics.predict.class_calibration import TIMED_SCHEMA
+from mansard.analytics.predict.class_calibration_fit import fit_calibration
 from mansard.core.errors import InputError
 
 LAUNCH_S = {"slow": 20e-6, "fast": 10e-6}

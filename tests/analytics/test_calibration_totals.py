@@ -12,8 +12,7 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
-from mansard.analytics.predict.calibration_totals import calibrate_totals
-from mansard.analytics.predict.totals_apply import apply_totals
+from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
 from mansard.core.errors import InputError
 from tests.analytics.model_factory import (
     board_coefficients,

@@ -14,8 +14,7 @@ from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.dataset import Dataset, device_id
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.merging import Merged, merge
-from mansard.analytics.data.opening import open_runs
+from mansard.analytics.data.opening import Merged, merge, open_runs
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, StorageError, UsageError
 from mansard.core.jsonl import RowWriter
@@ -47,7 +46,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 def test_two_folders_are_one_dataset(two: tuple[Path, Path]) -> None:
     found = open_runs(two)
     one, other = (ingest(runs) for runs in two)
-    assert found.places == tuple(str(runs) for runs in two)
+    assert found.locations == tuple(str(runs) for runs in two)
     assert found.runs["run_id"].to_list() == ["r1", "r2"]
     assert [each.run_id for each in found.manifests] == ["r1", "r2"]
     assert_frame_equal(found.trials, pl.concat([one.trials, other.trials]))

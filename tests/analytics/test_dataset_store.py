@@ -17,11 +17,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.layout import ENTRY_FILE
-from mansard.analytics.data.merging import merge
+from mansard.analytics.data.opening import merge
 from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
-from mansard.analytics.data.run_import import import_run
-from mansard.analytics.data.store import Store
+from mansard.analytics.data.run_folder import import_run
+from mansard.analytics.data.store import ENTRY_FILE, Store
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
@@ -247,7 +246,7 @@ def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) ->
     files = run_files(entry["files_json"].item(), "here")
     assert (len(files.trials), len(files.samples)) == (138, 3)
     part = read_part(str(runs / "dataset"))
-    pieces = dataset_of(replace(part, store=store, runs=entry, place=str(runs / "dataset")))
+    pieces = dataset_of(replace(part, store=store, runs=entry, location=str(runs / "dataset")))
     own = pl.col("run_id") == "run-1c"
     assert_frame_equal(pieces.trials, whole.trials.filter(own))
     for name in ("repetitions", "samples"):

@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decide.compare import compare
-from mansard.analytics.decide.compare_entries import Side
-from mansard.analytics.decide.compare_records import Change
-from mansard.analytics.decide.pairing import pair_runs, sides_of
+from mansard.analytics.decide.compare import Change, Side, compare, pair_runs, sides_of
 from mansard.analytics.decide.significance import holm, interval_test, rank_test, ratio_span
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Measurement

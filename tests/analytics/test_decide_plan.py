@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.decide.outlook import block_of, prior_outlook
 from mansard.analytics.decide.plan import Plan, plan_next
-from mansard.analytics.decide.plan_expecting import prior_outlook
-from mansard.analytics.decide.plan_outlook import block_of
+from mansard.analytics.scaling.network_fit import information_inverse
 from mansard.analytics.scaling.network_terms import setting_values
-from mansard.analytics.scaling.term_fit import information_inverse
 from mansard.core.errors import UsageError
 from tests.analytics.network_truth import modes, name, observe, some
 
@@ -157,7 +156,7 @@ def test_where_all_are_too_slow_the_first_within_the_limit_is_sought() -> None:
 
 def test_a_limit_before_anything_is_measured_has_no_say() -> None:
     plan = plan_next(LINE, n=2, max_latency_s=0.012)
-    assert plan.notes == ("the limit on time has no say yet: no time can be predicted",)
+    assert plan.notes == ("the limit on time is not used yet: no time can be predicted",)
     assert picked(plan) == picked(plan_next(LINE, n=2))
 
 

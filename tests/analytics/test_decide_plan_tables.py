@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
-from mansard.analytics.decide.plan_observed import observed
+from mansard.analytics.decide.modes import mode_frame, read_mode_table
+from mansard.analytics.decide.plan import observed
 from mansard.analytics.scaling.network_fit import fit_network
 from mansard.analytics.scaling.network_predict import predict_modes
 from mansard.core.errors import InputError, UsageError
@@ -98,7 +98,7 @@ def test_what_the_roofs_allow_stands_for_networks_that_nobody_ran() -> None:
     assert dict(known.observations.schema) == OBSERVATION_SCHEMA
     sources = known.observations.group_by("network", "source", maintain_order=True).len().rows()
     assert sources == [("net", "measured", 6), ("other", "modelled", 6)]
-    assert known.notes == ("nobody ran other: what the roofs allow stands for it",)
+    assert known.notes == ("not measured: other; what the roofs allow is used instead",)
 
 
 def test_nothing_measured_is_said() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.probability import Band, probability_at_most
+from mansard.analytics.decide.values import Band, probability_at_most
 
 
 @pytest.mark.parametrize(

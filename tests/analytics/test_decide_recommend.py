@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.baselines import Baseline, highest_mode
+from mansard.analytics.decide.alternatives import Baseline, highest_mode
 from mansard.analytics.decide.recommend import recommend, recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.core.errors import UsageError
@@ -24,7 +24,7 @@ FOUR = [
     row("50W", 0.014, 0.42, spread=1.1),
     row("MAXN", 0.012, 0.48, spread=1.1),
 ]
-MAXN = Baseline("the highest mode", "MAXN")
+MAXN = Baseline("the board's highest mode", "MAXN")
 
 
 def chosen(found: Recommendation) -> str:
@@ -59,8 +59,8 @@ def test_what_keeps_a_limit_by_a_hair_is_not_chosen_silently() -> None:
     found = recommend(frame(FOUR), wanted)
     assert chosen(found) == "50W"
     (lost,) = [each for each in found.neighbours if each.candidate.mode == "30W"]
-    assert "holds with 71" in lost.why_lost
-    assert "90% asked" in lost.why_lost
+    assert "with a probability of only 71" in lost.why_lost
+    assert "90% required" in lost.why_lost
     relaxed = recommend(frame(FOUR), Wanted(max_latency_s=0.0185, probability=0.5))
     assert chosen(relaxed) == "30W"
     assert relaxed.checks[0].probability == pytest.approx(0.7134, abs=1e-4)
@@ -70,9 +70,11 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     rows = [row("15W", 0.0199, 0.2, spread=1.1), row("30W", 0.0195, 0.4, spread=1.1)]
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (found.verdict, chosen(found), found.n_feasible) == ("uncertain", "30W", 0)
-    assert found.sentence.startswith("No mode keeps every limit with 90%")
+    assert found.sentence.startswith("No mode keeps every limit with a probability of 90%")
     assert "least energy" not in found.sentence
-    assert found.why[0].startswith("none of 2 candidates keeps every limit with 90%")
+    assert found.why[0].startswith(
+        "none of 2 candidates keeps every limit with a probability of 90%"
+    )
     assert found.equals == ()
 
 
@@ -98,7 +100,7 @@ def test_infeasible_limits_are_answered_by_the_nearest_and_by_what_would_do() ->
 def test_where_no_single_limit_can_give_way_it_is_said() -> None:
     found = recommend(frame(FOUR), Wanted(max_latency_s=0.011, max_power_w=9.0))
     assert found.relaxations == ()
-    assert found.sentence.endswith("Loosening one limit alone is not enough.")
+    assert found.sentence.endswith("One looser limit is not enough.")
     assert found.choice is not None
     # Worst shares: 15W 40/11, 30W 20/9 = 2.22, 50W 30/9, MAXN 40/9
     assert found.choice.mode == "30W"
@@ -142,7 +144,7 @@ def test_a_rate_is_relaxed_downwards() -> None:
 
 
 def test_savings_are_ratios_to_the_same_batch_in_another_mode() -> None:
-    found = recommend(frame(FOUR), Wanted(), [MAXN, Baseline("the board's default", "40W")])
+    found = recommend(frame(FOUR), Wanted(), [MAXN, Baseline("the board's default mode", "40W")])
     maxn, default = found.savings
     # 18 / 12, 0.36 / 0.48, 20 / 40
     assert maxn.latency_ratio == pytest.approx(1.5)

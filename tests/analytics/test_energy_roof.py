@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.balance import balance, effective_balance, energy_balance
 from mansard.analytics.energy.fit import Coefficient
-from mansard.analytics.energy.roof import EnergyRoof
+from mansard.analytics.energy.roof import EnergyRoof, balance, effective_balance, energy_balance
 from mansard.analytics.roofs.ceilings import Ceiling
 
 NO_CAP = {"cap_w": "no cap is set"}

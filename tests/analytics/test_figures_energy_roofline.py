@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.energy.balance import balance
 from mansard.analytics.energy.fit import Coefficient
-from mansard.analytics.energy.roof import EnergyRoof
+from mansard.analytics.energy.roof import EnergyRoof, balance
 from mansard.analytics.figures.energy_roofline import (
     MOST_ROWS,
     MOST_VERTICES,

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
-from mansard.analytics.scaling.network_bounds import least_power_w
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_network, fit_networks
 from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import setting_values
+from mansard.analytics.scaling.network_terms import least_power_w, setting_values
 from mansard.core.errors import InputError
 from tests.analytics.network_truth import modes, name, observe, some
 

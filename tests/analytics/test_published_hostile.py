@@ -7,9 +7,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.numbers import parse_positive
-from mansard.analytics.published.rate_rows import Origin
+from mansard.analytics.published.cells import parse_positive
+from mansard.analytics.published.importing import Origin, import_table
 from mansard.core.errors import MansardError
 
 ORIGIN = Origin(device="Board", processor="gpu", citation="A. Author, 2026")

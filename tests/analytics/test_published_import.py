@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mansard.analytics.published.cells import MOST_BYTES
 from mansard.analytics.published.columns import find_columns
-from mansard.analytics.published.csv_text import MOST_BYTES
-from mansard.analytics.published.importing import Imported, import_table
-from mansard.analytics.published.limits import find_module, limit_notes
-from mansard.analytics.published.rate_rows import Origin
+from mansard.analytics.published.importing import Imported, Origin, import_table
+from mansard.analytics.published.rooflines import find_module, limit_notes
 from mansard.core.errors import InputError, UsageError
 
 ORIGIN = Origin(device="Jetson AGX Orin 64GB", processor="gpu", citation="A. Author, 2026")

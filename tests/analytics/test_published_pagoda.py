@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.figures.pagoda import point_table
-from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
+from mansard.analytics.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
 from mansard.analytics.report.pagoda_page import Pagoda, count_table, findings, write_pagoda_page
 from mansard.core.records import ModelScore
 from mansard.estimator import score, zoo

@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.limits import find_module, limit_notes
-from mansard.analytics.published.pagoda import (
+from mansard.analytics.published.reference import (
     BATCHES,
     NETWORKS,
     OPERATOR_LAUNCH_S,
-    USUAL_FORMATS,
-    read_counts,
-)
-from mansard.analytics.published.reference import (
     PAGODA_RUNS,
     RATES,
+    USUAL_FORMATS,
     ReferenceTable,
+    read_counts,
     write_reference,
 )
+from mansard.analytics.published.rooflines import find_module, limit_notes
 from mansard.analytics.published.store import read_published
 
 RECORDED = "power_modes/branes-ai+graphs__orin_nano_nx_agx_stream_blas_by_power_mode.csv"

@@ -13,17 +13,14 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.published.frames import (
-    published_coefficients,
-    published_modes,
-    published_observations,
-)
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.rate_rows import Origin
+from mansard.analytics.published.importing import Origin, import_table
 from mansard.analytics.published.rooflines import MOST_ROOFS, published_rooflines
 from mansard.analytics.published.store import (
     Published,
+    published_coefficients,
     published_in,
+    published_modes,
+    published_observations,
     read_published,
     write_published,
 )

@@ -7,10 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.scaling.candidates import GPU, MEMORY, ONE, SMS_GPU, candidates, usable
-from mansard.analytics.scaling.cross_validation import N_FOLDS, choose, folds
-from mansard.analytics.scaling.hull import CLOCKS, columns_of, is_outside, varied_columns
-from mansard.analytics.scaling.laws import Array, Columns, Law, Least, Monomial, Sum, parts_of
+from mansard.analytics.scaling.law_choice import (
+    GPU,
+    MEMORY,
+    N_FOLDS,
+    ONE,
+    SMS_GPU,
+    candidates,
+    choose,
+    folds,
+    usable,
+)
+from mansard.analytics.scaling.laws import (
+    CLOCKS,
+    Array,
+    Columns,
+    Law,
+    Least,
+    Monomial,
+    Sum,
+    columns_of,
+    is_outside,
+    parts_of,
+    varied_columns,
+)
 from tests.analytics.model_factory import board_modes
 
 

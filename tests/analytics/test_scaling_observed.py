@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.scaling.observed_networks import predict_observed
+from mansard.analytics.scaling.network_predict import predict_observed
 
 
 def modes(*names: str, **clocks_hz: float) -> pl.DataFrame:

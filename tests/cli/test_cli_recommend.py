@@ -82,7 +82,7 @@ def test_infeasible_limits_are_answered_and_are_no_error(
         capsys, "recommend", "--runs", published, "--max-latency", "1ms", "--max-power", "5W"
     )
     assert code == 0
-    assert "No mode runs seen with time at most 1.00 ms and power at most 5.00 W" in out
+    assert "No mode keeps the limits 1 ms and 5 W for seen." in out
     assert "nearest to the limits" in out
 
 

@@ -21,7 +21,8 @@ from mansard.measuring.events import Event, event_decoder
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan, make_plan
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import make_plan
 
 Lines = list[dict[str, Any]]
 

@@ -171,7 +171,7 @@ from pathlib import Path
 from mansard.containers.fleet import run_fleet
 from mansard.containers.hosts import Host
 from mansard.core.signals import turn_signals_into_interrupts
-from mansard.device.controller.channel import controller_process
+from tests.device.controller_process import controller_process
 from mansard.device.controller.remote import remote_controller
 
 def bench(worker):

@@ -24,7 +24,8 @@ from mansard.device.identity import identify
 from mansard.measuring.events import Done
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan, make_plan
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import make_plan
 from mansard.simulator import create_board, running
 from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon

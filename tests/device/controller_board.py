@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mansard.core.line_channel import encode_line
 from mansard.core.records import PowerMode
-from mansard.device.controller.channel import ProcessChannel, controller_process
 from mansard.device.controller.messages import HoldBoard, Question, SetMode
 from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.device.holding.journal import find_journal
+from tests.device.controller_process import ProcessChannel, controller_process
 from tests.simulator.simulator_bench import awaited
 
 

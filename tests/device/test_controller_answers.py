@@ -10,12 +10,12 @@ import pytest
 from mansard.core.errors import DeviceError, InputError, MansardError, StorageError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.line_channel import encode_line
-from mansard.device.controller.channel import controller_process
 from mansard.device.controller.controller import LocalController
 from mansard.device.controller.messages import Hello, Identify, Question
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import set_fault, snapshot
 from tests.device.controller_board import controller_of, mode_of
+from tests.device.controller_process import controller_process
 from tests.simulator.simulator_bench import text
 
 GRID = 'gpu = ["408MHz", "612MHz"]\ncores = [2, 4, 8]\n'

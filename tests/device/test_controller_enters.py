@@ -13,10 +13,10 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.hashing import content_hash
-from mansard.device.controller.channel import started
 from mansard.device.controller.controller import LocalController
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
+from tests.device.controller_process import started
 from tests.simulator.simulator_bench import text
 
 CONTROLLER = (sys.executable, "-m", "mansard.device.controller", "--enter")

@@ -13,12 +13,12 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.controller.channel import controller_process, started
 from mansard.device.controller.controller import LocalController
 from mansard.device.controller.messages import HoldBoard, SetMode
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
 from tests.device.controller_board import controller_of, end, is_held, mode_of, put
+from tests.device.controller_process import controller_process, started
 from tests.simulator.simulator_bench import awaited
 
 ENDS = {"end of questions": 0, "SIGTERM": 130, "SIGHUP": 130, "SIGINT": 130}
@@ -85,7 +85,7 @@ def test_what_a_killed_controller_left_is_put_back_by_the_next_sweep(agx_orin: P
 CALLER = """
 import sys
 from pathlib import Path
-from mansard.device.controller.channel import started, controller_process
+from tests.device.controller_process import started, controller_process
 from mansard.device.controller.remote import remote_controller
 
 with (

@@ -13,9 +13,8 @@ from mansard.core.errors import DeviceError, InputError, MansardError
 from mansard.core.records import PowerSample
 from mansard.device.meters.energy import window_energy
 from mansard.device.meters.meter import Meters
-from mansard.device.meters.recordings import replay_csv, replay_log
-from mansard.device.meters.replay import TraceMeter
 from mansard.device.meters.sampler import Sampler
+from tests.device.replay_meters import TraceMeter, replay_csv, replay_log
 
 
 def read_all(path: Path, n_readings: int) -> Sampler:

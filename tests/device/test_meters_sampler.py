@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mansard.core.errors import MeasurementError
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import NO_METERS, READS_POWER, Meter, Meters
-from mansard.device.meters.replay import ReplayMeter, TraceMeter
 from mansard.device.meters.sampler import Sampler, affordable_period_s, idle_window, next_tick
 from mansard.device.totals import Total
+from tests.device.replay_meters import ReplayMeter, TraceMeter
 
 PATIENCE_S = 60
 

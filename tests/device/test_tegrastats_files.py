@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import InputError, StorageError
-from mansard.device.tegrastats import render, stream
+from mansard.device.tegrastats import stream
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.times import Moment, time_of
 from tests.device.tegrastats_lines import LINES
+from tests.device.tegrastats_render import render
 
 WHOLE = list(LINES.values())
 

@@ -9,11 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mansard.core.errors import InputError
-from mansard.device.tegrastats import Parser, parse_line, render, stream
+from mansard.device.tegrastats import Parser, parse_line, stream
 from mansard.device.tegrastats.columns import Columns
 from mansard.device.tegrastats.rows import document, row
 from mansard.device.tegrastats.times import time_of
 from tests.device.tegrastats_lines import LINES
+from tests.device.tegrastats_render import render
 
 TOKENS = sorted({token for line in LINES.values() for token in line.split()})
 JUNK = ["FUTURE", "1.2V", "[", "]", "@", "12%", "a/b", "-", "…", "off", "[1%,", "2%]", "\0", "é"]

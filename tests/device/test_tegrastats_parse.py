@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import InputError
-from mansard.device.tegrastats import Cpu, Engine, FreeBlocks, Parser, Rail, parse_line, render
+from mansard.device.tegrastats import Cpu, Engine, FreeBlocks, Parser, Rail, parse_line
 from mansard.device.tegrastats.sample import NOT_PRINTED, OFFLINE
 from tests.device.tegrastats_lines import LINES
+from tests.device.tegrastats_render import render
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from tests.estimator.models import model
 
 
 class Fused(msgspec.Struct, frozen=True, eq=False):
-    """A placed network and its groups."""
+    """A network with its shapes, and its groups."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Tensor, ...]
@@ -58,9 +58,9 @@ def fuse_loaded(
     """The groups of a model that was read before."""
     binding = bind(loaded.model, given)
     network = infer_shapes(loaded.model, binding, loaded.prepared)
-    formulas = find_operators(each.node for each in walk(network.nodes))
+    operators = find_operators(each.node for each in walk(network.nodes))
     outputs = tuple(output.name for output in loaded.model.outputs)
-    fusion = fuse(network.nodes, outputs, formulas, precision, attention_buffer_bytes)
+    fusion = fuse(network.nodes, outputs, operators, precision, attention_buffer_bytes)
     return Fused(network.nodes, tuple(binding.tensors.values()), outputs, fusion)
 
 

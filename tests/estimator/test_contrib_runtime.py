@@ -130,8 +130,8 @@ def test_every_kernel_of_the_processor_is_run() -> None:
     run = {case.key for case in OPERATORS if case.check == "run"}
     refused = {
         key
-        for key, formula in REGISTRY.operators().items()
-        if (formula.cost.__doc__ or "").startswith("Refused")
+        for key, operator in REGISTRY.operators().items()
+        if (operator.cost.__doc__ or "").startswith("Refused")
     }
     maps = {("ai.onnx.ml", name) for name in ("CastMap", "DictVectorizer", "ZipMap")}
     left_out = {("com.microsoft", name) for name in NOT_RUN}

@@ -56,12 +56,12 @@ def test_a_made_up_operator_is_found_by_its_domain() -> None:
     def twist(node: Node) -> Cost:
         return Cost(simple=7 * node.output.n_elements)
 
-    formula = registry.find("test.acme", "Twist")
-    assert formula is not None
-    assert formula.is_view
-    assert formula.not_weights == {1}
+    operator = registry.find("test.acme", "Twist")
+    assert operator is not None
+    assert operator.is_view
+    assert operator.not_weights == {1}
     node = Node(0, "t", "Twist", "test.acme", outputs=(Tensor("y", FLOAT32, (2, 3)),))
-    assert formula.cost(node) == Cost(simple=42)
+    assert operator.cost(node) == Cost(simple=42)
     assert registry.find("", "Twist") is None
 
 
@@ -72,5 +72,5 @@ def test_both_spellings_of_the_standard_domain_are_one() -> None:
 
 
 def test_every_formula_says_how_it_counts() -> None:
-    for (domain, op_type), formula in REGISTRY.operators().items():
-        assert formula.cost.__doc__, f"{domain}::{op_type}"
+    for (domain, op_type), operator in REGISTRY.operators().items():
+        assert operator.cost.__doc__, f"{domain}::{op_type}"

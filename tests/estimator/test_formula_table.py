@@ -61,18 +61,18 @@ def test_no_formula_is_without_a_literal() -> None:
     # Tested beside what they belong to: control flow and sequences (no shape rule of their
     # own), and operators of other packages.
     listed = onnx_operators().keys()
-    formulas = REGISTRY.operators()
+    operators = REGISTRY.operators()
     own = {
         key
-        for key, formula in formulas.items()
+        for key, operator in operators.items()
         if key in listed
         and key[0] != "ai.onnx.ml"
-        and formula.shape is not None
-        and not (formula.cost.__doc__ or "").startswith("Refused")
+        and operator.shape is not None
+        and not (operator.cost.__doc__ or "").startswith("Refused")
     }
     covered = {_split(name) for name, *_ in CASES}
     assert own - covered == set()
-    assert covered <= formulas.keys()
+    assert covered <= operators.keys()
 
 
 def test_a_gradient_in_the_graph_is_refused() -> None:

@@ -42,12 +42,12 @@ def test_groups_partition_the_nodes_and_run_after_what_they_need(fused: Fused) -
 
 
 def test_fusing_and_a_cache_only_take_bytes_away(fused: Fused) -> None:
-    formulas = find_operators(fused.nodes)
+    operators = find_operators(fused.nodes)
     algorithmic = 0
     for node in fused.nodes:
-        formula = formulas[node.domain, node.op_type]
-        assert formula is not None
-        algorithmic += traffic(node, formula, None).traffic_bytes
+        operator = operators[node.domain, node.op_type]
+        assert operator is not None
+        algorithmic += traffic(node, operator, None).traffic_bytes
     moved = fused_traffic(fused.fusion)
     assert moved.keys() == {node.index for node in fused.nodes}
     total = sum(each.read_bytes + each.write_bytes for each in moved.values())

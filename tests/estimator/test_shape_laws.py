@@ -86,12 +86,12 @@ def test_reductions_have_the_shape_of_numpys_and_fold_every_element(
     made = node("ReduceSum", data(*shape), known(sorted(axes)), keepdims=int(keeps))
     expected = np.sum(np.zeros(shape), axis=tuple(axes), keepdims=keeps).shape
     assert shapes_of(made) == [expected]
-    formula = REGISTRY.find("", "ReduceSum")
-    assert formula is not None
+    operator = REGISTRY.find("", "ReduceSum")
+    assert operator is not None
     summed = Node(
         0, "n", "ReduceSum", inputs=made.inputs, output_names=("y0",), outputs=(data(*expected),)
     )
-    assert formula.cost(summed).simple == np.prod(shape) - np.prod(expected, initial=1)
+    assert operator.cost(summed).simple == np.prod(shape) - np.prod(expected, initial=1)
 
 
 @given(

@@ -9,12 +9,12 @@ import pytest
 
 from mansard.core.errors import UsageError
 from mansard.core.records import Operands, Scope
-from mansard.microbench.cuda.catalog import CUDA_CATALOG
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel
-from mansard.microbench.cuda.operands import operand_values
+from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.cuda.values import operand_values
+from mansard.microbench.kernel import Array, Case, Kernel, gpu_case
 
 pytestmark = pytest.mark.gpu
 
@@ -28,10 +28,10 @@ SCOPES: tuple[Scope, ...] = ("gpu", "sm")
 OPERANDS: tuple[Operands, ...] = ("chaotic", "constant")
 
 
-def cases() -> list[tuple[CudaKernel, str, Scope, Operands]]:
+def cases() -> list[tuple[Kernel, str, Scope, Operands]]:
     """Every kernel in every precision; scopes and operands of those that have them."""
     found = []
-    for kernel in CUDA_CATALOG:
+    for kernel in cuda_kernels():
         scopes = SCOPES if kernel.family in {"fma", "stream", "latency"} else SCOPES[:1]
         if kernel.backend != "cupy":
             scopes = SCOPES[:1]
@@ -40,17 +40,17 @@ def cases() -> list[tuple[CudaKernel, str, Scope, Operands]]:
     return found
 
 
-def name_of(case: tuple[CudaKernel, str, Scope, Operands]) -> str:
+def name_of(case: tuple[Kernel, str, Scope, Operands]) -> str:
     kernel, *rest = case
     return "-".join((kernel.name, kernel.backend, *rest))
 
 
 @pytest.mark.parametrize("one", cases(), ids=name_of)
 def test_results_equal_the_reference(
-    opened: OpenGpu, one: tuple[CudaKernel, str, Scope, Operands]
+    opened: OpenGpu, one: tuple[Kernel, str, Scope, Operands]
 ) -> None:
     kernel, precision, scope, operands = one
-    case = CudaCase(
+    case = gpu_case(
         kernel.name,
         precision,
         256 * KIB * opened.gpu.n_sms,
@@ -73,7 +73,7 @@ def test_results_equal_the_reference(
     assert all(sample.duration_s > 0 for sample in raw)
 
 
-def skip_unless_possible(opened: OpenGpu, kernel: CudaKernel, case: CudaCase) -> None:
+def skip_unless_possible(opened: OpenGpu, kernel: Kernel, case: Case) -> None:
     try:
         kernel.check(case, opened.gpu.sm)
     except UsageError as error:
@@ -83,7 +83,7 @@ def skip_unless_possible(opened: OpenGpu, kernel: CudaKernel, case: CudaCase) ->
         pytest.skip(f"{needed} is not installed")
 
 
-def compare(kernel: CudaKernel, precision: str, found: Array, wanted: Array) -> None:
+def compare(kernel: Kernel, precision: str, found: Array, wanted: Array) -> None:
     """Bit by bit, or within the kernel's tolerance of the largest value."""
     tolerance = kernel.tolerance.get(precision)
     if tolerance is None:

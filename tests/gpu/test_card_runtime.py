@@ -19,23 +19,21 @@ from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.raw_samples import SYSTEM_CLOCK
 from mansard.measuring.runner import run_plan
-from mansard.microbench.cuda.allocation import allocate
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import OpenGpu
-from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.cuda.source import CudaSource, allocate
 from mansard.microbench.cuda.timing import take_anchor
-from mansard.microbench.plan import make_plan
-from mansard.microbench.probing import probe
+from mansard.microbench.kernel import Case, gpu_case
+from mansard.microbench.planning import make_plan, probe
 
 pytestmark = pytest.mark.gpu
 
 MIB = 1 << 20
-FMA = find_cuda_kernel("fma", "cupy")
+FMA = find_kernel("fma", "cupy")
 
 
-def chain(opened: OpenGpu) -> CudaCase:
-    return CudaCase("fma", "fp32", opened.gpu.n_sms * 64 * 1024, fma_per_element=256)
+def chain(opened: OpenGpu) -> Case:
+    return gpu_case("fma", "fp32", opened.gpu.n_sms * 64 * 1024, fma_per_element=256)
 
 
 def test_the_sms_clock_is_one_that_gpus_have(opened: OpenGpu) -> None:

@@ -23,8 +23,10 @@ from mansard.measuring.metering import Metering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.kernels.catalog import find_kernel
-from mansard.microbench.plan import Plan, TrialSpec, make_plan
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.kernel import HOST
+from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
 
@@ -58,7 +60,7 @@ def test_real_kernels_give_trials_that_add_up(tmp_path: Path) -> None:
         n_bytes = {"fp32": 4, "fp64": 8}[trial.precision]
         n_arrays = {"fma": 1, "read": 1, "copy": 2, "scale": 2, "triad": 3}[trial.kernel]
         accesses = {"fma": 2, "read": 1, "copy": 2, "scale": 2, "triad": 3}[trial.kernel]
-        n_elements = find_kernel(trial.kernel).n_elements(spec.case(n_threads=1))
+        n_elements = find_kernel(trial.kernel).launch(spec.case(), HOST).n_elements
         # Arrays are rounded down to whole blocks of at most a few kilobytes.
         assert 0 <= spec.working_set_bytes // (n_arrays * n_bytes) - n_elements < 1024
         assert trial.traffic_bytes == n_elements * accesses * n_bytes

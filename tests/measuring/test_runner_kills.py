@@ -26,7 +26,8 @@ from mansard.measuring.metering import Metering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import Plan, TrialSpec, make_plan
+from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
 N_KILLS = 400

@@ -12,7 +12,7 @@ from mansard.core.errors import MeasurementError
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import Clock, RawSample, rejection
 from mansard.measuring.sampling import Samples, calibrate, collect
-from mansard.microbench.cpu_source import combine
+from mansard.microbench.cpu.source import combine
 
 QUICK = PROTOCOLS["quick"]  # 80 samples in 8 blocks, samples of 2 ms, 1.5 s at most
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from mansard.microbench.cuda import building
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
+from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
 _HERE = Path(__file__).parent
 _SOURCES = Path(building.__file__).parent / "sources"
@@ -68,8 +68,8 @@ def fill(pattern: Array, n_bytes: int) -> Array:
 
 def run_on_cpu(
     library: ctypes.CDLL,
-    kernel: CudaKernel,
-    case: CudaCase,
+    kernel: Kernel,
+    case: Case,
     launch: Launch,
     launches: tuple[int, ...],
 ) -> tuple[tuple[Array, ...], tuple[Array, ...], Array]:

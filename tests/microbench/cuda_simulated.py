@@ -14,26 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase, Launch, Shape
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.kernel import Case, Launch, Shape, gpu_case
 from tests.microbench.cuda_cpu_runs import fill
 
 ONE_SM = Shape(sm=87, n_sms=1)
 N_REPETITIONS = 3
 # Name in the archive -> case.
 CASES = {
-    "chaotic": CudaCase("fma", "fp32", 16_384, 1),
-    "long": CudaCase("fma", "fp32", 16_384, 33),
-    "constant": CudaCase("fma", "fp32", 16_384, 3, operands="constant"),
-    "read": CudaCase("read", "fp32", 32_768),
-    "copy": CudaCase("copy", "fp32", 2 * 16_384),
-    "triad": CudaCase("triad", "fp32", 3 * 16_384),
+    "chaotic": gpu_case("fma", "fp32", 16_384, 1),
+    "long": gpu_case("fma", "fp32", 16_384, 33),
+    "constant": gpu_case("fma", "fp32", 16_384, 3, operands="constant"),
+    "read": gpu_case("read", "fp32", 32_768),
+    "copy": gpu_case("copy", "fp32", 2 * 16_384),
+    "triad": gpu_case("triad", "fp32", 3 * 16_384),
 }
 
 
-def launch_of(case: CudaCase) -> Launch:
+def launch_of(case: Case) -> Launch:
     """One block instead of two, so that each of its threads takes two tiles."""
-    launch = find_cuda_kernel(case.kernel, "numba-cuda").launch(case, ONE_SM)
+    launch = find_kernel(case.kernel, "numba-cuda").launch(case, ONE_SM)
     assert launch.grid == 2
     arrays = launch.array_bytes
     if case.kernel == "read":  # a word of results from each thread
@@ -41,9 +41,9 @@ def launch_of(case: CudaCase) -> Launch:
     return replace(launch, grid=1, array_bytes=arrays)
 
 
-def run(case: CudaCase) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def run(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What the arrays of a case hold before and after."""
-    kernel = find_cuda_kernel(case.kernel, "numba-cuda")
+    kernel = find_kernel(case.kernel, "numba-cuda")
     launch = launch_of(case)
     patterns = kernel.pattern(case, launch)
     if case.fma_per_element == 1:  # squares of few bits: unfused as the simulator is, it is exact

@@ -17,9 +17,8 @@ import numpy as np
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu, MemoryKind
 from mansard.measuring.raw_samples import Clock
-from mansard.microbench.cuda.allocation import repeat_pattern
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
 from mansard.microbench.cuda.runtime import MemoryInfo, Start
+from mansard.microbench.kernel import Array, Case, Kernel, Launch, repeat_pattern
 
 MIB = 1 << 20
 
@@ -74,7 +73,7 @@ class Physics:
     factor: Callable[[int], float] = lambda _launch: 1.0  # on the n-th launch's time
     counts_clock: bool = True
 
-    def seconds(self, kernel: CudaKernel, case: CudaCase, launch: Launch, hz: float) -> float:
+    def seconds(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
         """One repetition."""
         if kernel.family == "stalled":
             return 100e-6
@@ -89,7 +88,7 @@ class Physics:
         traffic_s = kernel.traffic_bytes(case, launch) / self.bandwidth(case, n_sms, hz)
         return max(work_s, traffic_s, 1e-9)
 
-    def bandwidth(self, case: CudaCase, n_sms: int, hz: float) -> float:
+    def bandwidth(self, case: Case, n_sms: int, hz: float) -> float:
         """Bytes per second of the level that holds the working set."""
         l1_bytes, l2_bytes = (self.gpu.l1_bytes or 0) * n_sms, self.gpu.l2_bytes or 0
         if case.scope == "sm" and case.working_set_bytes <= l1_bytes:
@@ -137,8 +136,8 @@ class Memory:
 class Loaded:
     """A kernel with its arrays, and how often it has run since they were filled."""
 
-    kernel: CudaKernel
-    case: CudaCase
+    kernel: Kernel
+    case: Case
     launch: Launch
     arrays: tuple[Memory, ...]
     n_repetitions: int = 0
@@ -207,8 +206,8 @@ class SoftwareGpu:
 
     def load(
         self,
-        kernel: CudaKernel,
-        case: CudaCase,
+        kernel: Kernel,
+        case: Case,
         launch: Launch,
         arrays: Sequence[Memory],
         clock: Memory,
@@ -259,8 +258,8 @@ def _initial(memory: Memory) -> Array:
     return repeat_pattern(memory.pattern, memory.n_bytes)
 
 
-def launch_of(kernel: CudaKernel, case: CudaCase, gpu: Gpu = GPU) -> Any:
+def launch_of(kernel: Kernel, case: Case, gpu: Gpu = GPU) -> Any:
     """The launch of a case on that GPU."""
-    from mansard.microbench.cuda.source import shape_of
+    from mansard.microbench.kernel import shape_of
 
     return kernel.launch(case, shape_of(gpu))

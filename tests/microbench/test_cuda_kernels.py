@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import UsageError
-from mansard.microbench.cuda.catalog import CUDA_CATALOG, find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase, CudaKernel, Launch, Shape
-from mansard.microbench.cuda.latency import LINE_BYTES
+from mansard.microbench.catalog import cuda_kernels, find_kernel
+from mansard.microbench.cuda.kernels.latency import LINE_BYTES
+from mansard.microbench.kernel import Case, Kernel, Launch, Shape, gpu_case
 
 ORIN = Shape(sm=87, n_sms=16)
 KIB, MIB = 1 << 10, 1 << 20
@@ -21,10 +21,10 @@ KIB, MIB = 1 << 10, 1 << 20
 
 def launch_of(
     name: str, working_set_bytes: int, backend: str = "cupy", **options: Any
-) -> tuple[CudaKernel, CudaCase, Launch]:
+) -> tuple[Kernel, Case, Launch]:
     precision = options.pop("precision", "fp32")
-    kernel = find_cuda_kernel(name, backend)
-    case = CudaCase(name, precision, working_set_bytes, **options)
+    kernel = find_kernel(name, backend)
+    case = gpu_case(name, precision, working_set_bytes, **options)
     return kernel, case, kernel.launch(case, ORIN)
 
 
@@ -95,7 +95,7 @@ def test_a_chase_counts_the_words_it_loads_and_a_stalled_gpu_nothing() -> None:
 
 SWEEPS = [
     (kernel, scope)
-    for kernel in CUDA_CATALOG
+    for kernel in cuda_kernels()
     if kernel.family in {"fma", "stream"}
     for scope in kernel.scopes
 ]
@@ -110,7 +110,7 @@ def test_every_thread_of_a_sweep_has_as_much_to_do(
     which: Any, working_set_bytes: int, n_sms: int
 ) -> None:
     kernel, scope = which
-    case = CudaCase(kernel.name, "fp32", working_set_bytes, 8, scope=scope)
+    case = gpu_case(kernel.name, "fp32", working_set_bytes, 8, scope=scope)
     launch = kernel.launch(case, Shape(sm=87, n_sms=n_sms))
     n_bytes = launch.n_elements * 4
     vectors = n_bytes // 16 // (launch.grid * launch.block)
@@ -170,11 +170,11 @@ def test_sums_of_a_warp_are_128_products_of_rows_with_columns() -> None:
     assert sums.reshape(32, 32).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("kernel", CUDA_CATALOG, ids=lambda k: f"{k.name}-{k.backend}")
+@pytest.mark.parametrize("kernel", cuda_kernels(), ids=lambda k: f"{k.name}-{k.backend}")
 @pytest.mark.parametrize("operands", ["chaotic", "constant"])
-def test_patterns_have_an_array_for_every_array(kernel: CudaKernel, operands: Any) -> None:
+def test_patterns_have_an_array_for_every_array(kernel: Kernel, operands: Any) -> None:
     for precision in kernel.precisions:
-        case = CudaCase(kernel.name, precision, MIB, 8, operands=operands)
+        case = gpu_case(kernel.name, precision, MIB, 8, operands=operands)
         launch = kernel.launch(case, ORIN)
         patterns = kernel.pattern(case, launch)
         assert len(patterns) == len(launch.array_bytes)
@@ -192,24 +192,24 @@ def test_the_greatest_sums_of_int8_fit_into_32_bits() -> None:
 
 
 def test_what_a_gpu_does_not_have_is_refused() -> None:
-    kernel = find_cuda_kernel("fma", "cupy")
+    kernel = find_kernel("fma", "cupy")
     with pytest.raises(UsageError, match=r"needs compute capability 8\.0.*has 7\.2"):
-        kernel.check(CudaCase("fma", "bf16", MIB), 72)
+        kernel.check(gpu_case("fma", "bf16", MIB), 72)
     with pytest.raises(UsageError, match="'int8'"):
-        kernel.check(CudaCase("fma", "int8", MIB), 87)
+        kernel.check(gpu_case("fma", "int8", MIB), 87)
     with pytest.raises(UsageError, match="no scope 'sm'"):
-        find_cuda_kernel("fma", "numba-cuda").check(CudaCase("fma", "fp32", MIB, scope="sm"), 87)
+        find_kernel("fma", "numba-cuda").check(gpu_case("fma", "fp32", MIB, scope="sm"), 87)
     with pytest.raises(UsageError, match=r"emulated on compute capability 11\.0"):
-        find_cuda_kernel("mma", "cupy").check(CudaCase("mma", "fp8", MIB), 110)
-    find_cuda_kernel("mma", "cupy").check(CudaCase("mma", "fp8", MIB), 120)
+        find_kernel("mma", "cupy").check(gpu_case("mma", "fp8", MIB), 110)
+    find_kernel("mma", "cupy").check(gpu_case("mma", "fp8", MIB), 120)
     with pytest.raises(UsageError, match="unknown kernel 'sgemm'") as error:
-        find_cuda_kernel("sgemm", "cublas")
+        find_kernel("sgemm", "cublas")
     assert "gemm" in str(error.value.fix)
 
 
 def test_hashes_differ_where_sources_do() -> None:
     by_hash: dict[str, set[str]] = {}
-    for kernel in CUDA_CATALOG:
+    for kernel in cuda_kernels():
         by_hash.setdefault(kernel.source_hash, set()).add(kernel.source)
     assert all(len(sources) == 1 for sources in by_hash.values())
     assert len(by_hash) == 7  # fma, streams, mma, latency, stalled, gemm, all of Numba
@@ -217,9 +217,9 @@ def test_hashes_differ_where_sources_do() -> None:
 
 def test_launches_fit_every_gpu() -> None:
     # At least 1024 threads and 65,536 registers on an SM: 64 registers for each of 1024.
-    for kernel in CUDA_CATALOG:
+    for kernel in cuda_kernels():
         for scope in kernel.scopes:
-            case = replace(CudaCase(kernel.name, "fp32", MIB, 8), scope=scope)
+            case = replace(gpu_case(kernel.name, "fp32", MIB, 8), scope=scope)
             if kernel.name == "mma":
                 case = replace(case, precision="fp16")
             launch = kernel.launch(case, ORIN)

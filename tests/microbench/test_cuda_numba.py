@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mansard.microbench.cuda.catalog import CUDA_CATALOG, find_cuda_kernel
-from mansard.microbench.cuda.fma import CHAOS_C
-from mansard.microbench.cuda.kernel import Array, CudaCase, Shape
+from mansard.microbench.catalog import cuda_kernels, find_kernel
+from mansard.microbench.cuda.kernels.fma import CHAOS_C
+from mansard.microbench.kernel import Array, Case, Shape, gpu_case
 from tests.microbench.cuda_simulated import CASES, N_REPETITIONS, launch_of
 
 _ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def arrays_of(found: dict[str, Array], name: str, when: str) -> tuple[Array, ...
 @pytest.mark.parametrize("name", ["chaotic", "constant", "read", "copy", "triad"])
 def test_the_simulator_equals_the_reference(simulated: dict[str, Array], name: str) -> None:
     case = CASES[name]
-    kernel = find_cuda_kernel(case.kernel, "numba-cuda")
+    kernel = find_kernel(case.kernel, "numba-cuda")
     launch = launch_of(case)
     before, after = (arrays_of(simulated, name, when) for when in ("before", "after"))
     repetitions = 1 if name == "chaotic" else N_REPETITIONS
@@ -64,11 +64,11 @@ def test_long_chains_take_every_step(simulated: dict[str, Array]) -> None:
 @pytest.mark.parametrize("name", ["fma", "read", "copy", "triad"])
 @pytest.mark.parametrize("working_set_bytes", [1, 1 << 20, 48 << 20])
 def test_work_and_traffic_are_those_of_the_cupy_kernel(name: str, working_set_bytes: int) -> None:
-    case = CudaCase(name, "fp32", working_set_bytes, 64 if name == "fma" else None)
+    case = gpu_case(name, "fp32", working_set_bytes, 64 if name == "fma" else None)
     shape = Shape(sm=87, n_sms=16)
     counts = []
     for backend in ("cupy", "numba-cuda"):
-        kernel = find_cuda_kernel(name, backend)
+        kernel = find_kernel(name, backend)
         launch = kernel.launch(case, shape)
         counts.append(
             (
@@ -76,11 +76,11 @@ def test_work_and_traffic_are_those_of_the_cupy_kernel(name: str, working_set_by
                 kernel.traffic_bytes(case, launch) / launch.n_elements,
             )
         )
-        assert kernel.counting == find_cuda_kernel(name, "cupy").counting
+        assert kernel.counting == find_kernel(name, "cupy").counting
     assert counts[0] == counts[1]
 
 
-def compile_to_ptx(case: CudaCase, monkeypatch: pytest.MonkeyPatch) -> str:
+def compile_to_ptx(case: Case, monkeypatch: pytest.MonkeyPatch) -> str:
     """PTX by libnvvm, which needs no GPU; cuda.jit would look for one at once."""
     import numba.core.sigutils
     import numba.cuda
@@ -93,7 +93,7 @@ def compile_to_ptx(case: CudaCase, monkeypatch: pytest.MonkeyPatch) -> str:
         return lambda function: given.extend((function, signature))
 
     monkeypatch.setattr(cuda, "jit", keep)
-    kernel = find_cuda_kernel(case.kernel, "numba-cuda")
+    kernel = find_kernel(case.kernel, "numba-cuda")
     assert kernel.build is not None
     kernel.build(case)
     function, signature = given
@@ -108,7 +108,7 @@ def compile_to_ptx(case: CudaCase, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_numba_fuses_and_writes_out_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = compile_to_ptx(CudaCase("fma", "fp32", 1, 64), monkeypatch)
+    ptx = compile_to_ptx(gpu_case("fma", "fp32", 1, 64), monkeypatch)
     # 8 chains: 32 steps written out, and the loop of what is left.
     assert ptx.count("fma.rn.f32") >= 32 * 8 + 8
     # Contiguous arrays: 8 words of global memory in a tile, on every way through the kernel.
@@ -122,7 +122,7 @@ def test_numba_fuses_and_writes_out_the_chain(monkeypatch: pytest.MonkeyPatch) -
 def test_numba_streams_load_global_memory(
     name: str, n_loads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ptx = compile_to_ptx(CudaCase(name, "fp32", 1), monkeypatch)
+    ptx = compile_to_ptx(gpu_case(name, "fp32", 1), monkeypatch)
     assert ptx.count("ld.global") >= n_loads  # loops are written out once or several times
     assert ptx.count("ld.global") % n_loads == 0
     assert "ld.u32" not in ptx
@@ -130,6 +130,6 @@ def test_numba_streams_load_global_memory(
 
 
 def test_every_numba_kernel_has_a_function_and_its_source() -> None:
-    kernels = [kernel for kernel in CUDA_CATALOG if kernel.backend == "numba-cuda"]
+    kernels = [kernel for kernel in cuda_kernels() if kernel.backend == "numba-cuda"]
     assert [kernel.name for kernel in kernels] == ["fma", "read", "copy", "triad"]
     assert all(kernel.build is not None and kernel.source for kernel in kernels)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mansard.core.records import Operands, Scope
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch, Shape
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.kernel import Array, Case, Kernel, Launch, Shape, gpu_case
 from tests.microbench.cuda_cpu_runs import compile_for_cpu, has_compiler, run_on_cpu
 
 pytestmark = pytest.mark.skipif(not has_compiler, reason="no g++ 11 to run CUDA C++ on the CPU")
@@ -38,7 +38,7 @@ def expect_equal(found: tuple[Array, ...], expected: tuple[Array, ...]) -> None:
 
 
 def run_and_compare(
-    source: str, entries: tuple[str, ...], kernel: CudaKernel, case: CudaCase
+    source: str, entries: tuple[str, ...], kernel: Kernel, case: Case
 ) -> tuple[Launch, tuple[Array, ...]]:
     launch = kernel.launch(case, SHAPE)
     library = compile_for_cpu(source, entries)
@@ -52,17 +52,17 @@ def run_and_compare(
 @pytest.mark.parametrize("scope", ["gpu", "sm"])
 @pytest.mark.parametrize("precision", ["fp64", "fp32", "fp16", "bf16"])
 def test_chains_equal_the_reference(precision: str, scope: Scope, operands: Operands) -> None:
-    kernel = find_cuda_kernel("fma", "cupy")
+    kernel = find_kernel("fma", "cupy")
     # 73 = 64 + 8 + 1: whole rounds, and two of the shorter pieces.
-    case = CudaCase("fma", precision, 1, 73, operands=operands, scope=scope)
+    case = gpu_case("fma", precision, 1, 73, operands=operands, scope=scope)
     run_and_compare("fma.cu", FMA_ENTRIES, kernel, case)
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 4, 15, 16, 32, 63])
 def test_chains_of_every_length_equal_the_reference(n_steps: int) -> None:
-    kernel = find_cuda_kernel("fma", "cupy")
+    kernel = find_kernel("fma", "cupy")
     for precision in ("fp64", "fp32"):
-        case = CudaCase("fma", precision, 1, n_steps)
+        case = gpu_case("fma", precision, 1, n_steps)
         run_and_compare("fma.cu", FMA_ENTRIES, kernel, case)
 
 
@@ -70,9 +70,9 @@ def test_chains_of_every_length_equal_the_reference(n_steps: int) -> None:
 @pytest.mark.parametrize("scope", ["gpu", "sm"])
 @pytest.mark.parametrize("name", ["read", "copy", "triad"])
 def test_streams_equal_the_reference(name: str, scope: Scope, operands: Operands) -> None:
-    kernel = find_cuda_kernel(name, "cupy")
+    kernel = find_kernel(name, "cupy")
     # Three arrays of 262,144 bytes: several tiles for each thread in either scope.
-    case = CudaCase(name, "fp32", 3 * 262_144, operands=operands, scope=scope)
+    case = gpu_case(name, "fp32", 3 * 262_144, operands=operands, scope=scope)
     launch, after = run_and_compare("streams.cu", STREAM_ENTRIES, kernel, case)
     assert launch.n_elements * 4 > launch.grid * launch.block * 64  # more than one tile
     if name == "read" and operands == "chaotic":
@@ -80,8 +80,8 @@ def test_streams_equal_the_reference(name: str, scope: Scope, operands: Operands
 
 
 def test_a_read_that_leaves_out_a_tile_would_show() -> None:
-    kernel = find_cuda_kernel("read", "cupy")
-    case = CudaCase("read", "fp32", 262_144)
+    kernel = find_kernel("read", "cupy")
+    case = gpu_case("read", "fp32", 262_144)
     launch = kernel.launch(case, SHAPE)
     library = compile_for_cpu("streams.cu", STREAM_ENTRIES)
     shorter = replace(launch, n_elements=launch.n_elements // 2)
@@ -92,8 +92,8 @@ def test_a_read_that_leaves_out_a_tile_would_show() -> None:
 
 @pytest.mark.parametrize("scope", ["gpu", "sm"])
 def test_the_chase_goes_on_where_the_last_launch_stopped(scope: Scope) -> None:
-    kernel = find_cuda_kernel("latency", "cupy")
-    case = CudaCase("latency", "fp32", 3000 * 128, scope=scope)  # no divisor of 1024 steps
+    kernel = find_kernel("latency", "cupy")
+    case = gpu_case("latency", "fp32", 3000 * 128, scope=scope)  # no divisor of 1024 steps
     launch = kernel.launch(case, SHAPE)
     library = compile_for_cpu("latency.cu", ("latency_gpu", "latency_sm"))
     before, after, _ = run_on_cpu(library, kernel, case, launch, (1, 3))
@@ -110,8 +110,8 @@ def test_the_chase_goes_on_where_the_last_launch_stopped(scope: Scope) -> None:
 def test_tensor_cores_equal_the_reference(
     precision: str, sm: int | None, operands: Operands
 ) -> None:
-    kernel = find_cuda_kernel("mma", "cupy")
-    case = CudaCase("mma", precision, 0, operands=operands)
+    kernel = find_kernel("mma", "cupy")
+    case = gpu_case("mma", precision, 0, operands=operands)
     # Two warps, two sums of 128 products, two repetitions: not all at once, which takes CPUs long.
     n_warps, rounds, repetitions = (2, 128, 1) if operands == "chaotic" else (1, 128, 1)
     if precision == "int8":
@@ -139,8 +139,8 @@ def test_tensor_cores_equal_the_reference(
 
 
 def test_the_clock_counts_from_the_first_repetition_to_the_last() -> None:
-    kernel = find_cuda_kernel("stalled", "cupy")
-    case = CudaCase("stalled", "fp32", 0)
+    kernel = find_kernel("stalled", "cupy")
+    case = gpu_case("stalled", "fp32", 0)
     launch = replace(kernel.launch(case, SHAPE), block=1)
     library = compile_for_cpu("stalled.cu", ("stalled",))
     _, _, clock = run_on_cpu(library, kernel, case, launch, (7,))

@@ -9,18 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mansard.microbench.cuda import fma
-from mansard.microbench.cuda.kernel import CudaCase, Launch
-from mansard.microbench.cuda.operands import fill_operands, operand_values
-from mansard.microbench.cuda.rounding import (
+from mansard.microbench.cuda.kernels import fma
+from mansard.microbench.cuda.values import (
     bf16_bits,
     bf16_values,
+    fill_operands,
+    operand_values,
     square_add_bf16,
     square_add_fp16,
     square_add_fp32,
     square_add_fp64,
     tf32_values,
 )
+from mansard.microbench.kernel import Launch, gpu_case
 
 NO_LAUNCH = Launch(grid=0, block=0, n_elements=0)
 moderate = st.floats(min_value=-2.0, max_value=2.0, allow_subnormal=False)
@@ -99,7 +100,7 @@ def test_e4m3_patterns_stand_for_their_values() -> None:
 def test_half_precision_goes_round_one_long_cycle(precision: str, n_values: int) -> None:
     step = {"fp16": square_add_fp16, "bf16": square_add_bf16}[precision]
     c = fma.CHAOS_C[precision]
-    (starts,) = fma.fill_pattern(CudaCase("fma", precision, 0, 1), NO_LAUNCH)
+    (starts,) = fma.fill_pattern(gpu_case("fma", precision, 0, 1), NO_LAUNCH)
     reached = np.unique(starts)
     for _ in range(10_000):  # all that can still be met after so many steps
         reached = np.unique(step(reached, c))
@@ -114,7 +115,7 @@ def test_half_precision_goes_round_one_long_cycle(precision: str, n_values: int)
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
 def test_wide_precisions_neither_freeze_nor_leave(precision: str) -> None:
-    case = CudaCase("fma", precision, 0, 1500)
+    case = gpu_case("fma", precision, 0, 1500)
     (starts,) = fma.fill_pattern(case, NO_LAUNCH)
     (z,) = fma.run_reference(case, NO_LAUNCH, (starts[::32],), 1)
     c = fma.CHAOS_C[precision]
@@ -127,7 +128,7 @@ def test_wide_precisions_neither_freeze_nor_leave(precision: str) -> None:
 
 @pytest.mark.parametrize("precision", ["fp64", "fp32", "fp16", "bf16"])
 def test_constant_operands_stay_as_they_are(precision: str) -> None:
-    case = CudaCase("fma", precision, 0, 100, operands="constant")
+    case = gpu_case("fma", precision, 0, 100, operands="constant")
     start = fma.fill_pattern(case, NO_LAUNCH)
     (end,) = fma.run_reference(case, NO_LAUNCH, start, 3)
     assert end.tobytes() == start[0].tobytes()

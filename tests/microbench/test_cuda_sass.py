@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mansard.core.errors import UsageError
+from mansard.microbench.catalog import cuda_kernels, find_kernel
 from mansard.microbench.cuda.building import OPTIONS
-from mansard.microbench.cuda.catalog import CUDA_CATALOG, find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase
+from mansard.microbench.kernel import gpu_case
 from tests.microbench.cuda_compilers import (
     Compiler,
     disassemble,
@@ -52,7 +52,7 @@ needs_nvdisasm = pytest.mark.skipif(
 )
 
 
-SOURCES = tuple(kernel for kernel in CUDA_CATALOG if kernel.backend == "cupy")
+SOURCES = tuple(kernel for kernel in cuda_kernels() if kernel.backend == "cupy")
 
 
 @cache
@@ -97,7 +97,7 @@ def print_share(sm: int, compiler: Compiler, entry: str, name: str, value: float
 def test_chains_are_nearly_all_fma(
     compiler: Compiler, sm: int, precision: str, name: str, scope: str
 ) -> None:
-    if sm < find_cuda_kernel("fma", "cupy").precisions[precision]:
+    if sm < find_kernel("fma", "cupy").precisions[precision]:
         pytest.skip(f"sm_{sm} has no FMA in {precision}")
     entry = f"fma_{precision}_{scope}_chaotic"
     code = read_kernel(compiler, sm, entry)
@@ -167,7 +167,7 @@ def test_streams_access_128_bits_in_their_inner_loop(
 def test_products_are_nearly_all_tensor_instructions(
     compiler: Compiler, sm: int, precision: str, name: str, n_each: dict[int, int]
 ) -> None:
-    if sm < find_cuda_kernel("mma", "cupy").precisions[precision]:
+    if sm < find_kernel("mma", "cupy").precisions[precision]:
         pytest.skip(f"tensor cores of sm_{sm} have no {precision}")
     entry = f"tensor_{precision}"
     code = read_kernel(compiler, sm, entry)
@@ -181,17 +181,17 @@ def test_products_are_nearly_all_tensor_instructions(
 
 @every_pair
 def test_fp8_is_measured_only_where_it_is_not_emulated(compiler: Compiler, sm: int) -> None:
-    kernel = find_cuda_kernel("mma", "cupy")
+    kernel = find_kernel("mma", "cupy")
     assert "tensor_fp8" not in machine_code(compiler, sm)
     with pytest.raises(UsageError, match="capability"):
-        kernel.check(CudaCase("mma", "fp8", 0), sm)
+        kernel.check(gpu_case("mma", "fp8", 0), sm)
 
 
 @needs_nvdisasm
 @pytest.mark.parametrize(("compiler", "sm"), pairs((89, 120)))
 def test_fp8_is_a_tensor_instruction_where_it_is_measured(compiler: Compiler, sm: int) -> None:
-    kernel = find_cuda_kernel("mma", "cupy")
-    kernel.check(CudaCase("mma", "fp8", 0), sm)
+    kernel = find_kernel("mma", "cupy")
+    kernel.check(gpu_case("mma", "fp8", 0), sm)
     functions = read_functions(compiler.cubin(kernel.source, sm, OPTIONS))
     (text,) = disassemble({"fp8": functions["tensor_fp8"]}, sm).values()
     loop = hottest_loop(parse_sass(text), lambda i: i.is_a("QMMA"))
@@ -234,4 +234,4 @@ def test_older_architectures_compile_every_source(compiler: Compiler, sm: int) -
     for kernel in SOURCES:
         for precision, lowest in kernel.precisions.items():
             if lowest <= sm:
-                assert kernel.entry(CudaCase(kernel.name, precision, 0)) in entries
+                assert kernel.entry(gpu_case(kernel.name, precision, 0)) in entries

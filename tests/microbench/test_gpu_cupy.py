@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.microbench.cuda.catalog import find_cuda_kernel
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.cupy_runtime import CupyRuntime
-from mansard.microbench.cuda.kernel import CudaCase
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import CLOCK_BYTES
+from mansard.microbench.kernel import Case, gpu_case
 from tests.microbench.gpu_fake_cupy import Fake, FakeCudaError, as_array
 from tests.microbench.gpu_stand_in import GPU, MIB, launch_of
 
 KIB = 1024
-FMA = find_cuda_kernel("fma", "cupy")
-GEMM = find_cuda_kernel("gemm", "cublas")
+FMA = find_kernel("fma", "cupy")
+GEMM = find_kernel("gemm", "cublas")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_zero_copy_memory_is_mapped_and_page_locked(fake: Fake) -> None:
 
 
 def test_a_launch_passes_what_the_kernel_takes(fake: Fake) -> None:
-    case = CudaCase("fma", "fp32", 1024 * KIB, fma_per_element=256)
+    case = gpu_case("fma", "fp32", 1024 * KIB, fma_per_element=256)
     with CudaSource(FMA, case, GPU, CupyRuntime()) as source:
         source.take(2, 50)
         launch = source.launch
@@ -87,8 +87,8 @@ def test_a_launch_passes_what_the_kernel_takes(fake: Fake) -> None:
 
 
 def test_slices_of_sms_get_all_of_l1(fake: Fake) -> None:
-    case = CudaCase("read", "fp32", 1536 * KIB, scope="sm")
-    with CudaSource(find_cuda_kernel("read", "cupy"), case, GPU, CupyRuntime()):
+    case = gpu_case("read", "fp32", 1536 * KIB, scope="sm")
+    with CudaSource(find_kernel("read", "cupy"), case, GPU, CupyRuntime()):
         assert fake.settings == {"preferred_shared_memory_carveout": 0}
 
 
@@ -101,7 +101,7 @@ def test_marks_become_seconds(fake: Fake) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64", "fp16", "int8"])
 def test_products_are_those_of_the_reference(fake: Fake, precision: str) -> None:
-    case = CudaCase("gemm", precision, 3 * 8 * 256**2)
+    case = gpu_case("gemm", precision, 3 * 8 * 256**2)
     launch = launch_of(GEMM, case)
     with CudaSource(GEMM, case, GPU, CupyRuntime()) as source:
         source.take(1, 3)
@@ -119,7 +119,7 @@ def test_products_are_those_of_the_reference(fake: Fake, precision: str) -> None
 
 
 def test_cublas_has_no_fp8_here(fake: Fake) -> None:
-    from mansard.microbench.cuda.gemm_runs import gemm_types
+    from mansard.microbench.cuda.cupy_runtime import gemm_types
 
     with pytest.raises(UsageError, match="multiplies no fp8"):
         gemm_types("fp8")
@@ -127,7 +127,7 @@ def test_cublas_has_no_fp8_here(fake: Fake) -> None:
 
 def test_what_the_compiler_refuses_is_told_in_its_words(fake: Fake) -> None:
     broken = replace(FMA, source="this does not compile")
-    case = CudaCase("fma", "fp32", 1024 * KIB, fma_per_element=1)
+    case = gpu_case("fma", "fp32", 1024 * KIB, fma_per_element=1)
     with pytest.raises(MeasurementError, match=r"kern\.cu\(3\): error: identifier is undefined"):
         CudaSource(broken, case, GPU, CupyRuntime()).__enter__()
 
@@ -172,8 +172,8 @@ def numba_on_host(monkeypatch: pytest.MonkeyPatch, fake: Fake) -> Dispatcher:
 def test_numbas_kernels_get_arrays_and_the_stream_of_cupy(
     fake: Fake, numba_on_host: Dispatcher
 ) -> None:
-    kernel = replace(find_cuda_kernel("read", "numba-cuda"), build=lambda _case: numba_on_host)
-    case = CudaCase("read", "fp32", 1024 * KIB)
+    kernel = replace(find_kernel("read", "numba-cuda"), build=lambda _case: numba_on_host)
+    case = gpu_case("read", "fp32", 1024 * KIB)
     with CudaSource(kernel, case, GPU, CupyRuntime()) as source:
         source.take(1, 9)
         launch, (words, sums) = source.launch, source.initial()
@@ -188,12 +188,12 @@ def test_numbas_kernels_get_arrays_and_the_stream_of_cupy(
 
 
 def test_what_numba_refuses_is_told_in_its_words(fake: Fake, numba_on_host: Dispatcher) -> None:
-    def refuse(_case: CudaCase) -> Any:
+    def refuse(_case: Case) -> Any:
         raise RuntimeError("libNVVM cannot be found")
 
-    kernel = replace(find_cuda_kernel("read", "numba-cuda"), build=refuse)
+    kernel = replace(find_kernel("read", "numba-cuda"), build=refuse)
     with pytest.raises(MeasurementError, match="Numba, compiling read: libNVVM cannot be found"):
-        CudaSource(kernel, CudaCase("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()
-    without = replace(kernel, build=None)
-    with pytest.raises(UsageError, match="no function for Numba"):
-        CudaSource(without, CudaCase("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()
+        CudaSource(kernel, gpu_case("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()
+    without = replace(find_kernel("read", "cupy"), backend="numba-cuda")
+    with pytest.raises(UsageError, match="no function that Numba compiles"):
+        CudaSource(without, gpu_case("read", "fp32", MIB), GPU, CupyRuntime()).__enter__()

@@ -15,27 +15,32 @@ from mansard.core.records import Board
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
-from mansard.microbench.cuda.kernel import CudaCase
-from mansard.microbench.cuda.limits import Limits, limits_of, share_of_limit
-from mansard.microbench.cuda.sampling import OpenGpu, sample_cuda_case
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cuda.sampling import (
+    Limits,
+    OpenGpu,
+    limits_of,
+    sample_cuda_case,
+    share_of_limit,
+)
+from mansard.microbench.cuda.timing import describe_drift, judge_clocks
+from mansard.microbench.kernel import Case, gpu_case
 from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu, launch_of
 from tests.microbench.test_plan import machine
 
 QUICK = PROTOCOLS["quick"]
-FMA = find_cuda_kernel("fma", "cupy")
-READ = find_cuda_kernel("read", "cupy")
-GEMM = find_cuda_kernel("gemm", "cublas")
-CHAIN = CudaCase("fma", "fp32", MIB, fma_per_element=256)
-FROM_MEMORY = CudaCase("read", "fp32", 64 * MIB)
+FMA = find_kernel("fma", "cupy")
+READ = find_kernel("read", "cupy")
+GEMM = find_kernel("gemm", "cublas")
+CHAIN = gpu_case("fma", "fp32", MIB, fma_per_element=256)
+FROM_MEMORY = gpu_case("read", "fp32", 64 * MIB)
 PEAK_BYTES_PER_S = 204.7e9
 CARD = msgspec.structs.replace(GPU, is_integrated=False)
 
 
-def measure(case: CudaCase, physics: Physics, limits: Limits | None = None) -> Samples:
+def measure(case: Case, physics: Physics, limits: Limits | None = None) -> Samples:
     gpu = SoftwareGpu(physics)
-    kernel = find_cuda_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
+    kernel = find_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
     opened = OpenGpu(physics.gpu, gpu, gpu.host.clock())
     return sample_cuda_case(kernel, case, opened, QUICK, limits or Limits(physics.gpu, None))
 
@@ -106,7 +111,7 @@ def test_the_limit_of_a_board_is_that_of_its_module_at_the_modes_clock() -> None
 
 
 def test_products_on_cuda_cores_have_their_limit() -> None:
-    case = CudaCase("gemm", "fp32", 3 * 4 * 1024**2)
+    case = gpu_case("gemm", "fp32", 3 * 4 * 1024**2)
     launch = launch_of(GEMM, case)
     # 2·1024³ FLOP in a million cycles on 16 SMs: 134.2 a cycle and SM, of 256: 0.5243.
     share = share_of_limit(GEMM, case, launch, Limits(GPU, None), [1e-3], [1e9])

@@ -8,10 +8,10 @@ import pytest
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerSample
 from mansard.measuring.metering import Metering
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
-from mansard.microbench.facts import facts_of
-from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.probing import Probe
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import Probe, make_plan
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters
 from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
 from tests.microbench.test_plan import machine
@@ -52,8 +52,7 @@ def test_a_planned_trial_is_sampled_and_metered() -> None:
     kept: list[PowerSample] = []
     metering = Metering(software_meters(gpu), plan.protocol, kept.append)
     samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, metering)
-    facts = facts_of(spec, plan, samples, GPU)
-    assert facts.family == "fma"
+    assert find_kernel(spec.kernel, spec.backend).family == "fma"
     assert samples.clock_hz is not None
     assert len(samples.clock_hz) == len(samples.seconds_s)
     (window,) = samples.energy.windows or ()

@@ -8,8 +8,7 @@ from typing import TypeVar
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.microbench.cuda.cuda_library import CudaLibrary
-from mansard.microbench.cuda.probe import GpuProbe, probe_gpu, version_text
+from mansard.microbench.cuda.probe import CudaLibrary, GpuProbe, probe_gpu, version_text
 
 _T = TypeVar("_T")
 CARD = {

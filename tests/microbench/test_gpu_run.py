@@ -12,7 +12,7 @@ from mansard.core.records import Trial
 from mansard.device.conditions import find_sources
 from mansard.device.meters.meter import NO_METERS
 from mansard.measuring.instruments import Instruments
-from mansard.microbench.cuda.catalog import CUDA_CATALOG
+from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.trial import make_trial
 from tests.microbench.gpu_stand_in import GPU, RATES, Physics, SoftwareGpu
@@ -44,7 +44,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, ...]:
 
 def test_every_kernel_has_rows_and_every_row_its_clock(rows: tuple[Trial, ...]) -> None:
     assert {(row.kernel, row.backend) for row in rows} == {
-        (kernel.name, kernel.backend) for kernel in CUDA_CATALOG if kernel.name != "copy"
+        (kernel.name, kernel.backend) for kernel in cuda_kernels() if kernel.name != "copy"
     }
     for row in rows:
         assert row.processor == "gpu"

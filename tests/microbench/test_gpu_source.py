@@ -12,22 +12,21 @@ import pytest
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import collect
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.clock_drift import judge_clocks
-from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.runtime import MemoryInfo
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of
+from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of, judge_clocks
+from mansard.microbench.kernel import Case, Kernel, gpu_case
 from tests.microbench.gpu_stand_in import GPU, MIB, Mark, Physics, SoftwareGpu
 
 QUICK = PROTOCOLS["quick"]
-FMA = find_cuda_kernel("fma", "cupy")
-READ = find_cuda_kernel("read", "cupy")
-COPY = find_cuda_kernel("copy", "cupy")
-CHAIN = CudaCase("fma", "fp32", MIB, fma_per_element=256, scope="sm")
+FMA = find_kernel("fma", "cupy")
+READ = find_kernel("read", "cupy")
+COPY = find_kernel("copy", "cupy")
+CHAIN = gpu_case("fma", "fp32", MIB, fma_per_element=256, scope="sm")
 
 
-def open_source(kernel: CudaKernel, case: CudaCase, gpu: SoftwareGpu) -> CudaSource:
+def open_source(kernel: Kernel, case: Case, gpu: SoftwareGpu) -> CudaSource:
     return CudaSource(kernel, case, gpu.physics.gpu, gpu, gpu.host.clock())
 
 
@@ -122,7 +121,7 @@ def test_memory_is_given_back_also_when_something_fails() -> None:
 def test_too_little_memory_says_how_much_was_wanted_and_free() -> None:
     # Of 100 MiB the first array of 64 MiB leaves 36.
     gpu = SoftwareGpu(Physics(free_bytes=100 * MIB))
-    case = CudaCase("copy", "fp32", 128 * MIB)
+    case = gpu_case("copy", "fp32", 128 * MIB)
     with pytest.raises(MeasurementError, match=r"array 2 of 2 of copy fp32: 64 MiB wanted, 36 of"):
         open_source(COPY, case, gpu).__enter__()
     assert gpu.memory_info() == MemoryInfo(100 * MIB, GPU.memory_bytes or 0)
@@ -130,10 +129,10 @@ def test_too_little_memory_says_how_much_was_wanted_and_free() -> None:
 
 def test_zero_copy_memory_is_asked_for_and_pageable_memory_refused() -> None:
     gpu = SoftwareGpu()
-    with open_source(READ, CudaCase("read", "fp32", 64 * MIB, memory="zero-copy"), gpu):
+    with open_source(READ, gpu_case("read", "fp32", 64 * MIB, memory="zero-copy"), gpu):
         assert [memory.kind for memory in gpu.live] == ["zero-copy", "zero-copy", "device"]
     with pytest.raises(UsageError, match="pageable"):
-        open_source(READ, CudaCase("read", "fp32", 64 * MIB, memory="host"), gpu).__enter__()
+        open_source(READ, gpu_case("read", "fp32", 64 * MIB, memory="host"), gpu).__enter__()
 
 
 def test_a_case_that_the_gpu_lacks_is_refused_before_anything_is_allocated() -> None:
@@ -144,15 +143,15 @@ def test_a_case_that_the_gpu_lacks_is_refused_before_anything_is_allocated() -> 
 
 @pytest.mark.parametrize("name", ["fma", "read", "copy", "triad", "latency"])
 def test_arrays_hold_what_the_reference_says(name: str) -> None:
-    kernel = find_cuda_kernel(name, "cupy")
+    kernel = find_kernel(name, "cupy")
     chain = 3 if name == "fma" else None
     gpu = SoftwareGpu()
-    with open_source(kernel, CudaCase(name, "fp32", 256 * 1024, chain), gpu) as source:
+    with open_source(kernel, gpu_case(name, "fp32", 256 * 1024, chain), gpu) as source:
         source.refill()
         before = source.initial()
         source.take(2, 1)
         wanted = kernel.reference(
-            CudaCase(name, "fp32", 256 * 1024, chain), source.launch, before, 2
+            gpu_case(name, "fp32", 256 * 1024, chain), source.launch, before, 2
         )
         for got, expected in zip(source.read(), wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
@@ -160,7 +159,7 @@ def test_arrays_hold_what_the_reference_says(name: str) -> None:
 
 def test_l2_is_emptied_only_before_single_sweeps_that_it_holds_in_part() -> None:
     gpu = SoftwareGpu()
-    with open_source(READ, CudaCase("read", "fp32", 8 * MIB), gpu) as source:
+    with open_source(READ, gpu_case("read", "fp32", 8 * MIB), gpu) as source:
         gpu.n_fills = 0
         source.take(3, 2)
         assert gpu.n_fills == 0

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows, scope_of
+from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
+from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import sizes
-from mansard.microbench.cuda.catalog import find_cuda_kernel
-from mansard.microbench.cuda.kernel import CudaCase
-from mansard.microbench.cuda.source import shape_of
 from mansard.microbench.cuda.trials import choose_trials, gpu_trials
+from mansard.microbench.kernel import gpu_case, shape_of
 from tests.microbench.gpu_stand_in import GPU, MIB
 
 KIB = 1024
@@ -60,8 +59,8 @@ def test_every_trial_is_one_its_kernel_has_and_is_as_large_as_it_says(
     trials = gpu_trials(gpu, profile, ALL)
     assert len({spec.trial_id for spec in trials}) == len(trials)
     for spec in trials:
-        kernel = find_cuda_kernel(spec.kernel, spec.backend)
-        case = CudaCase(
+        kernel = find_kernel(spec.kernel, spec.backend)
+        case = gpu_case(
             spec.kernel,
             spec.precision,
             spec.working_set_bytes,

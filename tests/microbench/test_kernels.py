@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mansard.microbench.kernels.case import Array, Case, Kernel
-from mansard.microbench.kernels.catalog import CATALOG, FMA_PER_ELEMENT, find_kernel
-from mansard.microbench.operands import allocate
+from mansard.microbench.catalog import cpu_kernels, find_kernel
+from mansard.microbench.cpu.launching import allocate, fill
+from mansard.microbench.kernel import FMA_PER_ELEMENT, HOST, Array, Case, Kernel
 
 # 1: one element; 37: less than a block; 192, 384: whole blocks of 12 vectors of 64 bytes;
 # 1,001: blocks, vectors and single elements.
 SIZES = (1, 37, 192, 384, 1001)
 CANARY = 0xA5
+GRANULE_BYTES = 1024  # of the streams; of chains it is smaller
 
 Compiled = Callable[..., None]
 
@@ -41,7 +42,7 @@ def run_guarded(
     """Results and references; fails where a byte outside of the arrays has changed."""
     regions = [guarded(case, n_elements) for _ in range(kernel.n_arrays)]
     arrays = tuple(array for _, array in regions)
-    kernel.fill(case, arrays)
+    fill(kernel, case, arrays)
     before = tuple(array.copy() for array in arrays)
     result = np.zeros(256, dtype=np.uint8)
     line = result[-result.ctypes.data % 64 :]
@@ -52,7 +53,7 @@ def run_guarded(
         array_start = array.ctypes.data - raw.ctypes.data
         assert (raw[:array_start] == CANARY).all()
         assert (raw[array_start + array.nbytes :] == CANARY).all()
-    expected = kernel.reference(case, before, repetitions)
+    expected = kernel.reference(case, kernel.launch(case, HOST), before, repetitions)
     found = arrays
     if len(expected) > len(arrays):  # a kernel that leaves one number instead of an array
         found = (*arrays, line.view(expected[-1].dtype)[:1])
@@ -61,7 +62,7 @@ def run_guarded(
 
 def streams() -> list[Any]:
     cases = []
-    for kernel in CATALOG:
+    for kernel in cpu_kernels():
         for precision in kernel.precisions:
             for stores in ("plain", "nontemporal") if kernel.has_stores else (None,):
                 if kernel.family == "stream":
@@ -93,11 +94,11 @@ def test_rounding_twice_would_be_seen() -> None:
     # The reference must tell a fused from an unfused step, or the test above proves little.
     kernel, case = find_kernel("fma"), Case("fma", "fp64", 0, 4)
     _, array = guarded(case, 1001)
-    kernel.fill(case, (array,))
+    fill(kernel, case, (array,))
     unfused = array.copy()
     for _ in range(4):
         unfused = unfused * unfused - 1.99
-    (fused,) = kernel.reference(case, (array,), 1)
+    (fused,) = kernel.reference(case, kernel.launch(case, HOST), (array,), 1)
     assert (fused != unfused).sum() > 100
 
 
@@ -106,7 +107,7 @@ def test_operands_stay_chaotic(precision: str) -> None:
     """A million steps: values neither vanish nor explode nor freeze."""
     kernel, case = find_kernel("fma"), Case("fma", precision, 0, 1000)
     _, z = guarded(case, 960)
-    kernel.fill(case, (z,))
+    fill(kernel, case, (z,))
     run = compiled(kernel, case)
     run(z.ctypes.data, 0, 0, z.size, 1000, 1000)
     after = z.copy()
@@ -143,7 +144,7 @@ def test_repetitions_of_a_stream_are_not_merged(name: str, stores: Any) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
-@pytest.mark.parametrize("kernel", CATALOG, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", cpu_kernels(), ids=lambda kernel: kernel.name)
 def test_operands_are_aligned_disjoint_and_whole(kernel: Kernel, precision: str) -> None:
     n_fma = 4 if kernel.family == "fma" else None
     stores: Any = "plain" if kernel.has_stores else None
@@ -153,12 +154,12 @@ def test_operands_are_aligned_disjoint_and_whole(kernel: Kernel, precision: str)
     addresses = [array.ctypes.data for array in operands.arrays]
     assert all(address % 64 == 0 for address in [*addresses, operands.result.ctypes.data])
     assert list(operands.words[: kernel.n_arrays]) == addresses
-    assert operands.words[3] == kernel.n_elements(case) == operands.arrays[0].size
+    assert operands.words[3] == kernel.launch(case, HOST).n_elements == operands.arrays[0].size
     for array, following in zip(operands.arrays, addresses[1:], strict=False):
         assert array.ctypes.data + array.nbytes <= following
     # Whole granules: within one granule an array of what was asked for, never above.
     n_bytes = sum(array.nbytes for array in operands.arrays)
-    assert 100_000 - kernel.n_arrays * (kernel.granule_bytes + 8) < n_bytes <= 100_000
+    assert 100_000 - kernel.n_arrays * (GRANULE_BYTES + 8) < n_bytes <= 100_000
 
 
 def test_grid_is_that_of_ert() -> None:

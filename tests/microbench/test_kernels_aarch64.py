@@ -9,10 +9,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from mansard.microbench.kernels import fma, streams
-from mansard.microbench.kernels.compiling import SIGNATURE
-from mansard.microbench.kernels.host import N_ACCUMULATORS, NEON, n_unrolled
-from mansard.microbench.kernels.numba_api import cfunc
+from mansard.microbench.cpu.compiling import SIGNATURE, cfunc
+from mansard.microbench.cpu.emit import N_ACCUMULATORS, NEON, n_unrolled
+from mansard.microbench.cpu.kernels import fma, streams
 
 TRIPLE = "aarch64-unknown-linux-gnu"
 LAYOUT = "e-m:e-i8:8:32-i16:32-i64:64-i128:128-n32:64-S128"

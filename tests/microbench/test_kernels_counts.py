@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,9 @@ from typing import Any
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.microbench.kernels import fma, streams
-from mansard.microbench.kernels.case import Case, choose_stores
-from mansard.microbench.kernels.catalog import CATALOG, find_kernel
-from mansard.microbench.kernels.compiling import compile_cached, hash_source
-from mansard.microbench.kernels.host import (
+from mansard.microbench.catalog import cpu_kernels, find_kernel
+from mansard.microbench.cpu.compiling import compile_cached, hash_source
+from mansard.microbench.cpu.emit import (
     AVX2,
     AVX512,
     N_ACCUMULATORS,
@@ -23,7 +22,10 @@ from mansard.microbench.kernels.host import (
     host_unit,
     n_unrolled,
 )
-from mansard.microbench.operands import allocate
+from mansard.microbench.cpu.kernels import fma, streams
+from mansard.microbench.cpu.launching import allocate
+from mansard.microbench.cpu.trials import choose_stores
+from mansard.microbench.kernel import HOST, Case
 
 KIB = 1024
 
@@ -51,8 +53,9 @@ KIB = 1024
 )
 def test_work_and_traffic(case: Case, work_flop: int, traffic_bytes: int) -> None:
     kernel = find_kernel(case.kernel)
-    assert kernel.work_flop(case) == work_flop
-    assert kernel.traffic_bytes(case) == traffic_bytes
+    launch = kernel.launch(case, HOST)
+    assert kernel.work_flop(case, launch) == work_flop
+    assert kernel.traffic_bytes(case, launch) == traffic_bytes
 
 
 def test_counting_names_the_stores() -> None:
@@ -139,16 +142,16 @@ def test_constants_and_accumulators_fit_into_the_registers() -> None:
 
 
 def test_names_are_unique_and_hashes_are_of_the_source(tmp_path: Path) -> None:
-    assert len({kernel.name for kernel in CATALOG}) == len(CATALOG)
+    assert len({kernel.name for kernel in cpu_kernels()}) == len(cpu_kernels())
     for module, kernel in ((fma, "fma"), (streams, "triad")):
         assert find_kernel(kernel).source_hash == hash_source(str(module.__file__))
     # Any change of a file that the code depends on changes the hash.
-    folder = Path(str(fma.__file__)).parent
-    for file in folder.glob("*.py"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    assert hash_source(str(tmp_path / "fma.py")) == fma.SOURCE_HASH
-    (tmp_path / "emit.py").write_bytes((folder / "emit.py").read_bytes() + b"#\n")
-    assert hash_source(str(tmp_path / "fma.py")) != fma.SOURCE_HASH
+    folder = Path(str(fma.__file__)).parents[1]
+    shutil.copytree(folder, tmp_path / "cpu")
+    copy = str(tmp_path / "cpu" / "kernels" / "fma.py")
+    assert hash_source(copy) == fma.SOURCE_HASH
+    (tmp_path / "cpu" / "emit.py").write_bytes((folder / "emit.py").read_bytes() + b"#\n")
+    assert hash_source(copy) != fma.SOURCE_HASH
 
 
 def test_compiles_where_nothing_can_be_kept_on_disk() -> None:

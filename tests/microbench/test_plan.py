@@ -13,8 +13,9 @@ from mansard.core.documents import read_document, write_document
 from mansard.core.errors import SchemaError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Cache, CpuCluster, MachineIdentity
-from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.working_sets import cache_capacity_bytes, stream_working_sets
+from mansard.microbench.cpu.trials import cache_capacity_bytes, stream_working_sets
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import make_plan
 
 KIB, MIB = 1024, 1024**2
 

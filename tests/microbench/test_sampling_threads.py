@@ -17,11 +17,10 @@ import pytest
 from mansard.core.errors import MeasurementError
 from mansard.measuring.metering import UNMETERED
 from mansard.measuring.protocol import PROTOCOLS
-from mansard.microbench.cpu_source import CpuSource, sample_case
-from mansard.microbench.cpu_threads import PinnedThreads
-from mansard.microbench.kernels.case import Case
-from mansard.microbench.kernels.catalog import find_kernel
-from mansard.microbench.kernels.host import host_unit
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cpu.emit import host_unit
+from mansard.microbench.cpu.source import CpuSource, PinnedThreads, sample_case
+from mansard.microbench.kernel import HOST, Case
 
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 # Two threads always: on a machine with one CPU they must share it without a deadlock.
@@ -82,8 +81,8 @@ def test_a_block_ends_soon_after_being_told_to_stop() -> None:
 @pytest.mark.usefixtures("as_in_a_terminal")
 def test_an_interrupt_ends_a_block_and_its_threads() -> None:
     program = f"""
-from mansard.microbench.cpu_source import CpuSource
-from mansard.microbench.kernels.case import Case
+from mansard.microbench.cpu.source import CpuSource
+from mansard.microbench.kernel import HOST, Case
 with CpuSource(Case("fma", "fp32", 3072, 1024), {(CPUS[0], CPUS[-1])!r}) as source:
     source.take(2, 1)
     print("running", flush=True)
@@ -139,7 +138,7 @@ def test_first_touch_is_the_threads_own() -> None:
     kernel = find_kernel("copy")
     with CpuSource(case, (CPUS[0],)) as source:
         (operands,) = source.operands
-        expected = kernel.reference(case, operands.arrays, 1)
+        expected = kernel.reference(case, kernel.launch(case, HOST), operands.arrays, 1)
         assert operands.arrays[0].min() >= 1.0  # filled, not zero pages
         source.take(1, 1)
         assert (operands.arrays[1] == expected[1]).all()

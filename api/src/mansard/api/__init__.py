@@ -4,11 +4,12 @@
 
     api.score([Path("resnet50.onnx")]).scores[0].layers
     api.bench(api.BenchRequest(mode="15W,MAXN"))
-    api.recommend(api.Question(runs=("runs",)), api.Wanted(max_latency_s=20e-3))
+    api.recommend(api.PredictionRequest(runs=("runs",)), api.Wanted(max_latency_s=20e-3))
 
 Notes, progress and questions go to a ``Reporter``; without one a function is silent, and
-declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything here is imported
-on first use: docs/python.md shows each function.
+declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything is imported on
+first use; docs/python.md shows each function. Modules have plural names (``scores``): one that is
+called like its function (``score``) would hide it.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.differences import differing_dimensions as differing_dimensions
-    from mansard.analytics.data.merging import Merged as Merged
+    from mansard.analytics.data.names import differing_dimensions as differing_dimensions
+    from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import digits as digits
     from mansard.analytics.data.quantities import joules as joules
     from mansard.analytics.data.quantities import percent as percent
     from mansard.analytics.data.quantities import quantity as quantity
     from mansard.analytics.data.quantities import relative as relative
     from mansard.analytics.data.quantities import seconds as seconds
-    from mansard.analytics.decide.amounts import amount as amount
-    from mansard.analytics.decide.amounts import change as change
-    from mansard.analytics.decide.compare_records import Change as Change
-    from mansard.analytics.decide.compare_records import Comparison as Comparison
-    from mansard.analytics.decide.mix_records import MixAnswer as MixAnswer
-    from mansard.analytics.decide.mix_records import MixPlan as MixPlan
+    from mansard.analytics.decide.compare import Change as Change
+    from mansard.analytics.decide.compare import Comparison as Comparison
     from mansard.analytics.decide.plan import Pick as Pick
     from mansard.analytics.decide.plan import Plan as Plan
     from mansard.analytics.decide.records import Candidate as Candidate
     from mansard.analytics.decide.records import Recommendation as Recommendation
     from mansard.analytics.decide.records import Wanted as Wanted
+    from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
+    from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
+    from mansard.analytics.decide.wording import amount as amount
+    from mansard.analytics.decide.wording import change as change
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.report.score_page import write_score_page as write_score_page
@@ -81,8 +82,8 @@ if TYPE_CHECKING:
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
-    from mansard.api.predictions import Network as Network
-    from mansard.api.predictions import Question as Question
+    from mansard.api.predictions import NetworkRequest as NetworkRequest
+    from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
@@ -93,11 +94,11 @@ if TYPE_CHECKING:
     from mansard.api.recommendations import recommend_workload as recommend_workload
     from mansard.api.reporter import SILENT as SILENT
     from mansard.api.reporter import LineProgress as LineProgress
-    from mansard.api.reporter import Progress as Progress
+    from mansard.api.reporter import ProgressDisplay as ProgressDisplay
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
-    from mansard.api.scores import Scored as Scored
+    from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
     from mansard.api.scores import list_networks as list_networks

@@ -26,7 +26,7 @@ from mansard.device.power_modes.selection import available_modes, choose_modes
 from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.mode_table import ModeFrame
+    from mansard.analytics.decide.modes import ModeFrame
     from mansard.api.checks import Check
     from mansard.containers.fleet import Fleet
     from mansard.core.records import PowerMode
@@ -78,7 +78,7 @@ def find_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame, b
     ``board``, this machine by default. Nothing is set. Raises UsageError, InputError,
     StorageError, DeviceError.
     """
-    from mansard.analytics.decide.mode_table import mode_frame, read_mode_table
+    from mansard.analytics.decide.modes import mode_frame, read_mode_table
 
     if text.strip().lower().endswith(".csv"):
         return read_mode_table(Path(text.strip()), device), False

@@ -13,10 +13,9 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.merging import Merged
-    from mansard.analytics.decide.compare_entries import Side
-    from mansard.analytics.decide.compare_records import Comparison
-    from mansard.analytics.published.rate_rows import Origin
+    from mansard.analytics.data.opening import Merged
+    from mansard.analytics.decide.compare import Comparison, Side
+    from mansard.analytics.published.importing import Origin
     from mansard.analytics.report.summary import Summary
 
 
@@ -90,7 +89,7 @@ def compare(
     is a pair whatever its mode. Raises InputError, UsageError, StorageError.
     """
     from mansard.analytics.decide.compare import compare as compare_sides
-    from mansard.analytics.decide.pairing import pair_runs
+    from mansard.analytics.decide.compare import pair_runs
 
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
     ours = _sides(first, names[0], mode, may_mix=mix)
@@ -102,7 +101,7 @@ def compare(
 
 def _sides(runs: Path, name: str, mode: str | None, *, may_mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.pairing import sides_of
+    from mansard.analytics.decide.compare import sides_of
     from mansard.core.documents import read_document
     from mansard.core.records import Manifest
 
@@ -152,7 +151,7 @@ def import_tables(
     is written. Raises UsageError, InputError, StorageError.
     """
     from mansard.analytics.published.importing import import_table
-    from mansard.analytics.published.limits import find_module, limit_notes
+    from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.analytics.published.store import write_published
 
     module = find_module(origin.module) if origin.module is not None else None
@@ -180,7 +179,7 @@ def import_tables(
 
 
 def _origin(origin: TableOrigin, module: str | None) -> Origin:
-    from mansard.analytics.published.rate_rows import Origin
+    from mansard.analytics.published.importing import Origin
 
     device = origin.device or module
     if not device or not device.strip():
@@ -198,6 +197,6 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
     already is not written again; credentials come from the environment. Raises UsageError where
     ``into`` is a folder of runs, InputError, StorageError.
     """
-    from mansard.analytics.data.merging import merge as merge_runs
+    from mansard.analytics.data.opening import merge as merge_runs
 
     return merge_runs(locations, into)

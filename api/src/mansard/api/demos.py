@@ -96,7 +96,7 @@ def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
 
 def _pagoda_scores() -> list[ModelScore]:
     """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
-    from mansard.analytics.published.pagoda import BATCHES, MEASURED_BATCHES, NETWORKS
+    from mansard.analytics.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
     from mansard.estimator import score, zoo
 
     scores = []

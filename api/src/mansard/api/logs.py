@@ -172,7 +172,7 @@ class _Rows:
 
 
 def _write_parquet(rows: _Rows, target: IO[bytes]) -> None:
-    from mansard.analytics.data.telemetry_parquet import csv_to_parquet
+    from mansard.analytics.data.frames import csv_to_parquet
 
     with tempfile.TemporaryDirectory() as folder:
         table, written = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"

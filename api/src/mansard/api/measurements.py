@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import Progress, Reporter, format_duration
+from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
 from mansard.core.errors import ContainerError, DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import Outcome
     from mansard.microbench.plan import Plan
-    from mansard.microbench.probing import Probe
+    from mansard.microbench.planning import Probe
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -49,7 +49,7 @@ def plan_modes(
 ) -> list[ModePlan]:
     """The plan of each mode, in their order; raises UsageError."""
     from mansard.measuring.runner import count_missing
-    from mansard.microbench.plan import make_plan
+    from mansard.microbench.planning import make_plan
 
     plans = [make_plan(machine, mode, profile, found) for mode in modes]
     return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
@@ -132,7 +132,7 @@ def _measure_mode(
     return outcome.run_id
 
 
-def _show(progress: Progress, n_later: int, state: SweepState) -> None:
+def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
     """Show a sweep with the time left for it and for ``n_later`` trials of later modes."""
     remaining_s = state.remaining_s
     n_left = state.n_total - state.n_done

@@ -13,8 +13,7 @@ from mansard.api.boards import find_modes
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.plan import Pick, Plan
-    from mansard.analytics.decide.plan_observed import Observed
+    from mansard.analytics.decide.plan import Observed, Pick, Plan
 
 _ANY_DEVICE = "this board"
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -83,7 +82,7 @@ def plan(request: PlanRequest) -> PlanAnswer:
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.plan_observed import observed
+    from mansard.analytics.decide.plan import observed
     from mansard.analytics.predict.prediction import predict
 
     dataset = open_runs([runs], mix=request.mix)
@@ -127,7 +126,7 @@ def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu:
 
 def _settings_text(pick: Pick) -> str:
     """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
-    from mansard.core.frequency import format_frequency
+    from mansard.core.units import format_frequency
 
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:

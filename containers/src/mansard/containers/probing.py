@@ -18,7 +18,7 @@ from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION
-from mansard.microbench.probing import Probe
+from mansard.microbench.planning import Probe
 
 # CUDA's start on a small board that was just switched on, and a first compilation.
 SILENCE_S = 180.0

@@ -15,7 +15,7 @@ from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
 from mansard.estimator.model import NOTHING_GIVEN, Given
 from mansard.estimator.operators import REGISTRY
-from mansard.estimator.operators.registry import Operator
+from mansard.estimator.operators.registry import Operators
 from mansard.estimator.tensors import Node, NodeInstance, Tensor
 from mansard.estimator.traffic import cached_traffic, effective_cache_bytes, fused_traffic
 from mansard.estimator.training import (
@@ -27,8 +27,6 @@ from mansard.estimator.training import (
 )
 from mansard.estimator.weights import LayerWeights, assign_weights
 from mansard.estimator.work_precision import quantized_tensors
-
-Operators = Mapping[tuple[str, str], "Operator | None"]  # by domain and type
 
 _FORWARD_ONLY = "fusion is modelled for inference only"
 _NO_CACHE = "no cache was given"

@@ -20,12 +20,12 @@ from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 
-def traffic(node: Node, formula: Operator, precision: Precision | None) -> Cost:
+def traffic(node: Node, operator: Operator, precision: Precision | None) -> Cost:
     """The bytes that one inference pass of ``node`` moves."""
-    if node.is_constant or formula.is_view:
+    if node.is_constant or operator.is_view:
         return NOTHING
-    read_bytes = formula.reads(node, precision) if formula.reads else input_bytes(node, precision)
-    wrote = formula.writes(node, precision) if formula.writes else write_bytes(node, precision)
+    read_bytes = operator.reads(node, precision) if operator.reads else input_bytes(node, precision)
+    wrote = operator.writes(node, precision) if operator.writes else write_bytes(node, precision)
     return Cost(read_bytes=read_bytes, write_bytes=wrote)
 
 

@@ -41,7 +41,7 @@ def quantized_tensors(nodes: Iterable[Node]) -> dict[str, ElementType]:
 
 def work_precision(
     node: Node,
-    formula: Operator | None,
+    operator: Operator | None,
     macs: int,
     behind: dict[str, ElementType],
     precision: Precision | None,
@@ -51,8 +51,8 @@ def work_precision(
     ``precision`` replaces that of floating tensors. Without floats it is the element
     type of the first output.
     """
-    if macs and formula is not None:
-        found = _factors(node, formula, behind)
+    if macs and operator is not None:
+        found = _factors(node, operator, behind)
         if found:
             widest = max(found, key=lambda dtype: dtype.n_bits)
             return _name(widest, precision)
@@ -65,8 +65,8 @@ def work_precision(
     return node.outputs[0].dtype.precision if node.outputs else "none"
 
 
-def _factors(node: Node, formula: Operator, behind: dict[str, ElementType]) -> list[ElementType]:
-    tensors = [node.inputs[i] for i in formula.operands if node.has(i)]
+def _factors(node: Node, operator: Operator, behind: dict[str, ElementType]) -> list[ElementType]:
+    tensors = [node.inputs[i] for i in operator.operands if node.has(i)]
     present = [tensor for tensor in tensors if tensor is not None]
     if behind and present and all(tensor.name in behind for tensor in present):
         return [behind[tensor.name] for tensor in present]

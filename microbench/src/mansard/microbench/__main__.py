@@ -24,8 +24,8 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan, make_plan
-from mansard.microbench.probing import probe
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import make_plan, probe
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -13,9 +14,11 @@ from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import Kind, Opened
 from mansard.measuring.metering import Metering
 from mansard.measuring.sampling import Samples
-from mansard.microbench.facts import facts_of
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cuda.sampling import open_gpu, sample_on_gpu
+from mansard.microbench.kernel import HOST, shape_of
 from mansard.microbench.plan import Plan, TrialSpec
-from mansard.microbench.probing import probe
+from mansard.microbench.planning import probe
 
 # The trial, its plan, and what meters it.
 Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], Samples]
@@ -46,15 +49,13 @@ def sampling_of(processor: Processor) -> Sampling:
     """What samples the kernels of ``processor``; the GPU is opened now, and stays open."""
     if processor == "cpu":
         return sample_on_cpu
-    from mansard.microbench.cuda.sampling import open_gpu, sample_on_gpu
-
     open_gpu()
     return sample_on_gpu
 
 
 def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     """Samples of the real kernel on pinned threads of this machine."""
-    from mansard.microbench.cpu_source import sample_case
+    from mansard.microbench.cpu.source import sample_case
 
     case = spec.case(len(plan.cpus))
     return sample_case(case, plan.cpus, plan.protocol, metering=metering)
@@ -66,13 +67,16 @@ def make_trial(
     """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
     with Observation(instruments, plan) as seen:
         samples = sampling(spec, plan, instruments.metering(plan))
-    facts = facts_of(spec, plan, samples, instruments.gpu)
+    kernel = find_kernel(spec.kernel, spec.backend)
+    n_launches = len(plan.cpus) if plan.processor == "cpu" else 1
+    case = replace(spec.case(n_launches), vector_bytes=samples.vector_bytes)
+    launch = kernel.launch(case, HOST if instruments.gpu is None else shape_of(instruments.gpu))
     return Trial(
         run_id=run_id,
         trial_id=spec.trial_id,
         source="simulated" if plan.machine.is_simulated else "measured",
         kernel=spec.kernel,
-        family=facts.family,
+        family=kernel.family,
         processor=plan.processor,
         backend=spec.backend,
         precision=spec.precision,
@@ -83,9 +87,9 @@ def make_trial(
         cpus=plan.cpus,
         n_sms=None if instruments.gpu is None else instruments.gpu.n_sms,
         working_set_bytes=spec.working_set_bytes,
-        work_flop=facts.work_flop,
-        traffic_bytes=facts.traffic_bytes,
-        traffic_counting=facts.traffic_counting,
+        work_flop=kernel.work_flop(case, launch) * n_launches,
+        traffic_bytes=kernel.traffic_bytes(case, launch) * n_launches,
+        traffic_counting=kernel.traffic_counting(case),
         repetitions_per_sample=samples.repetitions_per_sample,
         seconds_s=samples.seconds_s,
         block=samples.block,
@@ -97,7 +101,7 @@ def make_trial(
         energy=samples.energy.windows,
         conditions=seen.conditions,
         disturbances=(*seen.disturbances, *samples.disturbances),
-        source_hash=facts.source_hash,
+        source_hash=kernel.source_hash,
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         unknown=_reasons(spec, plan, samples),

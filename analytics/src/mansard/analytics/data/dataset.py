@@ -15,7 +15,7 @@ UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those tha
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """All runs of some folders. Frames are described in ``layout``; seconds, bytes, FLOP.
+    """All runs of some folders. Frames are described in ``data.store``; seconds, bytes, FLOP.
 
     ``runs`` has one row per run, ``trials`` one per trial, ``energy`` one per rail of each
     window, ``layers`` one per layer of each score. There can be tens of millions of
@@ -24,7 +24,7 @@ class Dataset:
     looks odd.
     """
 
-    places: tuple[str, ...]  # folders of runs or datasets, and URLs
+    locations: tuple[str, ...]  # folders of runs or datasets, and URLs
     runs: pl.DataFrame
     trials: pl.DataFrame
     repetitions: pl.LazyFrame

@@ -1,8 +1,10 @@
-"""Layers of scores as a typed Polars frame: one column per field."""
+"""Layers of scores as a typed Polars frame, one column per field; and frames as files."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -10,6 +12,7 @@ import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
 from mansard.analytics.data.dataset import score_id
+from mansard.core.errors import UsageError
 from mansard.core.records import LAYER_COUNTS, ModelScore
 
 Frame: TypeAlias = pl.DataFrame  # for signatures in rooms that do not import polars
@@ -75,3 +78,30 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
 def to_json(value: object) -> str:
     """``value`` as JSON, for a column of text."""
     return msgspec.json.encode(value).decode()
+
+
+def encode_layers(scores: Sequence[ModelScore], form: str) -> bytes:
+    """The layers of ``scores`` in ``form``, csv or parquet; raises UsageError for others.
+
+    Each row begins with the model, its batch and its phase, so that files of many
+    models can be put together.
+    """
+    frame = layer_frame(scores)
+    buffer = io.BytesIO()
+    if form == "csv":
+        frame.write_csv(buffer)
+    elif form == "parquet":
+        frame.write_parquet(buffer)
+    else:
+        raise UsageError(f"unknown format {form!r}", fix="use csv or parquet")
+    return buffer.getvalue()
+
+
+def csv_to_parquet(table: Path, written: Path, text_columns: Sequence[str]) -> None:
+    """Turn ``table`` (CSV with a head) into Parquet: all columns are numbers but the named.
+
+    It goes through in pieces, so that a log larger than the memory can be written.
+    """
+    head = pl.read_csv(table, n_rows=0, infer_schema=False)
+    schema = {name: pl.String if name in text_columns else pl.Float64 for name in head.columns}
+    pl.scan_csv(table, schema=schema).sink_parquet(written)

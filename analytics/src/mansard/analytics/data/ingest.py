@@ -16,19 +16,26 @@ from pathlib import Path
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.layout import RUN_ENTRY_SCHEMA, RUN_TABLES, run_entry
 from mansard.analytics.data.limits import check_manifest, check_measurement, check_score
-from mansard.analytics.data.networks_store import (
+from mansard.analytics.data.read import Part, dataset_of, read_part, run_files
+from mansard.analytics.data.run_folder import (
+    MANIFEST,
+    content_of,
+    exists,
+    import_run,
+    shown_folder,
+    stamps_json,
+)
+from mansard.analytics.data.store import (
+    RUN_ENTRY_SCHEMA,
+    RUN_TABLES,
+    Store,
     measurement_entries,
+    run_entry,
     score_entries,
     write_measurements,
     write_scores,
 )
-from mansard.analytics.data.read import Part, dataset_of, read_part, run_files
-from mansard.analytics.data.run_import import import_run
-from mansard.analytics.data.run_rows import exists
-from mansard.analytics.data.sources import MANIFEST, content_of, shown_folder, stamps_json
-from mansard.analytics.data.store import Store
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import storage_error
@@ -85,7 +92,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     for measurement in measurements:
         check_measurement(measurement, runs / "measurements.jsonl")
     found = Part(
-        place=str(runs),
+        location=str(runs),
         store=store,
         runs=entries,
         scores=score_entries(scores),

@@ -8,14 +8,14 @@ serial number count as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
 from msgspec.structs import replace as replaced
 
 from mansard.analytics.data.dataset import Dataset, device_id, machine_id
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest
 
@@ -28,7 +28,7 @@ def unmixed(dataset: Dataset) -> Dataset:
     for what in _mixtures(dataset):
         raise InputError(
             what,
-            where=", ".join(dataset.places),
+            where=", ".join(dataset.locations),
             fix="report them from folders of their own, or mix them with --mix",
         )
     notes = [
@@ -99,7 +99,7 @@ def _sources(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterable[st
     for key, rows in kernels.group_by("kernel", "backend", "precision", maintain_order=True):
         if rows["source_hash"].n_unique() > 1:
             sources = _grouped(rows.select("source_hash", "run_id").iter_rows())
-            kernel = " ".join(shown(str(part)) for part in key)
+            kernel = " ".join(display_name(str(part)) for part in key)
             yield f"the kernel {kernel} ran on {_device(manifests)} from sources {_listed(sources)}"
             return
 
@@ -117,10 +117,59 @@ def _listed(groups: dict[str, list[str]]) -> str:
     for key, run_ids in groups.items():
         more = f" and {len(run_ids) - _MOST_NAMED} more" if len(run_ids) > _MOST_NAMED else ""
         word = "run" if len(run_ids) == 1 else "runs"
-        parts.append(f"{shown(key)} ({word} {', '.join(run_ids[:_MOST_NAMED])}{more})")
+        parts.append(f"{display_name(key)} ({word} {', '.join(run_ids[:_MOST_NAMED])}{more})")
     return " and ".join(parts)
 
 
 def _device(manifests: Sequence[Manifest]) -> str:
     gpu = manifests[0].gpu
-    return shown(manifests[0].machine.name if gpu is None else gpu.name)
+    return display_name(manifests[0].machine.name if gpu is None else gpu.name)
+
+
+_KERNEL = ["kernel", "backend", "precision"]
+
+
+def newest(dataset: Dataset) -> Dataset:
+    """``dataset`` without runs of a device that another Mansard, or another source, measured.
+
+    What counts is the run of the device that began last: runs of its version whose kernels, as
+    far as both ran them, are of the same sources. A note says how many are left out.
+    """
+    devices: dict[str, list[Manifest]] = {}
+    for manifest in dataset.manifests:
+        devices.setdefault(device_id(manifest), []).append(manifest)
+    old = {
+        run_id for manifests in devices.values() for run_id in _others(manifests, dataset.trials)
+    }
+    if not old:
+        return dataset
+    is_kept = ~pl.col("run_id").is_in(sorted(old))
+    runs = "1 run is" if len(old) == 1 else f"{len(old)} runs are"
+    note = (
+        f"{runs} by another version of Mansard or of its kernels and left out; "
+        "'mansard report --mix' shows all of them together"
+    )
+    return replace(
+        dataset,
+        runs=dataset.runs.filter(is_kept),
+        trials=dataset.trials.filter(is_kept),
+        repetitions=dataset.repetitions.filter(is_kept),
+        energy=dataset.energy.filter(is_kept),
+        samples=dataset.samples.filter(is_kept),
+        manifests=tuple(each for each in dataset.manifests if each.run_id not in old),
+        measurements=tuple(each for each in dataset.measurements if each.run_id not in old),
+        notes=(*dataset.notes, note),
+    )
+
+
+def _others(manifests: Sequence[Manifest], trials: pl.DataFrame) -> Iterator[str]:
+    """The runs of one device that do not go with its newest one."""
+    last = max(manifests, key=lambda each: (each.started_utc, each.run_id))
+    yield from (each.run_id for each in manifests if each.tool_version != last.tool_version)
+    own = trials.filter(pl.col("run_id").is_in([each.run_id for each in manifests]))
+    sources = own.select("run_id", *_KERNEL, "source_hash").unique()
+    wanted = sources.filter(pl.col("run_id") == last.run_id).select(
+        *_KERNEL, wanted_hash="source_hash"
+    )
+    differs = pl.col("source_hash") != pl.col("wanted_hash")
+    yield from sources.join(wanted, on=_KERNEL).filter(differs)["run_id"].unique().sort()

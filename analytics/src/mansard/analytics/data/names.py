@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mansard.analytics.data.dataset import Dataset, device_id
-from mansard.core.records import Manifest
+from mansard.core.records import Manifest, ModelScore
 from mansard.core.text import printable
 
 LONGEST_NAME = 80
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """A name from outside, on one line and of readable length. Not escaped for HTML."""
     return printable(name, LONGEST_NAME).strip() or "(no name)"
 
@@ -24,12 +24,12 @@ def network_names(dataset: Dataset) -> dict[str, str]:
     """
     files = {(score.model, score.model_hash) for score in dataset.scores}
     files |= {(row.model, row.model_hash) for row in dataset.measurements}
-    plain = [shown(model) for model, _ in files]
+    plain = [display_name(model) for model, _ in files]
     return {
         network_key(model, model_hash): (
-            shown(model)
-            if plain.count(shown(model)) == 1
-            else f"{shown(model)} ({shown(model_hash[:8])})"
+            display_name(model)
+            if plain.count(display_name(model)) == 1
+            else f"{display_name(model)} ({display_name(model_hash[:8])})"
         )
         for model, model_hash in sorted(files)
     }
@@ -45,9 +45,9 @@ def in_order(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (name.casefold(), name))
 
 
-def shown_long(text: str) -> str:
+def display_text(text: str) -> str:
     """A sentence from outside: longer than a name may be."""
-    return " ".join(shown(part) for part in text.split(" "))[:600]
+    return " ".join(display_name(part) for part in text.split(" "))[:600]
 
 
 def run_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
@@ -70,7 +70,7 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 
     Devices of one name, such as two equal boards, are told apart by the start of their id.
     """
-    names = {device_id(manifest): shown(_device(manifest)) for manifest in manifests}
+    names = {device_id(manifest): display_name(_device(manifest)) for manifest in manifests}
     n_of_name = Counter(names.values())
     labels = {
         identity: name if n_of_name[name] == 1 else f"{name} ({identity[:6]})"
@@ -102,3 +102,21 @@ _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
         lambda manifest: f"run {manifest.run_id[:8]}",
     ),
 )
+
+
+def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
+    """For each score its dimensions that other scores of the network have otherwise.
+
+    What the batch tells is left out; empty where nothing differs.
+    """
+    found = []
+    for score in scores:
+        others = [other for other in scores if other.model_hash == score.model_hash]
+        names = [
+            name
+            for name in score.dimensions
+            if any(other.dimensions.get(name) != score.dimensions[name] for other in others)
+            and any(other.dimensions.get(name) != other.batch for other in others)
+        ]
+        found.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
+    return found

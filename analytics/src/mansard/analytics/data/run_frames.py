@@ -1,15 +1,21 @@
-"""Runs, and the energy of every window, as typed frames."""
+"""Runs, trials, repetitions, energy windows and readings of meters as typed frames.
+
+One column per field. Where the mode locks the GPU's clock, a sample more than 1 % off the median
+of its trial, or a median more than 1 % off the mode's clock, disturbs the trial (docs/energy.md). A
+clock that is left to the governor may change: rates are then compared with the limit at the clock
+measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import machine_id, processor_of
 from mansard.analytics.data.frames import FrameSchema, to_json
-from mansard.core.records import EnergyWindow, Manifest, Trial
+from mansard.core.records import Conditions, EnergyWindow, Manifest, PowerSample, Spread, Trial
 
 RUN_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -164,3 +170,182 @@ def _window_rows(
 
 def _power_w(energy_j: float | None, window_s: float) -> float | None:
     return energy_j / window_s if energy_j is not None and window_s > 0 else None
+
+
+MOST_DRIFT = 0.01
+_LOCKING = frozenset({"nvpmodel", "clocks", "card"})
+
+
+def median_clock_hz(trial: Trial) -> float | None:
+    """The SM clock of the median sample, Hz; None where the kernel did not measure it."""
+    return float(np.median(trial.clock_hz)) if trial.clock_hz else None
+
+
+def clock_disturbances(trial: Trial, run: Mapping[str, object]) -> tuple[str, ...]:
+    """What the clocks of ``trial`` say against it; ``run`` is its row of the run frame.
+
+    Nothing where the measuring side has said it already.
+    """
+    cap_hz, middle_hz = run["gpu_hz"], median_clock_hz(trial)
+    said = any("clock" in reason for reason in trial.disturbances)
+    if run["mode_kind"] not in _LOCKING or not isinstance(cap_hz, float) or said:
+        return ()
+    if not trial.clock_hz or middle_hz is None:
+        return ()
+    if any(abs(hz - middle_hz) > MOST_DRIFT * middle_hz for hz in trial.clock_hz):
+        ends = f"{_mhz(min(trial.clock_hz))} and {_mhz(max(trial.clock_hz))}"
+        return (f"the SM clock drifted between {ends}",)
+    if abs(middle_hz - cap_hz) > MOST_DRIFT * cap_hz:
+        return (f"the SM clock was {_mhz(middle_hz)} instead of {_mhz(cap_hz)}",)
+    return ()
+
+
+def _mhz(clock_hz: float) -> str:
+    return f"{clock_hz / 1e6:.4g} MHz"
+
+
+# The readings of Conditions that are a Spread, by the name and the unit of their columns.
+_SPREADS = (("cpu_clock", "hz"), ("gpu_clock", "hz"), ("memory_clock", "hz"), ("temperature", "c"))
+CONDITION_SCHEMA: FrameSchema = {
+    **{
+        f"{name}_{when}_{unit}": pl.Float64
+        for name, unit in _SPREADS
+        for when in Spread.__struct_fields__[1:]  # not "unknown"
+    },
+    "temperature_slope_c_per_s": pl.Float64,
+    "n_throttle_events": pl.Int64,
+    "n_overcurrent_events": pl.Int64,
+    "gpu_processes": pl.List(pl.String),
+}
+
+TRIAL_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "machine_id": pl.String,
+    "mode": pl.String,
+    "trial_id": pl.String,
+    "source": pl.String,
+    "kernel": pl.String,
+    "family": pl.String,
+    "processor": pl.String,
+    "backend": pl.String,
+    "precision": pl.String,
+    "fma_per_element": pl.Int64,
+    "operands": pl.String,
+    "scope": pl.String,
+    "memory": pl.String,
+    "cpus": pl.List(pl.Int64),
+    "n_sms": pl.Int64,
+    "working_set_bytes": pl.Int64,
+    "work_flop": pl.Int64,
+    "traffic_bytes": pl.Int64,
+    "traffic_counting": pl.String,
+    "repetitions_per_sample": pl.Int64,
+    "n_accepted": pl.Int64,
+    "n_rejected": pl.Int64,
+    "stability": pl.String,
+    "stability_interval": pl.Float64,
+    "clock_hz": pl.Float64,  # median of the accepted samples
+    **CONDITION_SCHEMA,
+    "disturbances": pl.List(pl.String),
+    "n_energy_windows": pl.Int64,
+    "unknown_json": pl.String,
+    "conditions_unknown_json": pl.String,
+    "source_hash": pl.String,
+    "started_utc": pl.String,
+    "duration_s": pl.Float64,
+}
+REPETITION_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "trial_id": pl.String,
+    "accepted": pl.Boolean,
+    "block": pl.Int64,
+    "seconds_s": pl.Float64,
+    "clock_hz": pl.Float64,
+    "rejected_reason": pl.String,
+}
+
+
+def trial_frame(trials: Sequence[Trial], runs: pl.DataFrame) -> pl.DataFrame:
+    """One row per trial, sorted by run and trial id; repetitions are a frame of their own."""
+    by_run = {row["run_id"]: row for row in runs.iter_rows(named=True)}
+    rows = [_trial_row(trial, by_run[trial.run_id]) for trial in trials]
+    return pl.DataFrame(rows, schema=TRIAL_SCHEMA).sort("run_id", "trial_id")
+
+
+def repetition_frame(trials: Sequence[Trial]) -> pl.DataFrame:
+    """One row per repetition, seconds; blocks are null where a repetition was rejected."""
+    columns = {
+        "run_id": [trial.run_id for trial in trials],
+        "trial_id": [trial.trial_id for trial in trials],
+        "accepted": [[True] * len(t.seconds_s) + [False] * len(t.rejected_s) for t in trials],
+        "block": [[*t.block, *[None] * len(t.rejected_s)] for t in trials],
+        "seconds_s": [[*t.seconds_s, *t.rejected_s] for t in trials],
+        "clock_hz": [[*_clocks_hz(t), *[None] * len(t.rejected_s)] for t in trials],
+        "rejected_reason": [[*[None] * len(t.seconds_s), *t.rejected_reason] for t in trials],
+    }
+    each = ("run_id", "trial_id")
+    lists = {n: k if n in each else pl.List(k) for n, k in REPETITION_SCHEMA.items()}
+    frame = pl.DataFrame(columns, schema=lists).filter(pl.col("seconds_s").list.len() > 0)
+    frame = frame.sort(each, maintain_order=True)
+    return frame.explode([name for name in REPETITION_SCHEMA if name not in each])
+
+
+def _trial_row(trial: Trial, run: Mapping[str, object]) -> dict[str, object]:
+    direct = {name: getattr(trial, name) for name in TRIAL_SCHEMA if hasattr(trial, name)}
+    return {
+        **direct,
+        "machine_id": run["machine_id"],
+        "mode": run["mode"],
+        "cpus": list(trial.cpus),
+        "clock_hz": median_clock_hz(trial),
+        "n_accepted": len(trial.seconds_s),
+        "n_rejected": len(trial.rejected_s),
+        **_conditions(trial.conditions),
+        "disturbances": [*trial.disturbances, *clock_disturbances(trial, run)],
+        "n_energy_windows": None if trial.energy is None else len(trial.energy),
+        "unknown_json": to_json(trial.unknown),
+        "conditions_unknown_json": to_json(trial.conditions.unknown),
+    }
+
+
+def _conditions(found: Conditions) -> dict[str, object]:
+    spreads = {
+        f"{name}_{when}_{unit}": getattr(getattr(found, f"{name}_{unit}"), when, None)
+        for name, unit in _SPREADS
+        for when in Spread.__struct_fields__[1:]
+    }
+    return {
+        **spreads,
+        "temperature_slope_c_per_s": found.temperature_slope_c_per_s,
+        "n_throttle_events": found.n_throttle_events,
+        "n_overcurrent_events": found.n_overcurrent_events,
+        "gpu_processes": None if found.gpu_processes is None else list(found.gpu_processes),
+    }
+
+
+def _clocks_hz(trial: Trial) -> Sequence[float | None]:
+    return trial.clock_hz or [None] * len(trial.seconds_s)
+
+
+SAMPLE_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "rail": pl.String,
+    "monotonic_s": pl.Float64,
+    "power_w": pl.Float64,
+    "energy_j": pl.Float64,
+    "unknown_json": pl.String,
+}
+
+
+def sample_frame(run_id: str, samples: Sequence[PowerSample]) -> pl.DataFrame:
+    """One row per reading of a rail, in the order they were read; seconds, watts, joules."""
+    columns = {
+        "rail": [sample.rail for sample in samples],
+        "monotonic_s": [sample.monotonic_s for sample in samples],
+        "power_w": [sample.power_w for sample in samples],
+        "energy_j": [sample.energy_j for sample in samples],
+        "unknown_json": [to_json(sample.unknown) for sample in samples],
+    }
+    schema = {name: kind for name, kind in SAMPLE_SCHEMA.items() if name != "run_id"}
+    frame = pl.DataFrame(columns, schema=schema).with_columns(run_id=pl.lit(run_id))
+    return frame.select(list(SAMPLE_SCHEMA))

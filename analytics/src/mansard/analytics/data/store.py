@@ -1,4 +1,10 @@
-"""Where a dataset lies: a folder, or the URL of an object store; Parquet files by name."""
+"""Where a dataset lies, which tables it has, and how their files are called.
+
+It is a folder, or the URL of an object store, with Parquet files by name. ``runs/run_id=…/`` holds
+one file of one row, which is written last: a run is in the dataset when that file is. It names the
+files of the run in the other tables. Files of another layout have other names, so that no reader
+takes them for its own.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,22 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
-from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.dataset import score_id
+from mansard.analytics.data.frames import LAYER_SCHEMA, FrameSchema, layer_frame, to_json
+from mansard.analytics.data.run_frames import (
+    ENERGY_SCHEMA,
+    REPETITION_SCHEMA,
+    RUN_SCHEMA,
+    SAMPLE_SCHEMA,
+    TRIAL_SCHEMA,
+)
 from mansard.core.errors import InputError, StorageError
 from mansard.core.files import make_folder, storage_error, write_atomic
+from mansard.core.hashing import content_hash
+from mansard.core.records import Measurement, ModelScore
 
 _SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "adl://", "azure://")
 # What Polars says where no object has such a name: 2.1, and 1.30.
@@ -20,16 +37,16 @@ _NO_FILES = ("expanded paths were empty", "expected at least 1 source")
 _MAKE_AGAIN = "remove the dataset; it is made again from the runs"
 
 
-def is_url(place: str) -> bool:
-    """Whether ``place`` is a URL and no folder; raises InputError for one we cannot read."""
-    scheme, found, _ = place.partition("://")
+def is_url(location: str) -> bool:
+    """Whether ``location`` is a URL and no folder; raises InputError for one we cannot read."""
+    scheme, found, _ = location.partition("://")
     if not found or "/" in scheme:
         return False
-    if not place.startswith(_SCHEMES):
+    if not location.startswith(_SCHEMES):
         known = ", ".join(_SCHEMES)
         raise InputError(
             f"{scheme}:// is no object store that can hold a dataset",
-            where=place,
+            where=location,
             fix=f"give a folder, or a URL that begins with one of {known}",
         )
     return True
@@ -106,7 +123,7 @@ class Store:
         return 0 if self.is_remote else Path(self.location(name)).stat().st_size
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove files of a folder; in an object store they stay, and nobody reads them."""
+        """Remove files of a folder; in an object store they stay, unread."""
         if not self.is_remote:
             for name in names:
                 _remove(Path(self.location(name)))
@@ -184,3 +201,125 @@ def _remove(path: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+# Of each run: its rows in files of bounded length.
+RUN_TABLES: dict[str, FrameSchema] = {
+    "trials": TRIAL_SCHEMA,
+    "repetitions": REPETITION_SCHEMA,
+    "energy": ENERGY_SCHEMA,
+    "samples": SAMPLE_SCHEMA,
+}
+# One row of each run: what a report shows of it, and where the rest of it lies.
+RUN_ENTRY_SCHEMA: FrameSchema = {
+    **RUN_SCHEMA,
+    "manifest_json": pl.String,
+    "n_trials": pl.Int64,  # that were measured
+    "content": pl.String,  # hash of the files it was made of
+    "folder": pl.String,
+    "stamps_json": pl.String,  # lengths and times of those files: unchanged, they are not read
+    "files_json": pl.String,  # RunFiles
+    "notes": pl.List(pl.String),
+}
+# Scores and measurements as they are, in the words of docs/records.md.
+# ``position``: in the file that they come from.
+SCORE_ENTRY_SCHEMA: FrameSchema = {
+    "score_id": pl.String,
+    "position": pl.Int64,
+    "score_json": pl.String,
+}
+MEASUREMENT_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "position": pl.Int64,
+    "measurement_json": pl.String,
+}
+
+_ALL = [*RUN_TABLES.values(), RUN_ENTRY_SCHEMA, SCORE_ENTRY_SCHEMA, MEASUREMENT_SCHEMA]
+LAYOUT = content_hash(
+    [[[name, str(kind)] for name, kind in each.items()] for each in (*_ALL, LAYER_SCHEMA)]
+)
+ENTRY_FILE = f"{LAYOUT}.parquet"
+
+
+class RunFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of one run in each table, by name, with their lengths in bytes."""
+
+    trials: dict[str, int] = {}
+    repetitions: dict[str, int] = {}
+    energy: dict[str, int] = {}
+    samples: dict[str, int] = {}
+
+    def of(self, table: str) -> dict[str, int]:
+        """The files in one of RUN_TABLES."""
+        found: dict[str, int] = getattr(self, table)
+        return found
+
+
+def run_entry(run_id: str) -> str:
+    """The file that says that a run is in the dataset."""
+    return f"runs/run_id={run_id}/{ENTRY_FILE}"
+
+
+def run_part(table: str, run_id: str, content: str, number: int) -> str:
+    """A file of a run's rows; another content has other names."""
+    return f"{table}/run_id={run_id}/{content}-{number:05d}.parquet"
+
+
+def score_entry(score_id: str) -> str:
+    """The file of one score."""
+    return f"scores/score_id={score_id}/{ENTRY_FILE}"
+
+
+def layer_part(score_id: str) -> str:
+    """The file of the layers of one score, for other programs to read."""
+    return f"layers/score_id={score_id}/{ENTRY_FILE}"
+
+
+def measurement_part(run_id: str) -> str:
+    """The file of the networks measured in one run."""
+    return f"measurements/run_id={run_id}/{ENTRY_FILE}"
+
+
+def score_entries(scores: Sequence[ModelScore]) -> pl.DataFrame:
+    """One row per score; of two scores in the same circumstances the last counts."""
+    last = {score_id(score): score for score in scores}
+    rows = [
+        {"score_id": identity, "position": at, "score_json": to_json(score)}
+        for at, (identity, score) in enumerate(last.items())
+    ]
+    return pl.DataFrame(rows, schema=SCORE_ENTRY_SCHEMA)
+
+
+def measurement_entries(measurements: Sequence[Measurement]) -> pl.DataFrame:
+    """One row per measured network, in the order of the file."""
+    rows = [
+        {"run_id": row.run_id, "position": at, "measurement_json": to_json(row)}
+        for at, row in enumerate(measurements)
+    ]
+    return pl.DataFrame(rows, schema=MEASUREMENT_SCHEMA)
+
+
+def write_scores(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set[str]:
+    """Write the scores that are not ``there`` yet; returns the files of all of ``wanted``."""
+    known = set(there.iter_rows())
+    files: set[str] = set()
+    for row in wanted.iter_rows():
+        score_id, _, score_json = row
+        own = (layer_part(score_id), score_entry(score_id))
+        files.update(own)
+        if row not in known:
+            score = msgspec.json.decode(score_json, type=ModelScore)
+            store.write(own[0], layer_frame([score]))
+            store.write(own[1], wanted.filter(pl.col("score_id") == score_id))
+    return files
+
+
+def write_measurements(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set[str]:
+    """Write the measurements of each run where they differ; returns the files of all."""
+    files: set[str] = set()
+    for (run_id,), rows in wanted.partition_by("run_id", as_dict=True).items():
+        file = measurement_part(str(run_id))
+        files.add(file)
+        if not rows.equals(there.filter(pl.col("run_id") == run_id)):
+            store.write(file, rows)
+    return files

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.decide.baselines import highest_mode
+from mansard.analytics.decide.alternatives import highest_mode
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -38,7 +38,7 @@ _CURVE = ("device", "mode", "network", "precision", "phase")
 def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
 
-    ``scores`` (predict.scores.SCORE_SCHEMA) gives work and traffic for the intensity W / Q; a
+    ``scores`` (predict.groups.SCORE_SCHEMA) gives work and traffic for the intensity W / Q; a
     network that was fitted to its times has none. Batches of one network, precision, phase and
     mode are compared with each other.
     """

@@ -1,25 +1,254 @@
-"""Compares two runs quantity by quantity, and says which differences are more than scatter."""
+"""Compares two runs quantity by quantity, and says which differences are more than scatter.
+
+Compared are ceilings, costs and measured networks. Runs of two datasets are paired first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from mansard.analytics.data.names import shown
-from mansard.analytics.decide.compare_entries import Entry, Side, entries_of
-from mansard.analytics.decide.compare_records import Change, Comparison, Test
-from mansard.analytics.decide.probability import Array
+from mansard.analytics.data.dataset import Dataset, device_id, processor_of
+from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.significance import (
     LEVEL,
+    Span,
     Stratum,
     holm,
     interval_test,
     rank_test,
     ratio_span,
 )
-from mansard.core.records import Manifest
+from mansard.analytics.decide.values import Array
+from mansard.analytics.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.energy.points import fit_runs
+from mansard.analytics.roofs.plateau import estimate
+from mansard.analytics.roofs.rates import TrialRate, trial_rates
+from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.records import Manifest, Measurement, Record
+
+Kind = Literal["peak", "bandwidth", "energy", "network"]
+Test = Literal["ranks of blocks", "intervals"]
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """One quantity on both sides: second over first, with its 95 % interval.
+
+    ``p``: of no difference, by ``test``; ``p_corrected`` for all quantities that were tested.
+    ``is_significant``: that is below 0.05.
+    """
+
+    kind: Kind
+    quantity: str
+    unit: str
+    first: float
+    first_low: float | None
+    first_high: float | None
+    second: float
+    second_low: float | None
+    second_high: float | None
+    ratio: float
+    ratio_low: float | None
+    ratio_high: float | None
+    test: Test | None
+    p: float | None
+    p_corrected: float | None
+    is_significant: bool | None
+
+
+class Comparison(Record, frozen=True, kw_only=True):
+    """Two runs side by side. ``differences``: what else is not the same, such as a version."""
+
+    first: str
+    second: str
+    changes: tuple[Change, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+_MOST_BLOCKS = 10  # that the repetitions of a network are cut into
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One run with all that was found of it, and what it is called."""
+
+    label: str
+    manifest: Manifest
+    roof: Roofline
+    rates: tuple[TrialRate, ...]
+    energy: EnergyFit | None
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One quantity of one side. ``blocks``: by trial, what was seen; empty for a fitted one."""
+
+    kind: Kind
+    unit: str
+    span: Span
+    blocks: Mapping[object, Array]
+
+
+def entries_of(side: Side) -> dict[str, Entry]:
+    """Everything that ``side`` has, by its name in words."""
+    return {**_ceilings(side), **_costs(side.energy), **_networks(side.measurements)}
+
+
+def _ceilings(side: Side) -> dict[str, Entry]:
+    by_id = {rate.trial_id: rate for rate in side.rates}
+    found = {}
+    for ceiling in (*side.roof.peaks, *side.roof.bandwidths):
+        if ceiling.value is None:
+            continue
+        rates = [by_id[trial_id] for trial_id in ceiling.trial_ids if trial_id in by_id]
+        is_peak = ceiling.family != "stream"
+        name = f"{ceiling.name} peak" if is_peak else f"{ceiling.subject} {ceiling.kernel}"
+        found[name] = Entry(
+            "peak" if is_peak else "bandwidth",
+            ceiling.unit,
+            (ceiling.value, ceiling.low, ceiling.high),
+            {_trial_key(rate): rate.blocks for rate in rates},
+        )
+    return found
+
+
+def _trial_key(rate: TrialRate) -> object:
+    """What makes two trials the same experiment."""
+    return (rate.kernel, rate.backend, rate.fma_per_element, rate.working_set_bytes)
+
+
+def _costs(energy: EnergyFit | None) -> dict[str, Entry]:
+    if energy is None:
+        return {}
+    kinds: list[tuple[str, str, Coefficient]] = [
+        *((f"energy of {name} work", "J/FLOP", cost) for name, cost in energy.flop_j.items()),
+        *((f"energy of {name} traffic", "J/B", cost) for name, cost in energy.byte_j.items()),
+        ("constant power", "W", energy.constant_w),
+    ]
+    return {
+        name: Entry("energy", unit, (cost.value, cost.low, cost.high), {})
+        for name, unit, cost in kinds
+        if cost.value is not None and cost.value > 0
+    }
+
+
+def _networks(measurements: Sequence[Measurement]) -> dict[str, Entry]:
+    found = {}
+    for row in measurements:
+        seconds = np.asarray(row.seconds_s, dtype=np.float64)
+        if not len(seconds) or not (seconds > 0).all():
+            continue
+        # Repetitions that follow each other are not independent: the medians of stretches are.
+        parts = np.array_split(seconds, min(_MOST_BLOCKS, len(seconds)))
+        blocks = np.array([float(np.median(part)) for part in parts])
+        seen = estimate([blocks])
+        model = display_name(row.model)
+        name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
+        found[name] = Entry("network", "s", (seen.value, seen.low, seen.high), {"": blocks})
+    return found
+
+
+Pair = tuple[Side, Side]
+
+
+def sides_of(
+    dataset: Dataset, *, name: str = "", mode: str | None = None, run_id: str | None = None
+) -> tuple[Side, ...]:
+    """The runs of ``dataset``, of one mode or with one id where that is asked for.
+
+    ``name`` stands before their labels, to tell two datasets apart. Raises UsageError where
+    there is no such run, InputError where there is none at all.
+    """
+    rates = trial_rates(dataset)
+    roofs = rooflines(dataset, rates)
+    energies = fit_runs(dataset, roofs)
+    sides = tuple(
+        Side(
+            label=f"{name}{roof.label}",
+            manifest=dataset.manifest(roof.run_id),
+            roof=roof,
+            rates=tuple(rate for rate in rates if rate.run_id == roof.run_id),
+            energy=energies.get(roof.run_id),
+            measurements=tuple(m for m in dataset.measurements if m.run_id == roof.run_id),
+        )
+        for roof in roofs
+        if run_id in (None, roof.run_id) and (mode is None or _is_mode(roof.mode, mode))
+    )
+    if not sides:
+        raise _nothing(dataset, mode, [roof.mode for roof in roofs])
+    return sides
+
+
+def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> MansardError:
+    if mode is not None and names:
+        return UsageError(
+            f"no run is of mode {mode!r}", fix=f"there are {', '.join(dict.fromkeys(names))}"
+        )
+    return InputError(
+        "no run with trials is there to compare; published tables are not compared",
+        where=", ".join(dataset.locations),
+        fix="measure first, with 'mansard bench'",
+    )
+
+
+def _is_mode(name: str, wanted: str) -> bool:
+    return name.upper().removeprefix("MODE_") == wanted.upper().removeprefix("MODE_")
+
+
+def pair_runs(
+    first: Sequence[Side], second: Sequence[Side]
+) -> tuple[tuple[Pair, ...], tuple[str, ...], tuple[str, ...]]:
+    """Pairs of runs, and the labels of those that only one of the two has.
+
+    One run each is a pair whatever it is of, as long as both are of a CPU or both of a GPU.
+    Else runs pair by processor and mode, and by board too where a side has several boards; of
+    several runs of a mode the newest counts. Raises InputError where nothing pairs.
+    """
+    if len(first) == len(second) == 1:
+        ours, theirs = first[0], second[0]
+        if processor_of(ours.manifest) == processor_of(theirs.manifest):
+            return ((ours, theirs),), (), ()
+    several = (
+        max(len({device_id(side.manifest) for side in sides}) for sides in (first, second)) > 1
+    )
+    mine, its = _newest(first, by_device=several), _newest(second, by_device=several)
+    common = [key for key in mine if key in its]
+    if not common:
+        raise InputError(
+            f"nothing can be compared: {_kinds(first)} on one side, {_kinds(second)} on the other",
+            fix="choose one mode of each with --mode and --other-mode",
+        )
+    pairs = tuple((mine[key], its[key]) for key in common)
+    only_first = tuple(mine[key].label for key in mine if key not in its)
+    only_second = tuple(its[key].label for key in its if key not in mine)
+    return pairs, only_first, only_second
+
+
+def _newest(sides: Sequence[Side], *, by_device: bool) -> dict[tuple[str, str, str], Side]:
+    """The newest run of each mode; of each device too, where a side has several."""
+    found: dict[tuple[str, str, str], Side] = {}
+    for side in sorted(sides, key=lambda one: _age(one.manifest)):
+        device = device_id(side.manifest) if by_device else ""
+        found[device, processor_of(side.manifest), side.roof.mode] = side
+    return found
+
+
+def _age(manifest: Manifest) -> tuple[bool, str, str]:
+    return (manifest.finished_utc is not None, manifest.started_utc, manifest.run_id)
+
+
+def _kinds(sides: Sequence[Side]) -> str:
+    return ", ".join(
+        dict.fromkeys(f"{processor_of(s.manifest).upper()} in {s.roof.mode}" for s in sides)
+    )
 
 
 def compare(first: Side, second: Side) -> Comparison:
@@ -123,7 +352,7 @@ def _differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
     names = first.versions.keys() & second.versions.keys()
     pairs |= {name: (first.versions[name], second.versions[name]) for name in sorted(names)}
     return tuple(
-        f"{name}: {shown(str(mine))} and {shown(str(its))}"
+        f"{name}: {display_name(str(mine))} and {display_name(str(its))}"
         for name, (mine, its) in pairs.items()
         if mine != its and mine is not None and its is not None
     )

@@ -12,21 +12,237 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decide.plan_candidates import plan_modes
-from mansard.analytics.decide.plan_choice import Step, choose, exchange
-from mansard.analytics.decide.plan_expecting import fitted_outlook, prior_outlook
-from mansard.analytics.decide.plan_outlook import Outlook
-from mansard.analytics.decide.plan_words import place_of, reason_of
+from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK, OBSERVATION_SCHEMA
+from mansard.analytics.decide.modes import plan_modes
+from mansard.analytics.decide.outlook import Outlook, fitted_outlook, prior_outlook
 from mansard.analytics.decide.records import Objective
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_networks
-from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
+from mansard.analytics.scaling.network_terms import SETTINGS, Array, setting_values
 from mansard.core.errors import UsageError
 from mansard.core.records import Record
+from mansard.core.text import printable
+
+Indices: TypeAlias = NDArray[np.int64]
+
+_MOST_SWEEPS = 5  # of exchanges in a design; two are nearly always enough
+_DIGITS = 9  # scores that agree so far are equal on every machine; the earlier mode wins
+
+
+@dataclass(frozen=True)
+class Step:
+    """One mode that was chosen, by its index, and what is expected of it; means of networks.
+
+    ``improvement``: relative, None where no measured mode can be improved on. ``chance``: that it
+    is the first within the limit on time, None where another is or there is none.
+    """
+
+    at: int
+    improvement: float | None
+    chance: float | None
+    error_before: float
+    error_after: float
+
+
+def choose(outlooks: Sequence[Outlook], free: Indices, n: int) -> tuple[Step, ...]:
+    """``n`` of the modes ``free``, the most promising first; each counts as measured after it."""
+    steps: list[Step] = []
+    open_modes = np.zeros(outlooks[0].n_modes, dtype=bool)
+    open_modes[free] = True
+    for _ in range(n):
+        at = int(np.where(open_modes, _score(outlooks), -np.inf).argmax())
+        after = [outlook.measured(at) for outlook in outlooks]
+        steps.append(_step(at, outlooks, after))
+        open_modes[at], outlooks = False, after
+    return tuple(steps)
+
+
+def exchange(outlooks: Sequence[Outlook], free: Indices, chosen: Sequence[int]) -> Indices:
+    """The design after each of its modes was tried against all others, until none is better."""
+    best = list(chosen)
+    for at in best:
+        outlooks = [outlook.measured(at) for outlook in outlooks]
+    for _ in range(_MOST_SWEEPS):
+        before = list(best)
+        for place, at in enumerate(before):
+            without = [outlook.unmeasured(at) for outlook in outlooks]
+            candidates = np.setdiff1d(free, best[:place] + best[place + 1 :])
+            score = _score(without)
+            rival = int(candidates[score[candidates].argmax()])
+            if score[rival] > score[at]:
+                best[place] = rival
+                outlooks = [outlook.measured(rival) for outlook in without]
+        if best == before:
+            break
+    return np.array(sorted(best), dtype=np.int64)
+
+
+def _score(outlooks: Sequence[Outlook]) -> Array:
+    """Of each mode what it may improve and how much surer it makes; the mean of networks."""
+    parts = [each.improvement() + each.hope() + each.information() for each in outlooks]
+    found: Array = np.stack(parts).mean(axis=0).round(_DIGITS)
+    return found
+
+
+def _step(at: int, before: Sequence[Outlook], after: Sequence[Outlook]) -> Step:
+    gains = [float(each.improvement()[at]) for each in before if each.best is not None]
+    hopes = [float(each.hope()[at]) for each in before if each.is_seeking]
+    return Step(
+        at=at,
+        improvement=float(np.mean(gains)) if gains else None,
+        chance=float(np.mean(hopes)) if hopes else None,
+        error_before=float(np.mean([each.error() for each in before])),
+        error_after=float(np.mean([each.error() for each in after])),
+    )
+
+
+_WORDS = {
+    "gpu_hz": "GPU clock",
+    "memory_hz": "memory clock",
+    "cpu_hz": "CPU clock",
+    "n_sms": "number of SMs",
+    "n_cpus": "number of cores",
+    "power_limit_w": "power limit",
+}
+_NOUNS: dict[Objective, str] = {
+    "energy": "energy",
+    "latency": "time",
+    "edp": "energy times time",
+    "power": "power",
+}
+
+
+def place_of(modes: pl.DataFrame, at: int) -> str:
+    """Where a mode lies among the others: "lowest GPU clock, middle memory clock"."""
+    parts = []
+    for name in SETTINGS:
+        levels = modes.get_column(name).drop_nulls().unique().sort().to_list()
+        value = modes.get_column(name)[at]
+        if len(levels) > 1 and value is not None:
+            rank = levels.index(value) / (len(levels) - 1)
+            parts.append(f"{_rank_word(rank)} {_WORDS[name]}")
+    return ", ".join(parts) or "one of many alike"
+
+
+def reason_of(step: Step, place: str, minimise: Objective) -> str:
+    """The greatest of what a mode is expected to bring, and where it lies."""
+    noun = _NOUNS[minimise]
+    surer = step.error_before - step.error_after
+    if step.chance is not None and step.chance > max(surer, step.improvement or 0.0):
+        return f"within the limit with a chance of {_percent(step.chance)}: {place}"
+    if step.improvement is not None and step.improvement > surer:
+        return f"may lower the {noun} by {_percent(step.improvement)}: {place}"
+    before, after = _percent(step.error_before), _percent(step.error_after)
+    return f"expected error of {noun} {before} → {after}: {place}"
+
+
+def _rank_word(rank: float) -> str:
+    if rank in (0.0, 1.0):
+        return "highest" if rank else "lowest"
+    return "low" if rank < 1 / 3 else "high" if rank > 2 / 3 else "middle"
+
+
+def _percent(share: float) -> str:
+    """Two digits; more than the whole is no number worth telling."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """One device's modes (MODE_SCHEMA) and observations (OBSERVATION_SCHEMA), and notes."""
+
+    device: str
+    modes: pl.DataFrame
+    observations: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def observed(
+    modes: pl.DataFrame,
+    observations: pl.DataFrame,
+    predictions: pl.DataFrame,
+    *,
+    device: str | None = None,
+    network: str | None = None,
+) -> Observed:
+    """What is known of one device, and of ``network`` or all.
+
+    ``device``: its name or a part of it; None where there is but one. ``modes``: those that were
+    measured or published. ``predictions``: PREDICTION_SCHEMA rows from the roofs of these modes.
+    A network that was not run on the device has them for observations, with a note: what its
+    modes allow says where another mode may be better. Raises UsageError that names what there is.
+    """
+    chosen = _choose_device(modes, observations, device)
+    ours = pl.col("device") == chosen
+    runs = observations.filter(ours)
+    allowed = predictions.filter(
+        ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
+    ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
+    allowed = allowed.join(runs, on=list(NETWORK), how="anti", nulls_equal=True)
+    if network is not None:
+        runs, allowed = _choose_network(runs, allowed, network)
+    notes = []
+    if allowed.height:
+        names = allowed.get_column("network").unique(maintain_order=True).to_list()
+        notes.append(f"not measured: {_few(names)}; what the roofs allow is used instead")
+    return Observed(
+        chosen,
+        modes.filter(ours).select(*MODE_SCHEMA),
+        pl.concat([runs.select(*OBSERVATION_SCHEMA), _as_observations(allowed)]),
+        tuple(notes),
+    )
+
+
+def _choose_device(modes: pl.DataFrame, observations: pl.DataFrame, device: str | None) -> str:
+    devices = pl.concat([modes.get_column("device"), observations.get_column("device")])
+    names: list[str] = devices.unique(maintain_order=True).to_list()
+    if not names:
+        raise UsageError("no mode was measured", fix="leave the folder out")
+    asked = (device or "").casefold()
+    found = [name for name in names if name == device] or [
+        name for name in names if asked in name.casefold()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"no measured device is called {device!r}", fix=f"use {_few(names)}")
+    raise UsageError(
+        f"{len(found)} devices were measured", fix=f"choose one with --device: {_few(found)}"
+    )
+
+
+def _choose_network(
+    runs: pl.DataFrame, allowed: pl.DataFrame, network: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    is_it = pl.col("network").str.to_lowercase() == network.lower()
+    found = runs.filter(is_it), allowed.filter(is_it)
+    if not any(frame.height for frame in found):
+        columns = [frame.get_column("network") for frame in (runs, allowed)]
+        names = pl.concat(columns).unique(maintain_order=True).to_list()
+        fix = f"use {_few(names)}" if names else "score or import it first"
+        raise UsageError(f"nothing is known of a network {network!r}", fix=fix)
+    return found
+
+
+def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
+    reason = pl.lit("not metered: modelled from the roofs of the mode")
+    return predictions.with_columns(
+        pl.lit("modelled").alias("source"),
+        pl.lit(None, pl.String).alias("citation"),
+        pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
+    ).select(*OBSERVATION_SCHEMA)
+
+
+def _few(names: list[str]) -> str:
+    shown = [printable(name) for name in names[:8]]
+    return ", ".join(shown) + (", …" if len(names) > 8 else "")
+
 
 MOST_PICKS = 1000
 _NO_BEST = "no mode is measured yet whose objective is known and within the limit"
@@ -88,7 +304,7 @@ def plan_next(
     steps = choose(outlooks, free, min(n, free.size))
     if all(outlook.mean is None for outlook in outlooks):
         if max_latency_s is not None:
-            notes = (*notes, "the limit on time has no say yet: no time can be predicted")
+            notes = (*notes, "the limit on time is not used yet: no time can be predicted")
         design = exchange(outlooks, free, [step.at for step in steps])
         steps = choose(outlooks, design, design.size)
     return Plan(

@@ -20,7 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from mansard.analytics.decide.probability import Z95, Array
+from mansard.analytics.decide.values import Z95, Array
 
 N_RELABELLINGS = 4999
 SEED = 19600101

@@ -1,4 +1,8 @@
-"""From the metered trials of a run to the points of its energy fit."""
+"""From the metered trials of a run to the points of its energy fit, of its total and of each rail.
+
+Rails of a board lie inside one another or beside one another (docs/metering.md), so their costs are
+read next to those of the total and never added up to it.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,21 @@ from mansard.analytics.energy.fit import (
     EnergyPoint,
     fit_energy,
 )
+from mansard.analytics.roofs.ceilings import STORING_KERNELS
 from mansard.analytics.roofs.levels import in_level
 from mansard.analytics.roofs.rates import describe
 from mansard.analytics.roofs.roofline import Roofline
 
 IDLE = "idle"
 # A chase of loads is all waiting, and a library's matrix product moves bytes through caches
-# that nobody counts; constant operands and memory of the host have costs of their own.
+# that are not counted; constant operands and memory of the host have costs of their own.
 _FITTED = (
     pl.col("family").is_in(["fma", "stream", "tensor"])
     & (pl.col("backend") != "cublas")
     & (pl.col("operands") == "chaotic")
     & (pl.col("memory") != "zero-copy")
-    # Stores of a GPU go past its L1: only reads move bytes from there alone.
-    & ((pl.col("family") != "stream") | (pl.col("scope") != "sm") | (pl.col("kernel") == "read"))
+    # Stores of a GPU go past its L1, so these kernels do not move bytes from there alone.
+    & ((pl.col("scope") != "sm") | ~pl.col("kernel").is_in(STORING_KERNELS))
 )
 
 
@@ -110,3 +115,17 @@ def _loaded_point(row: dict[str, float], roof: Roofline) -> EnergyPoint | None:
 def _work_name(row: dict[str, float]) -> str:
     precision = str(row["precision"])
     return f"{precision} tensor" if str(row["family"]) == "tensor" else precision
+
+
+def fit_rails(dataset: Dataset, roof: Roofline) -> dict[str, EnergyFit]:
+    """The fit of every rail of one run that has energy under load, in the order of their names."""
+    of_run = dataset.energy.filter((pl.col("run_id") == roof.run_id) & pl.col("rail").is_not_null())
+    points = {
+        rail: energy_points(dataset, roof, rail)
+        for rail in of_run["rail"].unique().sort().to_list()
+    }
+    return {
+        rail: fit_energy(found)
+        for rail, found in points.items()
+        if any(not point.is_idle for point in found)
+    }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.figures.charting import (
     Chart,
     colour,
@@ -70,7 +70,7 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
     names = set(found.frame["network"].to_list())
     network = first if first in names else min(names)
     own = found.frame.filter(pl.col("network") == network)
-    table = tabulate(f"Batch sizes of {shown(network)}", _COLUMNS, own.iter_rows(named=True))
+    table = tabulate(f"Batch sizes of {display_name(network)}", _COLUMNS, own.iter_rows(named=True))
     chart = batch_chart(found.frame, chosen, network)
     notes = dropped_note(found.n_dropped, "predictions", "their latency is unknown")
     return make_figure("batches", chart, table, CAPTION, notes)

@@ -14,11 +14,10 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
-from mansard.analytics.energy.balance import Balance, Span, balance
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.energy.roof import EnergyRoof
+from mansard.analytics.energy.roof import Balance, EnergyRoof, Span, balance
 from mansard.analytics.figures.charting import Chart, following, plot, tooltips
 from mansard.analytics.figures.figure import (
     GIGA,
@@ -158,7 +157,7 @@ def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
         found, gap = _priced_roof(roof, fit, cap_w(results, roof))
         priced += found
         if gap and not found:
-            gaps.append(f"{shown(roof.label)}: no energy roof: {gap}.")
+            gaps.append(f"{display_name(roof.label)}: no energy roof: {gap}.")
     return priced, gaps
 
 

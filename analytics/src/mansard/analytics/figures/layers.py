@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.figures.charting import Chart, following, plot, tooltips
 from mansard.analytics.figures.figure import Figure, Missing, make_figure
 from mansard.analytics.figures.modes import NO_NETWORK
@@ -49,7 +49,7 @@ def layer_figure(points: Points, chosen: Chosen, first: str) -> Figure | Missing
         (pl.col("rank") <= MOST_BARS) & (pl.col("network") == network) & pl.col("is_main")
     )
     rows = own.sort("mode", "rank").iter_rows(named=True)
-    table = tabulate(f"Slowest layers of {shown(network)}", _COLUMNS, rows)
+    table = tabulate(f"Slowest layers of {display_name(network)}", _COLUMNS, rows)
     chart = bar_chart(points.layers, chosen, network)
     return make_figure("layers", chart, table, CAPTION, (NOTE,))
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import UNKNOWN
-from mansard.analytics.decide.pareto import pareto_front
+from mansard.analytics.decide.alternatives import pareto_front
 from mansard.analytics.decide.records import Candidate
 from mansard.analytics.figures.charting import Chart, following, plot, tooltips
 from mansard.analytics.figures.figure import (
@@ -381,7 +381,7 @@ def mode_point_table(points: pl.DataFrame, network: str) -> Table:
     n_left = len(own) - MOST_TABLE_ROWS
     more = f", the best {MOST_TABLE_ROWS} of {len(own)} by energy" if n_left > 0 else ""
     return tabulate(
-        f"Modes as drawn for {shown(network)}, batch {_only(own, 'batch')}, "
+        f"Modes as drawn for {display_name(network)}, batch {_only(own, 'batch')}, "
         f"{_only(own, 'precision')}{more}",
         columns,
         own.sort("energy", "latency", nulls_last=True).head(MOST_TABLE_ROWS).iter_rows(named=True),
@@ -398,7 +398,7 @@ def _remark(row: dict[str, object]) -> str:
 
 def _only(frame: pl.DataFrame, column: str) -> str:
     values = sorted({str(value) for value in frame[column].to_list()})
-    return shown(" and ".join(values)) if values else UNKNOWN
+    return display_name(" and ".join(values)) if values else UNKNOWN
 
 
 def _notes(points: ModePoints) -> tuple[str, ...]:

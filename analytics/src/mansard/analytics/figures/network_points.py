@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order, network_key, shown
+from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import joules, seconds
 from mansard.analytics.figures.charting import Chart, plot, shape_scale, tooltips
 from mansard.analytics.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
@@ -121,7 +121,7 @@ def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
             "batch": batch_text(row["batch"]),
             "precision": row["precision"],
             "is_main": (row["model"], row["model_hash"], row["precision"]) in main,
-            "layer": f"{row['group']} {shown(row['name'])}",
+            "layer": f"{row['group']} {display_name(row['name'])}",
             "operator": row["op_class"],
             "rank": row["rank"],
             "intensity": row["intensity"],

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import shown_long
+from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
 from mansard.analytics.figures.charting import Chart, colour, plot, shape, tooltips
 from mansard.analytics.figures.figure import GIGA, MILLI, Figure, make_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.published.pagoda import MODE, NETWORKS, OPERATOR_LAUNCH_S
+from mansard.analytics.published.reference import MODE, NETWORKS, OPERATOR_LAUNCH_S
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.levels import DRAM
@@ -221,7 +221,7 @@ def point_table(points: pl.DataFrame) -> Table:
         number("Measured, W", "measured_w", 1.0, 3),
         number("Estimate, W", "estimate_w", 1.0, 3),
         Column("Error", lambda row: _error(row["estimate_w"], row["measured_w"]), is_numeric=True),
-        Column("Remark", lambda row: shown_long(row["remark"]) if row["remark"] else ""),
+        Column("Remark", lambda row: display_text(row["remark"]) if row["remark"] else ""),
     )
     caption = "Pagoda's measured points, and our estimates"
     return tabulate(caption, columns, points.iter_rows(named=True))

@@ -9,7 +9,7 @@ from typing import Literal
 
 import altair as alt
 
-from mansard.analytics.data.names import in_order, network_key, shown
+from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.figures.tables import batch_text
 from mansard.analytics.results import Results
 
@@ -74,7 +74,7 @@ def mode_labels(results: Results) -> dict[Key, str]:
         if full in roofs:
             return full
         if several:
-            return shown(full)
+            return display_name(full)
         return mode if mode in roofs else newest.get(mode, mode)
 
     return {key: label(*key) for key in keys}
@@ -147,4 +147,4 @@ def device_options(results: Results) -> list[str]:
 
 
 def _same(values: Sequence[str]) -> list[tuple[str, str]]:
-    return [(value, shown(value)) for value in values]
+    return [(value, display_name(value)) for value in values]

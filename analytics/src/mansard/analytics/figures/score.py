@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order, shown
+from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.figures.charting import Chart, colour, log_scale, plot, shape, tooltips
 from mansard.analytics.figures.figure import Figure, make_figure, schema_of
 from mansard.analytics.figures.tables import Table
@@ -56,7 +56,9 @@ def busy_layers(score: ModelScore) -> list[LayerScore]:
 def layer_name(layer: LayerScore) -> str:
     """The name of a layer on the page, after its index: names can be empty or doubled."""
     name = layer.name or layer.op_type
-    return shown(f"{layer.index} {layer.scope}/{name}" if layer.scope else f"{layer.index} {name}")
+    return display_name(
+        f"{layer.index} {layer.scope}/{name}" if layer.scope else f"{layer.index} {name}"
+    )
 
 
 def share_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
@@ -71,7 +73,7 @@ def share_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
             "what": what,
             "share": 100 * shares[i][part],
             "text": f"{100 * shares[i][part]:.3g} %",
-            "operator": shown(layers[i].op_type),
+            "operator": display_name(layers[i].op_type),
         }
         for i in sorted(heaviest)
         for part, what in enumerate(("work", "bytes"))
@@ -107,7 +109,7 @@ def _common_operators(layers: Sequence[LayerScore]) -> set[str]:
         work[layer.op_type] = work.get(layer.op_type, 0) + (layer.work_flop or 0)
     names = sorted(work, key=lambda name: -work[name])
     few = names if len(names) <= MOST_OPERATORS else names[: MOST_OPERATORS - 1]
-    return {name for name in few if shown(name) == name and name != OTHERS}
+    return {name for name in few if display_name(name) == name and name != OTHERS}
 
 
 def share_chart(frame: pl.DataFrame) -> Chart:

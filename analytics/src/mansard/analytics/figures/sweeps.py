@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import in_order, shown_long
+from mansard.analytics.data.names import display_text, in_order
 from mansard.analytics.data.quantities import capacity, quantity, seconds
 from mansard.analytics.figures.charting import (
     Chart,
@@ -305,7 +305,7 @@ def _is_drawn(rate: TrialRate) -> bool:
 def _trial_fields(rate: TrialRate, labels: Mapping[str, str]) -> Row:
     trial = "unstable" if rate.unstable else "stable"
     if rate.disturbances:
-        trial = f"disturbed, in no ceiling: {shown_long('; '.join(rate.disturbances))}"
+        trial = f"disturbed, in no ceiling: {display_text('; '.join(rate.disturbances))}"
     return {
         "mode": labels[rate.run_id],
         "trial": trial,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, percent, quantity
 from mansard.analytics.roofs.ceilings import Ceiling
 
@@ -40,7 +40,7 @@ class Column:
     @staticmethod
     def name(title: str, name: str) -> Column:
         """A name from outside, made readable."""
-        return Column(title, lambda row: shown(row[name]))
+        return Column(title, lambda row: display_name(row[name]))
 
     @staticmethod
     def number(title: str, name: str, form: str = ",.4g") -> Column:

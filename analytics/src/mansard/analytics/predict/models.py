@@ -13,21 +13,22 @@ from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import device_labels, network_names
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.published.frames import (
+from mansard.analytics.published.rooflines import published_rooflines
+from mansard.analytics.published.store import (
+    Published,
     published_coefficients,
+    published_in,
     published_modes,
     published_observations,
 )
-from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import Published, published_in
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import (
     measured_coefficients,
     measured_modes,
+    measured_observations,
     roof_coefficients,
 )
-from mansard.analytics.scaling.observations import measured_observations
 from mansard.core.errors import UsageError
 
 
@@ -125,7 +126,7 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     rates = trial_rates(dataset)
     measured = rooflines(dataset, rates)
     energies = fit_runs(dataset, measured)
-    published = published_in(dataset.places)
+    published = published_in(dataset.locations)
     manifests = dataset.manifests
     modes = pl.concat([measured_modes(manifests, measured), published_modes(published)])
     coefficients = [

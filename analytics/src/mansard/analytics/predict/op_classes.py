@@ -122,7 +122,7 @@ _MEMBERS: dict[OpClass, str] = {
 }
 # By the operator's name alone: no two domains use one name for work of different kinds.
 CLASS_OF = MappingProxyType({op: name for name, ops in _MEMBERS.items() for op in ops.split()})
-# Precisions that tensor cores multiply (estimator.units): there a convolution whose
+# Precisions that tensor cores multiply (estimator.work_precision): there a convolution whose
 # multiply-adds are on CUDA cores is a depthwise one.
 TENSOR_PRECISIONS = ("tf32", "fp16", "bf16", "fp8", "int8", "int4")
 

@@ -15,14 +15,16 @@ from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
-from mansard.analytics.predict.calibration_totals import TotalsCalibration, calibrate_totals
 from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame
+from mansard.analytics.predict.groups import group_frame, score_frame
 from mansard.analytics.predict.models import Models, find_models
-from mansard.analytics.predict.scores import score_frame
-from mansard.analytics.predict.totals_apply import apply_totals
+from mansard.analytics.predict.totals_calibration import (
+    TotalsCalibration,
+    apply_totals,
+    calibrate_totals,
+)
 from mansard.analytics.scaling.board import scale
-from mansard.analytics.scaling.observed_networks import predict_observed
+from mansard.analytics.scaling.network_predict import predict_observed
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore, Phase
 
@@ -61,7 +63,7 @@ class Prediction:
     """Networks in modes, with what the prediction rests on.
 
     ``modes``, ``coefficients``, ``groups`` and ``predictions``: frames of ``data.model_frames``;
-    ``scores``: SCORE_SCHEMA of ``predict.scores``. ``calibration``: by what the predictions were
+    ``scores``: SCORE_SCHEMA of ``predict.groups``. ``calibration``: by what the predictions were
     scaled; None where they were not.
     """
 
@@ -91,7 +93,7 @@ class Prediction:
         if self.predictions.is_empty():
             raise InputError(
                 "there is nothing to predict: no roof with a scored network, and no times of one",
-                where=", ".join(self.models.dataset.places),
+                where=", ".join(self.models.dataset.locations),
                 fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
             )
         return self

@@ -127,7 +127,7 @@ def _factors(classes: pl.Series, factors: Mapping[str, float]) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class CeilingAssignment:
     """Under which ceilings the work of each precision runs where certain peaks are known.
 
     ``keys``: the ceilings; ``tensor`` and ``cuda`` are places in it, for each precision of a
@@ -140,7 +140,7 @@ class Placement:
     cuda: Codes
 
 
-def place(precisions: tuple[str, ...], given: frozenset[Key]) -> Placement:
+def assign_ceilings(precisions: tuple[str, ...], given: frozenset[Key]) -> CeilingAssignment:
     """Which of the peaks that modes have, ``given``, the work of each of ``precisions`` runs under.
 
     Work for tensor cores runs on CUDA cores where a mode has no such peak on tensor cores (tf32
@@ -151,7 +151,7 @@ def place(precisions: tuple[str, ...], given: frozenset[Key]) -> Placement:
     cuda = [_cuda_key(name, given) for name in precisions]
     keys = tuple(dict.fromkeys((*tensor, *cuda)))
     places = {key: at for at, key in enumerate(keys)}
-    return Placement(
+    return CeilingAssignment(
         keys,
         np.array([*(places[key] for key in tensor), NONE]),
         np.array([*(places[key] for key in cuda), NONE]),

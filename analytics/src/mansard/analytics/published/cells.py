@@ -1,16 +1,201 @@
-"""One row of a table, read by what its columns are."""
+"""The cells of a CSV file of others: read as text, as numbers, and by what their columns are.
+
+Separators, byte order marks and quoting differ from tool to tool; none of them is guessed at
+where it would change a number. Numbers that may mean two things are refused.
+"""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mansard.analytics.published.columns import Column
-from mansard.analytics.published.csv_text import TextRow, TextTable
-from mansard.analytics.published.numbers import EMPTY, parse_count, parse_positive
 from mansard.core.errors import InputError
-from mansard.core.frequency import format_frequency
+from mansard.core.files import read_whole
 from mansard.core.records import PublishedMode
+from mansard.core.units import format_frequency
+
+MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
+LONGEST_CELL = 500  # characters
+_SEPARATORS = (",", ";", "\t", "|")
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """One line of a table: where it ends in the file, and its cells by column name."""
+
+    line: int
+    cells: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as text. ``separator`` decides how a comma in a number is read."""
+
+    where: str
+    separator: str
+    columns: tuple[str, ...]
+    rows: tuple[TextRow, ...]
+
+
+def read_table(path: Path) -> TextTable:
+    """The table in ``path``: a header line, then rows; empty lines and lines with # are skipped.
+
+    Raises InputError for what is no such table, StorageError where it cannot be read.
+    """
+    return parse_table(read_whole(path), str(path))
+
+
+def parse_table(data: bytes, where: str) -> TextTable:
+    """The table in ``data``, which stands at ``where``; raises InputError."""
+    text = _decode(data, where)
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), None)
+    if first is None:
+        raise InputError("is empty", where=where, fix="give a CSV table with a header line")
+    separator = max(_SEPARATORS, key=first.count)
+    if separator not in first:
+        raise InputError(
+            f"its first line is one column, {first[:80]!r}",
+            where=where,
+            fix="give a CSV table with a header line; columns are separated by , ; tab or |",
+        )
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    columns: tuple[str, ...] = ()
+    rows: list[TextRow] = []
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells) or cells[0].startswith("#"):
+                continue
+            if not columns:
+                columns = _header(cells, where)
+            else:
+                rows.append(_row(cells, columns, reader.line_num, where))
+    except csv.Error as error:
+        raise InputError(
+            f"cannot read line {reader.line_num}: {error}", where=where, fix="mend its quotes"
+        ) from error
+    if not rows:
+        raise InputError("has a header and no rows", where=where, fix="give a table with rows")
+    return TextTable(where, separator, columns, tuple(rows))
+
+
+def _decode(data: bytes, where: str) -> str:
+    if len(data) > MOST_BYTES:
+        raise InputError(
+            f"has {len(data):,} bytes, more than the {MOST_BYTES:,} that a table may have",
+            where=where,
+            fix="import a summary of it",
+        )
+    name, encoding = ("UTF-8", "utf-8-sig")
+    if data.startswith(_WIDE_MARKS):
+        name, encoding = ("UTF-16", "utf-16")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"is no {name} text: {error.reason} at byte {error.start}",
+            where=where,
+            fix="save it as UTF-8",
+        ) from error
+    if "\0" in text:
+        raise InputError("is no text", where=where, fix="give a CSV table")
+    return text
+
+
+def _header(cells: list[str], where: str) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in cells)
+    while names and not names[-1]:  # a separator at the end of each line
+        names = names[:-1]
+    twice = sorted({name for name in names if names.count(name) > 1 or not name})
+    if twice:
+        raise InputError(
+            f"its header has the column {twice[0]!r} more than once"
+            if twice[0]
+            else "its header has a column without a name",
+            where=where,
+            fix="give every column a name of its own",
+        )
+    return names
+
+
+def _row(cells: list[str], columns: tuple[str, ...], line: int, where: str) -> TextRow:
+    stripped = [cell.strip() for cell in cells]
+    while len(stripped) > len(columns) and not stripped[-1]:
+        stripped.pop()
+    if len(stripped) != len(columns):
+        raise InputError(
+            f"line {line} has {len(stripped)} cells, its header {len(columns)}",
+            where=where,
+            fix="quote cells that hold a separator",
+        )
+    long = next((cell for cell in stripped if len(cell) > LONGEST_CELL), None)
+    if long is not None:
+        raise InputError(
+            f"line {line} has a cell of {len(long):,} characters", where=where, fix="shorten it"
+        )
+    return TextRow(line, dict(zip(columns, stripped, strict=True)))
+
+
+EMPTY = frozenset({"", "-", "–", "—", "n/a", "na", "none", "null"})
+LARGEST_COUNT = 2**31 - 1
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,' \u00a0\u202f])\d{3})(?:\1\d{3})*(\.\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+def parse_positive(text: str, separator: str, where: str, column: str) -> float | None:
+    """A number above 0, or None where the cell is empty (also "-" and "n/a").
+
+    ``1,234.5`` has thousands separated. Where the table's ``separator`` is a semicolon a
+    comma may be the decimal one: then ``1,5`` is 1.5, and ``1,234`` is refused, since it
+    may be either. Raises InputError for anything else, for 0, below 0, NaN and infinity.
+    """
+    if text.casefold() in EMPTY:
+        return None
+    value = _value(text, separator, where, column)
+    if not math.isfinite(value) or value <= 0:
+        raise InputError(
+            f"{column} is {text}, and must be above 0",
+            where=where,
+            fix="leave the cell empty where it is not known",
+        )
+    return value
+
+
+def parse_count(text: str, separator: str, where: str, column: str) -> int | None:
+    """A whole number above 0, or None where the cell is empty; raises InputError."""
+    value = parse_positive(text, separator, where, column)
+    if value is None:
+        return None
+    if value != int(value) or value > LARGEST_COUNT:
+        raise InputError(
+            f"{column} is {text}, no whole number of things", where=where, fix="correct it"
+        )
+    return int(value)
+
+
+def _value(text: str, separator: str, where: str, column: str) -> float:
+    if text.casefold().lstrip("+-") in {"nan", "inf", "infinity"}:
+        return math.nan
+    if _PLAIN.fullmatch(text):
+        return float(text)
+    by_thousands = _THOUSANDS.fullmatch(text)
+    is_decimal = separator == ";" and _DECIMAL_COMMA.fullmatch(text) is not None
+    if by_thousands and not (is_decimal and text.count(",") == 1):
+        return float(re.sub(r"[,' \u00a0\u202f]", "", text))
+    if is_decimal and not by_thousands:
+        return float(text.replace(",", "."))
+    what = "may be read in two ways" if by_thousands else "is no number"
+    raise InputError(f"{column} is {text!r}, which {what}", where=where, fix="write it as 1234.5")
+
 
 LEAST, MOST = 1e-15, 1e24  # of any quantity in SI units: a slip of the keyboard is beyond
 LONGEST_NAME = 200  # of a mode or a network, in characters

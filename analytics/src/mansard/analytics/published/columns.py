@@ -6,27 +6,206 @@ commonest error of tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
-from mansard.analytics.published.units import Dimension, Unit, may_be_bits, unit_of, words_of
-from mansard.analytics.published.vocabulary import (
-    BARE,
-    CLOCKS,
-    FIELDS,
-    FORMATS,
-    ITEMS,
-    LAUNCH,
-    LEVELS,
-    LIMIT,
-    NAMES,
-    OTHERS,
-    RAILS,
-    SPREADS,
-    UNITS,
-)
 from mansard.core.errors import InputError, UsageError
+from mansard.core.precision import PRECISIONS
 from mansard.core.records import RateWorkUnit
+
+Dimension = Literal["work rate", "byte rate", "time", "power", "energy", "frequency", "images/s"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a number in a column is multiplied by, to be FLOP/s, B/s, s, W, J, Hz or 1/s."""
+
+    dimension: Dimension
+    factor: float
+
+
+_GIGA = (("", 1.0), ("k", 1e3), ("m", 1e6), ("g", 1e9), ("t", 1e12))
+_BINARY = (("ki", 2.0**10), ("mi", 2.0**20), ("gi", 2.0**30), ("ti", 2.0**40))
+
+
+def _table() -> dict[str, Unit]:
+    units: dict[str, Unit] = {}
+    for prefix, factor in _GIGA:
+        for word in ("flop/s", "flops/s", "op/s", "ops/s"):
+            units[prefix + word] = Unit("work rate", factor)
+        units[f"{prefix}hz"] = Unit("frequency", factor)
+        if prefix:  # "flops" alone may be work as well as a rate
+            units[f"{prefix}flops"] = Unit("work rate", factor)
+    units["tops"] = Unit("work rate", 1e12)
+    for prefix, factor in (*_GIGA, *_BINARY):
+        units[f"{prefix}b/s"] = units[f"{prefix}bytes/s"] = Unit("byte rate", factor)
+    for words, factor in (
+        (("s", "sec", "secs", "seconds"), 1.0),
+        (("ms", "msec", "milliseconds"), 1e-3),
+        (("us", "usec", "microseconds"), 1e-6),
+        (("ns", "nanoseconds"), 1e-9),
+    ):
+        units |= dict.fromkeys(words, Unit("time", factor))
+    # Of watts and joules m is milli, whatever the case: no table lists megawatts of a board.
+    units |= dict.fromkeys(("w", "watt", "watts"), Unit("power", 1.0))
+    units |= dict.fromkeys(("mw", "milliwatts"), Unit("power", 1e-3))
+    units |= dict.fromkeys(("j", "joule", "joules"), Unit("energy", 1.0))
+    units |= dict.fromkeys(("mj", "millijoules"), Unit("energy", 1e-3))
+    items = ("img", "imgs", "images", "frames", "samples", "inf", "inferences")
+    images = ("fps", "ips", "qps", *(f"{item}/s" for item in items))
+    return units | dict.fromkeys(images, Unit("images/s", 1.0))
+
+
+UNITS = MappingProxyType(_table())
+_PER_SECOND = re.compile(r"[\s_\-]*(?:/|(?<![a-z])per)[\s_\-]*(?:s|sec|second)(?![a-z])", re.I)
+# "gb_s" and "inf_s" are rates; a lone "s" would be taken for seconds.
+_SHORT = re.compile(
+    r"(?<![A-Za-z])([kmgt]i?b|[kmgt]?flops?|inf|inferences|imgs?|images|frames|samples)[\s_\-]s"
+    r"(?![A-Za-z])",
+    re.IGNORECASE,
+)
+# A small b after a capital prefix is a bit; so is "gbps" to those who build networks.
+_BITS = re.compile(r"[KMGT]b/s|[kmgt]bps", re.IGNORECASE)
+
+
+def words_of(column: str) -> list[str]:
+    """The words of a column's name as they are written; "per s" becomes part of its unit.
+
+    Any other slash is the word "per".
+    """
+    text = _PER_SECOND.sub("/s", column.replace("µ", "u").replace("μ", "u"))
+    found: list[str] = re.findall(r"[A-Za-z0-9]+(?:/s)?|/", _SHORT.sub(r"\1/s", text))
+    return ["per" if word == "/" else word for word in found]
+
+
+def unit_of(word: str) -> Unit | None:
+    """The unit that ``word`` is, or None."""
+    if word.endswith("Bps"):  # GBps, with a capital B
+        word = f"{word[:-2]}/s"
+    return UNITS.get(word.casefold())
+
+
+def may_be_bits(word: str) -> bool:
+    """Whether ``word`` may count bits: "Gb/s", "gbps", but not "GB/s", "gb/s" or "GBps"."""
+    if not _BITS.fullmatch(word) or word.endswith("Bps"):
+        return False
+    return word.endswith("bps") or (word[0].isupper() and word[1] == "b")
+
+
+# What a column may be. Those with a dimension need a unit.
+FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
+    {
+        "mode": None,
+        "network": None,
+        "batch": None,
+        "precision": None,
+        "unit": None,
+        "level": None,
+        "phase": None,
+        "method": None,
+        "remark": None,
+        "sms": None,
+        "cpus": None,
+        "peak": "work rate",
+        "bandwidth": "byte rate",
+        "launch": "time",
+        "time": "time",
+        "throughput": "images/s",
+        "power": "power",
+        "energy": "energy",
+        "power_limit": "power",
+        "gpu": "frequency",
+        "emc": "frequency",
+        "cpu": "frequency",
+    }
+)
+NAMES = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("mode", "power mode", "powermode", "mode name", "power mode name", "nvpmodel"), "mode"
+        ),
+        **dict.fromkeys(
+            ("network", "net", "model", "model name", "modelname", "dnn", "workload"), "network"
+        ),
+        **dict.fromkeys(("batch", "batch size", "batchsize", "bs"), "batch"),
+        **dict.fromkeys(("precision", "dtype", "datatype", "data type"), "precision"),
+        **dict.fromkeys(("unit", "compute unit", "core type"), "unit"),
+        **dict.fromkeys(("level", "memory level"), "level"),
+        **dict.fromkeys(("method", "kernel", "engine", "framework", "operation"), "method"),
+        **dict.fromkeys(("remark", "remarks", "doubt"), "remark"),
+        **dict.fromkeys(("sms", "n sms", "num sms", "sm count", "active sms"), "sms"),
+        **dict.fromkeys(("cpus", "n cpus", "cores", "n cores", "cpu cores"), "cpus"),
+        "phase": "phase",
+    }
+)
+SPREADS = frozenset({"std", "stdev", "stddev", "sd", "sem", "var", "variance", "error", "ci"})
+# Times and powers that are not a run's, or not its usual ones: read only where the user says so.
+OTHERS = frozenset(
+    {
+        *("min", "max", "p90", "p95", "p99", "best", "worst"),
+        *("idle", "baseline", "static", "warmup", "timestamp", "start", "end"),
+        *("build", "compile", "load", "setup"),
+    }
+)
+# One rail's power is not the board's: read only where the user says so.
+RAILS = frozenset({"gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"})
+# What a time or an energy may be "per" without being that of a batch.
+ITEMS = frozenset(
+    {"image", "img", "inference", "inf", "frame", "sample", "item", "input", "request"}
+)
+LAUNCH = frozenset({"launch", "dispatch"})
+LIMIT = frozenset({"limit", "budget", "cap", "tdp"})
+CLOCKS = MappingProxyType(
+    {
+        **dict.fromkeys(("gpu", "gpc", "sm"), "gpu"),
+        **dict.fromkeys(("emc", "mem", "memory", "dram", "ddr"), "emc"),
+        "cpu": "cpu",
+    }
+)
+BARE = MappingProxyType(  # quantities that say no unit
+    {
+        **dict.fromkeys(("time", "latency", "duration", "runtime"), "time"),
+        **dict.fromkeys(("bandwidth", "bw"), "bandwidth"),
+        **dict.fromkeys(("flops", "performance", "perf"), "peak"),
+        "power": "power",
+        "energy": "energy",
+        "throughput": "throughput",
+    }
+)
+FORMATS = MappingProxyType(
+    {
+        **{name: name for name in PRECISIONS},
+        **dict.fromkeys(("float64", "double", "f64"), "fp64"),
+        **dict.fromkeys(("float32", "single", "f32"), "fp32"),
+        **dict.fromkeys(("float16", "half", "f16"), "fp16"),
+        "bfloat16": "bf16",
+    }
+)
+WORK_UNITS: Mapping[str, RateWorkUnit] = MappingProxyType(
+    {
+        **dict.fromkeys(("tensor", "tensor core", "tensor cores", "tc"), "tensor core"),
+        **dict.fromkeys(("cuda", "cuda core", "cuda cores", "fma", "cpu"), "CUDA core"),
+    }
+)
+LEVELS = MappingProxyType({"dram": "DRAM", "l1": "L1", "l2": "L2", "l3": "L3"})
+
+
+def parse_precision_name(text: str) -> str | None:
+    """The precision that a table means by ``text``, or None."""
+    return FORMATS.get(text.casefold())
+
+
+def parse_unit_name(text: str) -> RateWorkUnit | None:
+    """ "tensor core" or "CUDA core" for what a table calls so, or None."""
+    return WORK_UNITS.get(" ".join(words_of(text)).casefold())
+
+
+def parse_level_name(text: str) -> str | None:
+    """DRAM, L1, L2 or L3 for what a table calls so, or None."""
+    return LEVELS.get(text.casefold())
 
 
 @dataclass(frozen=True)
@@ -188,7 +367,9 @@ def _qualified(name: str, field: str, unit: Unit) -> Column:
         field=field,
         factor=unit.factor,
         precision=next((FORMATS[word] for word in words if word in FORMATS), None),
-        unit=next((UNITS[word] for word in words if word in UNITS and word != "cpu"), None),
+        unit=next(
+            (WORK_UNITS[word] for word in words if word in WORK_UNITS and word != "cpu"), None
+        ),
         level=next((LEVELS[word] for word in words if word in LEVELS), None),
         is_per_item="per" in words and bool(ITEMS & set(words)),
     )

@@ -1,26 +1,34 @@
-"""Published records in a folder of runs: ``published/rates-<id>.jsonl``, ``runs-<id>.jsonl``.
+"""Published records in a folder of runs, and as the frames that models exchange.
 
-A file's name is the hash of its content, so importing a table twice is importing it once.
+A file, ``published/rates-<id>.jsonl`` or ``runs-<id>.jsonl``, is named by the hash of its content,
+so importing a table twice is importing it once. Published devices never have the name of a
+measured one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import polars as pl
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import PUBLISHED_FOLDER
+from mansard.analytics.data.model_frames import (
+    COEFFICIENT_SCHEMA,
+    MODE_SCHEMA,
+    OBSERVATION_SCHEMA,
+)
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.store import is_url
-from mansard.analytics.published.cells import LEAST, MOST
+from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.importing import Imported, table_id_of
-from mansard.analytics.published.numbers import LARGEST_COUNT
 from mansard.core.errors import InputError
 from mansard.core.files import make_folder, storage_error
 from mansard.core.jsonl import read_rows, write_rows
-from mansard.core.records import PublishedRate, PublishedRun
+from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
 
 Row = TypeVar("Row", PublishedRate, PublishedRun)
 
@@ -59,12 +67,12 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
     return path, was_there
 
 
-def published_in(places: Sequence[str]) -> Published:
-    """What was imported into the local folders among ``places``, as ``Dataset.places`` names them.
+def published_in(locations: Sequence[str]) -> Published:
+    """What was imported into the local folders of ``locations``, a ``Dataset.locations``.
 
     A dataset on an object store has none: tables stay where they were imported.
     """
-    return read_published(*(Path(place) for place in places if not is_url(place)))
+    return read_published(*(Path(location) for location in locations if not is_url(location)))
 
 
 def read_published(*folders: Path) -> Published:
@@ -126,3 +134,136 @@ def _is_sound(row: PublishedRate | PublishedRun) -> bool:
     return all(amount is None or LEAST <= amount <= MOST for amount in amounts) and all(
         count is None or 1 <= count <= LARGEST_COUNT for count in counts
     )
+
+
+Device = tuple[str, str]  # its name in the table, and the table's id
+Rows = Sequence[PublishedRate | PublishedRun]
+
+
+def device_names(published: Published) -> dict[Device, str]:
+    """What each device of each table is called on pages and in frames.
+
+    "(published)" keeps it from ever being the name of a measured one. Where several tables give
+    rates of one device they are kept apart by the start of their ids: roofs of two authors are
+    never one roof. A table of runs takes the name of the only table of rates, so that what was
+    observed stands beside what its roofs predict, unless the two mean other clocks by a mode.
+    """
+    tables: dict[Device, list[PublishedRate | PublishedRun]] = {}
+    for row in published.rows:
+        tables.setdefault((row.device, row.table_id), []).append(row)
+    plain = {key: _plain(rows) for key, rows in tables.items()}
+    rated: dict[str, list[Device]] = {}
+    for key, rows in tables.items():
+        if isinstance(rows[0], PublishedRate):
+            rated.setdefault(plain[key], []).append(key)
+    return {key: plain[key] + (_mark(key, tables, rated.get(plain[key], []))) for key in tables}
+
+
+def _plain(rows: Rows) -> str:
+    return f"{display_name(rows[0].device)}{' CPU' if rows[0].processor == 'cpu' else ''}"
+
+
+def _mark(key: Device, tables: Mapping[Device, Rows], rated: Sequence[Device]) -> str:
+    if key in rated:
+        is_alone = len(rated) == 1
+    else:
+        is_alone = len(rated) != 1 or _agree(tables[key], tables[rated[0]])
+    return " (published)" if is_alone else f" (published, {key[1][:6]})"
+
+
+def _agree(some: Rows, others: Rows) -> bool:
+    """Whether modes of one name have the same clocks, as far as both tables know them."""
+    modes = {row.mode.name: row.mode for row in others}
+    return all(_same(row.mode, modes[row.mode.name]) for row in some if row.mode.name in modes)
+
+
+def _same(one: PublishedMode, other: PublishedMode) -> bool:
+    pairs = (
+        (one.gpu_hz, other.gpu_hz),
+        (one.memory_hz, other.memory_hz),
+        (one.cpu_hz, other.cpu_hz),
+        (one.n_sms, other.n_sms),
+        (one.n_cpus, other.n_cpus),
+        (one.power_limit_w, other.power_limit_w),
+    )
+    return all(a is None or b is None or a == b for a, b in pairs)
+
+
+NO_INTERVAL = "published without an interval"
+
+
+def published_modes(published: Published) -> pl.DataFrame:
+    """MODE_SCHEMA: each mode for which a table gives rates or networks, in the tables' order."""
+    names = device_names(published)
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    for row in published.rows:
+        device, mode = names[row.device, row.table_id], row.mode
+        rows.setdefault(
+            (device, mode.name),
+            {
+                "device": device,
+                "mode": mode.name,
+                "gpu_hz": mode.gpu_hz,
+                "memory_hz": mode.memory_hz,
+                "cpu_hz": mode.cpu_hz,
+                "n_sms": mode.n_sms,
+                "n_cpus": mode.n_cpus,
+                "power_limit_w": mode.power_limit_w,
+            },
+        )
+    return pl.DataFrame(list(rows.values()), schema=MODE_SCHEMA)
+
+
+def published_coefficients(published: Published) -> pl.DataFrame:
+    """COEFFICIENT_SCHEMA: one row for each rate; without intervals, for tables give none."""
+    names = device_names(published)
+    rows = [
+        {
+            "device": names[rate.device, rate.table_id],
+            "mode": rate.mode.name,
+            "quantity": rate.quantity,
+            "subject": rate.subject,
+            "unit": rate.unit,
+            "value": rate.value,
+            "source": "published",
+            "is_extrapolated": False,
+            "reason": NO_INTERVAL,
+        }
+        for rate in published.rates
+    ]
+    return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
+
+
+def published_observations(published: Published) -> pl.DataFrame:
+    """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
+
+    The power of a row with a remark is to be doubted: no model and no decision sees it.
+    """
+    names = device_names(published)
+    rows = [
+        {
+            "device": names[run.device, run.table_id],
+            "mode": run.mode.name,
+            "network": run.network,
+            "batch": run.batch,
+            "precision": run.precision,
+            "phase": run.phase,
+            "latency_s": run.latency_s,
+            "power_w": None if run.remark else run.power_w,
+            "source": "published",
+            "citation": run.citation,
+            "reason": _why(run.unknown | ({"power_w": run.remark} if run.remark else {})),
+        }
+        for run in published.runs
+    ]
+    return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
+
+
+def _why(unknown: dict[str, str]) -> str | None:
+    """Why the time or the power is not known, in a line; None where both are."""
+    parts = [
+        f"{what}: {unknown[name]}"
+        for name, what in (("latency_s", "time"), ("power_w", "power"))
+        if name in unknown
+    ]
+    return "; ".join(parts) or None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, fixed, joules, percent, seconds
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
 from mansard.analytics.figures.tables import Table
@@ -59,9 +59,9 @@ def _device_line(told: Sequence[Recommendation], several: bool) -> str:
     same = [each for each in told if each.choice is not None and each.choice.mode == mode]
     who = f"{n_same} of {len(told)} networks" if n_same < len(told) else f"all {n_same} networks"
     wanted = sorted({_LEAST[each.minimise] for each in same})
-    where = f"{shown(told[0].device)}: " if several else ""
+    where = f"{display_name(told[0].device)}: " if several else ""
     least = " or ".join(wanted)
-    return f"{where}{shown(mode)} takes the least {least} for {who}{_typical(same, mode)}."
+    return f"{where}{display_name(mode)} takes the least {least} for {who}{_typical(same, mode)}."
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
@@ -80,7 +80,7 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
     ]
     if not parts:
         return ""
-    return f": against {shown(savings[0].mode)} {', '.join(parts)} (medians)"
+    return f": against {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
 
 
 def advice(results: Results) -> list[Advice]:
@@ -118,7 +118,7 @@ def _advice(each: Recommendation) -> Advice:
 def _neighbours(each: Recommendation) -> Table:
     rows = [
         [
-            shown(other.candidate.mode),
+            display_name(other.candidate.mode),
             str(other.candidate.batch),
             *_costs(other.candidate),
             _line(other.why_lost),
@@ -132,15 +132,15 @@ def _neighbours(each: Recommendation) -> Table:
 
 def _row(each: Recommendation, with_device: bool) -> list[str]:
     choice = each.choice
-    head = [shown(each.network), *([shown(each.device)] if with_device else [])]
+    head = [display_name(each.network), *([display_name(each.device)] if with_device else [])]
     if choice is None:
         return [*head, _line(each.sentence), *[""] * 9]
     highest = next(iter(each.savings), None)
     return [
         *head,
-        shown(choice.mode),
+        display_name(choice.mode),
         str(choice.batch),
-        shown(choice.precision),
+        display_name(choice.precision),
         *_costs(choice),
         *_saving_cells(highest, choice.mode),
     ]
@@ -158,14 +158,14 @@ def _saving_cells(saving: Saving | None, mode: str) -> list[str]:
     if saving is None:
         return ["", "", "", ""]
     if saving.mode == mode:
-        return [f"{shown(mode)} itself", "", "", ""]
+        return [f"{display_name(mode)} itself", "", "", ""]
     ratios = (saving.energy_ratio, saving.latency_ratio, saving.power_ratio)
-    return [shown(saving.mode), *[_change(ratio) for ratio in ratios]]
+    return [display_name(saving.mode), *[_change(ratio) for ratio in ratios]]
 
 
 def _line(text: str) -> str:
     """A sentence with names from outside in it; the spaces before its units are our own."""
-    return shown_long(text.replace(NBSP, " "))
+    return display_text(text.replace(NBSP, " "))
 
 
 def _change(ratio: float | None) -> str:

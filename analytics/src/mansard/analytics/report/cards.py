@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, quantity, relative
 from mansard.analytics.figures.tables import clock_text, percent_fine, value_text
 from mansard.analytics.results import Results
@@ -36,9 +36,9 @@ def mode_cards(results: Results, first: str) -> list[ModeCard]:
         roofs = tuple(sorted(roofs, key=lambda roof: roof.label != first))
     return [
         ModeCard(
-            label=shown(roof.label),
+            label=display_name(roof.label),
             source=roof.source,
-            machine=shown(roof.place),
+            machine=display_name(roof.full_name),
             sentence=_sentence(roof),
             figures=_figures(roof),
             stable=all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, seconds
 from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
 from mansard.analytics.results import Results
@@ -18,7 +18,7 @@ def peak_table(results: Results) -> Table:
     """The compute ceiling of each precision in each mode."""
     rows = [
         [
-            shown(roof.label),
+            display_name(roof.label),
             peak.name,
             ceiling_text(peak),
             str(len(peak.trial_ids)),
@@ -35,8 +35,9 @@ def peak_table(results: Results) -> Table:
 def bandwidth_table(results: Results) -> Table:
     """The bandwidth of each kernel at each level, and which of them is the roof."""
     measured = [roof for roof in results.roofs if roof.source != "published"]
-    known = {ceiling.kernel for roof in measured for ceiling in roof.bandwidths}
+    known = {one.kernel for roof in measured for one in roof.bandwidths if one.kernel}
     kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or (measured and not known)]
+    kernels += sorted(known - set(STREAM_KERNELS))
     others = ["Published"] * (len(measured) < len(results.roofs))
     rows = []
     for roof in results.roofs:
@@ -45,7 +46,7 @@ def bandwidth_table(results: Results) -> Table:
             cells = {c.kernel: c for c in roof.bandwidths if c.subject == level.name}
             rows.append(
                 [
-                    shown(roof.label),
+                    display_name(roof.label),
                     level.name,
                     *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
                     *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
@@ -62,7 +63,7 @@ def ridge_table(results: Results) -> Table:
     """Ridge points of every precision and level, FLOP/byte."""
     levels = list(dict.fromkeys(level.name for roof in results.roofs for level in roof.levels))
     rows = [
-        [shown(roof.label), peak.name]
+        [display_name(roof.label), peak.name]
         + [_ridge_text(roof.ridge(peak.subject, level, peak.family)) for level in levels]
         for roof in results.roofs
         for peak in roof.peaks
@@ -94,11 +95,11 @@ def backend_table(results: Results) -> Table:
     """Every kernel and backend side by side, with its share of the hardware's limit."""
     rows = [
         [
-            shown(roof.label),
+            display_name(roof.label),
             _UNITS[found.family],
-            "" if found.family == "stream" else shown(found.subject),
-            shown(found.kernel or UNKNOWN),
-            shown(found.backend or UNKNOWN),
+            "" if found.family == "stream" else display_name(found.subject),
+            display_name(found.kernel or UNKNOWN),
+            display_name(found.backend or UNKNOWN),
             quantity(found.value, found.unit, found.low, found.high),
             scaled(each.ratio, 1.0, 3),
             quantity(each.limit, found.unit),
@@ -122,12 +123,12 @@ def latency_table(results: Results) -> Table:
     """What one dependent load takes from each level."""
     rows = [
         [
-            shown(roof.label),
+            display_name(roof.label),
             each.level,
             seconds(each.value_s, each.low_s, each.high_s),
             UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
             str(len(each.trial_ids)),
-            shown_long(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
+            display_text(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
         ]
         for roof in results.roofs
         for each in roof.latencies
@@ -139,11 +140,11 @@ def latency_table(results: Results) -> Table:
 def _remark(standing: Standing) -> str:
     ceiling = standing.ceiling
     if ceiling.value is None:
-        return shown_long(ceiling.unknown["value"])
+        return display_text(ceiling.unknown["value"])
     remarks = [] if ceiling.stable else ["unstable"]
     remarks += [_left_out(ceiling)] if ceiling.n_disturbed else []
     if standing.limit is None:
-        remarks.append(shown_long(standing.unknown["limit"]))
+        remarks.append(display_text(standing.unknown["limit"]))
     if standing.share is not None and standing.share > standing.most_share:
         most = percent(standing.most_share)
         remarks.append(f"above {most} of its limit: something is miscounted")

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import UNDISTURBED, Dataset
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, percent, quantity
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
@@ -28,7 +28,7 @@ def energy_table(results: Results) -> Table:
     """The coefficients of each metered mode with their intervals, or why there is none."""
     labels = results.labels()
     rows = [
-        [shown(labels[run_id]), *cells]
+        [display_name(labels[run_id]), *cells]
         for run_id, found in results.energies.items()
         for cells in [*_costs(found), *_true_idle(found, results.dataset.manifest(run_id))]
     ]
@@ -41,7 +41,7 @@ def rail_table(results: Results) -> Table:
     """What work, traffic and time cost on each rail, fitted apart; empty without several rails."""
     labels = results.labels()
     rows = [
-        [shown(labels[run_id]), shown(rail), what, cost]
+        [display_name(labels[run_id]), display_name(rail), what, cost]
         for run_id, fits in results.rail_energies.items()
         if run_id in labels and len(fits) > 1
         for rail, fit in fits.items()
@@ -53,16 +53,19 @@ def rail_table(results: Results) -> Table:
 def _costs(fit: EnergyFit) -> Iterator[tuple[str, str, str]]:
     """What costs, its cost with an interval, and a remark where it is unknown."""
     costs = [
-        *((f"work in {shown(name)}", cost, "pJ/FLOP", PICO) for name, cost in fit.flop_j.items()),
         *(
-            (f"traffic from {shown(name)}", cost, "pJ/byte", PICO)
+            (f"work in {display_name(name)}", cost, "pJ/FLOP", PICO)
+            for name, cost in fit.flop_j.items()
+        ),
+        *(
+            (f"traffic from {display_name(name)}", cost, "pJ/byte", PICO)
             for name, cost in fit.byte_j.items()
         ),
         ("constant power", fit.constant_w, "W", 1.0),
     ]
     for what, cost, unit, factor in costs:
         if cost.value is None or cost.low is None or cost.high is None:
-            yield what, UNKNOWN, shown_long(cost.unknown["value"])
+            yield what, UNKNOWN, display_text(cost.unknown["value"])
         else:
             yield what, fixed(cost.value / factor, unit, cost.low / factor, cost.high / factor), ""
 
@@ -78,7 +81,8 @@ def energy_facts(results: Results) -> list[str]:
     """How well each fit describes its points, and what it lacks."""
     labels = results.labels()
     return [
-        f"{shown(labels[run_id])}: {_quality(found)}" for run_id, found in results.energies.items()
+        f"{display_name(labels[run_id])}: {_quality(found)}"
+        for run_id, found in results.energies.items()
     ]
 
 
@@ -105,8 +109,8 @@ def power_table(results: Results) -> Table:
     by_run = powers.sort("family", "rail", nulls_last=True).partition_by("run_id", as_dict=True)
     rows = [
         [
-            shown(roof.label),
-            TOTAL if row["rail"] is None else shown(row["rail"]),
+            display_name(roof.label),
+            TOTAL if row["rail"] is None else display_name(row["rail"]),
             row["family"],
             quantity(row["power_w"], "W"),
             str(row["n_trials"]),
@@ -162,14 +166,14 @@ def meter_facts(results: Results) -> list[str]:
         if manifest.meters:
             facts[_total_fact(manifest.meters, manifest.total_rule, manifest.boundary)] = None
         for meter, what in manifest.meters_missing.items():
-            facts[f"{shown(meter)}: {shown_long(what)}"] = None
+            facts[f"{display_name(meter)}: {display_text(what)}"] = None
     return list(facts)
 
 
 def _total_fact(meters: Sequence[str], rule: str | None, boundary: str | None) -> str:
-    read = f"{', '.join(map(shown, meters))} {'was' if len(meters) == 1 else 'were'} read."
-    total = UNKNOWN if rule is None else shown_long(rule)
-    covers = UNKNOWN if boundary is None else shown_long(boundary)
+    read = f"{', '.join(map(display_name, meters))} {'was' if len(meters) == 1 else 'were'} read."
+    total = UNKNOWN if rule is None else display_text(rule)
+    covers = UNKNOWN if boundary is None else display_text(boundary)
     return f"{read} Total: {total}. It covers: {covers}."
 
 
@@ -178,7 +182,7 @@ def operand_table(results: Results) -> Table:
     labels = results.labels()
     rows = [
         [
-            shown(labels[row["run_id"]]),
+            display_name(labels[row["run_id"]]),
             describe(row),
             quantity(row["power_w"], "W"),
             quantity(row["constant_w"], "W"),

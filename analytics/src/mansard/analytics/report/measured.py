@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import capacity, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
@@ -39,13 +39,17 @@ def _machine_table(machine: MachineIdentity) -> Table:
     memory = "unknown" if machine.memory_bytes is None else capacity(machine.memory_bytes)
     rows = [
         *([["Simulated", "yes: a made-up board, no real one was touched"]] * machine.is_simulated),
-        ["Processor", shown(machine.name)],
-        ["Architecture", shown(machine.architecture)],
+        ["Processor", display_name(machine.name)],
+        ["Architecture", display_name(machine.architecture)],
         ["CPUs in use", f"{len(machine.cpus)}"],
         ["Data caches", caches or "unknown: the system reports none"],
         ["Main memory", memory],
-        ["System", f"{shown(machine.operating_system)}, kernel {shown(machine.kernel_release)}"],
-        ["Accelerators seen", ", ".join(map(shown, machine.accelerators)) or "none"],
+        [
+            "System",
+            f"{display_name(machine.operating_system)}, "
+            f"kernel {display_name(machine.kernel_release)}",
+        ],
+        ["Accelerators seen", ", ".join(map(display_name, machine.accelerators)) or "none"],
         *_board_rows(machine),
     ]
     caption = "Machine (simulated)" if machine.is_simulated else "Machine"
@@ -54,7 +58,7 @@ def _machine_table(machine: MachineIdentity) -> Table:
 
 def _gpu_table(gpu: Gpu) -> Table:
     rows = [
-        ["GPU", shown(gpu.name)],
+        ["GPU", display_name(gpu.name)],
         ["Compute capability", f"{gpu.sm / 10:.1f}"],
         ["SMs when first read", str(gpu.n_sms)],
         ["L1 of an SM", _known(gpu, "l1_bytes", capacity)],
@@ -65,7 +69,7 @@ def _gpu_table(gpu: Gpu) -> Table:
         ["Highest SM clock", _known(gpu, "gpu_hz", clock_text)],
         ["Shares memory with the CPU", "yes" if gpu.is_integrated else "no"],
         ["Error correction", _known(gpu, "ecc", lambda on: "on" if on else "off")],
-        *([["MIG slice", shown(gpu.mig)]] if gpu.mig is not None else []),
+        *([["MIG slice", display_name(gpu.mig)]] if gpu.mig is not None else []),
         ["CUDA of the driver", _known(gpu, "driver_cuda")],
         ["CUDA of the kernels", _known(gpu, "runtime_cuda")],
     ]
@@ -77,7 +81,7 @@ def _board_rows(machine: MachineIdentity) -> list[list[str]]:
     board = machine.board
     if board is None:
         return [
-            [name, shown(value)]
+            [name, display_name(value)]
             for name, value in (("CUDA", machine.cuda), ("NVIDIA driver", machine.driver))
             if value is not None
         ]
@@ -90,10 +94,10 @@ def _board_rows(machine: MachineIdentity) -> list[list[str]]:
     ]
 
 
-def _known(record: Record, field: str, show: Callable[[Any], str] = shown) -> str:
+def _known(record: Record, field: str, show: Callable[[Any], str] = display_name) -> str:
     """The value of ``field``, or why it is unknown."""
     value = getattr(record, field)
-    return f"unknown: {shown_long(record.unknown[field])}" if value is None else show(value)
+    return f"unknown: {display_text(record.unknown[field])}" if value is None else show(value)
 
 
 def protocol_facts(results: Results) -> list[str]:
@@ -117,7 +121,7 @@ def traffic_facts(results: Results) -> list[str]:
     """How each kernel's traffic is counted, as its trials say."""
     counting = results.dataset.trials.select("kernel", "traffic_counting").unique()
     return [
-        f"{shown(row['kernel'])}: {shown_long(row['traffic_counting'])}."
+        f"{display_name(row['kernel'])}: {display_text(row['traffic_counting'])}."
         for row in counting.sort("kernel", "traffic_counting").iter_rows(named=True)
     ]
 
@@ -130,7 +134,7 @@ def _rejections(results: Results) -> list[str]:
     counts = rejected.group_by(reason).len().collect()
     counts = counts.sort("len", "rejected_reason", descending=[True, False])
     return [
-        f"Rejected {row['len']:,} times for: {shown_long(row['rejected_reason'])}."
+        f"Rejected {row['len']:,} times for: {display_text(row['rejected_reason'])}."
         for row in counts.head(5).iter_rows(named=True)
     ]
 
@@ -140,7 +144,7 @@ def unstable_table(results: Results) -> Table:
     labels = results.labels()
     rows = [
         [
-            shown(labels[row["run_id"]]),
+            display_name(labels[row["run_id"]]),
             describe(row),
             relative(row["stability_interval"]),
             f"{row['n_accepted']}",
@@ -157,7 +161,11 @@ def disturbed_table(results: Results) -> Table:
     """The trials that something disturbed; they are kept and drawn, and in no ceiling."""
     labels = results.labels()
     rows = [
-        [shown(labels[row["run_id"]]), describe(row), shown_long("; ".join(row["disturbances"]))]
+        [
+            display_name(labels[row["run_id"]]),
+            describe(row),
+            display_text("; ".join(row["disturbances"])),
+        ]
         for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
         if row["disturbances"]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.data.model_frames import QUANTITIES
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, percent
 from mansard.analytics.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
 from mansard.analytics.figures.tables import Table
@@ -24,8 +24,8 @@ def known_modes_table(results: Results) -> Table:
     )
     rows = [
         [
-            shown(row["mode"]),
-            shown(row["device"]),
+            display_name(row["mode"]),
+            display_name(row["device"]),
             sources.get((row["device"], row["mode"]), "modelled"),
             _megahertz(row["gpu_hz"]),
             _megahertz(row["memory_hz"]),
@@ -58,12 +58,12 @@ def scaling_table(results: Results) -> Table:
     rows = [
         [
             _quantity_name(row),
-            shown(row["device"]),
+            display_name(row["device"]),
             str(row["n_fitted"] or UNKNOWN),
             UNKNOWN if row["error"] is None else percent(row["error"]),
             f"{row['n'] - row['n_unknown']:,} of {row['n']:,}",
             f"{row['n_outside']:,}",
-            "" if row["reason"] is None else shown_long(row["reason"]),
+            "" if row["reason"] is None else display_text(row["reason"]),
         ]
         for row in summed.sort("device", "quantity", "subject", "unit").iter_rows(named=True)
     ]
@@ -77,7 +77,7 @@ def scaling_table(results: Results) -> Table:
 def _quantity_name(row: dict[str, str]) -> str:
     words = row["quantity"].replace("_", " ")
     on = f" on {row['unit']}s" if row["unit"] else ""
-    subject = f", {shown(row['subject'])}" if row["subject"] else ""
+    subject = f", {display_name(row['subject'])}" if row["subject"] else ""
     return f"{words}{subject}{on}, {QUANTITIES.get(row['quantity'], '')}"
 
 

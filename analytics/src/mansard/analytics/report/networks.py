@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.names import network_key, shown
+from mansard.analytics.data.names import display_name, network_key
 from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
 from mansard.analytics.figures.tables import Column, Table, batch_text, bound_text, scaled, tabulate
 from mansard.analytics.results import Results
@@ -70,7 +70,7 @@ def _energy_text(row: Cells) -> str:
 
 def _bound_or_reason(row: Cells) -> str:
     if row["time_s"] is None:
-        return shown(str(row["reason"]))
+        return display_name(str(row["reason"]))
     return bound_text(row["bound"], row["bound_share"])
 
 
@@ -85,8 +85,8 @@ def measurement_table(results: Results) -> Table:
             [
                 results.names[network_key(row.model, row.model_hash)],
                 str(row.batch),
-                shown(row.precision),
-                shown(row.engine),
+                display_name(row.precision),
+                display_name(row.engine),
                 row.source,
                 UNKNOWN if found is None else seconds(found.value, found.low, found.high),
                 str(len(row.seconds_s)),
@@ -122,7 +122,7 @@ def _detail(results: Results, network: Cells, n_most: int) -> NetworkDetail:
         cells.setdefault(row["group"], {})[row["label"]] = row
     columns = ["Layer", "Class", "GFLOP", "MB", "FLOP/byte"]
     for mode in modes:
-        columns += [f"Time, {shown(mode)}", "Share", "Bound"]
+        columns += [f"Time, {display_name(mode)}", "Share", "Bound"]
     numeric = {2, 3, 4, *(at for at in range(5, len(columns)) if at % 3 != 1)}
     name = results.names[network_key(network["model"], network["model_hash"])]
     note = (
@@ -144,7 +144,7 @@ def _detailed_modes(roofs: Sequence[Roofline]) -> list[str]:
     """The labels of all modes, or of the last, fastest one of each processor if they are many."""
     if len(roofs) <= MOST_MODES:
         return [roof.label for roof in roofs]
-    last = {(roof.machine_id, roof.place, roof.processor): roof.label for roof in roofs}
+    last = {(roof.machine_id, roof.full_name, roof.processor): roof.label for roof in roofs}
     return list(last.values())[:MOST_MODES]
 
 
@@ -155,7 +155,7 @@ def _layer_row(
     work, traffic = first["work_flop"], first["traffic_bytes"]
     is_known = work is not None and traffic is not None
     row = [
-        shown(str(first["name"])),
+        display_name(str(first["name"])),
         str(first["op_class"]),
         scaled(work, 1e9, 3),
         scaled(traffic, 1e6, 3),

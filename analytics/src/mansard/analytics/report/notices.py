@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id
-from mansard.analytics.data.names import shown, shown_long
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
@@ -41,7 +41,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """``labels: what`` for each ``what``, in the order they come."""
     groups: dict[str, list[str]] = {}
     for label, what in pairs:
-        groups.setdefault(what, []).append(shown(label))
+        groups.setdefault(what, []).append(display_name(label))
     for what, labels in groups.items():
         more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
         yield f"{'; '.join(labels[:_MOST_NAMED])}{more}: {what}"
@@ -57,10 +57,10 @@ def _missing_roofs(roofs: Iterable[Roofline]) -> Iterator[tuple[str, str]]:
                 if roof.peaks
                 else "no kernel that computes was measured"
             )
-            yield roof.run_id, f"no peak, so no roof of arithmetic: {shown_long(reason)}"
+            yield roof.run_id, f"no peak, so no roof of arithmetic: {display_text(reason)}"
         memory = roof.bandwidth(DRAM)
         if memory.value is None:
-            reason = shown_long(memory.unknown["value"])
+            reason = display_text(memory.unknown["value"])
             yield roof.run_id, f"no bandwidth of main memory, so no roof of it: {reason}"
 
 
@@ -68,7 +68,7 @@ def _missing_totals(results: Results) -> Iterator[tuple[str, str]]:
     """Meters whose rails make no total, and windows in which a rail was not read."""
     for manifest in results.dataset.manifests:
         if manifest.meters and manifest.total_rails is None:
-            reason = shown_long(manifest.unknown["total_rails"])
+            reason = display_text(manifest.unknown["total_rails"])
             yield manifest.run_id, f"no total power, so no energy: {reason}"
     with_total = [m.run_id for m in results.dataset.manifests if m.total_rails is not None]
     totals = results.dataset.energy.filter(
@@ -78,7 +78,7 @@ def _missing_totals(results: Results) -> Iterator[tuple[str, str]]:
     for row in unknown.len().sort("run_id", "unknown_json").iter_rows(named=True):
         reason = msgspec.json.decode(row["unknown_json"], type=dict[str, str])["total_j"]
         windows = "1 window has" if row["len"] == 1 else f"{row['len']:,} windows have"
-        yield row["run_id"], f"{windows} no total energy: {shown_long(reason)}"
+        yield row["run_id"], f"{windows} no total energy: {display_text(reason)}"
 
 
 def _energy_gaps(results: Results) -> Iterator[tuple[str, str]]:
@@ -107,4 +107,4 @@ def _unknown_networks(results: Results) -> Iterator[tuple[str, str]]:
     unknown = results.networks.filter(pl.col("time_s").is_null() & pl.col("reason").is_not_null())
     rows = unknown.select("run_id", "network", "reason").unique(maintain_order=True)
     for run_id, network, reason in rows.iter_rows():
-        yield run_id, f"the time of {shown(network)} is unknown: {shown_long(reason)}"
+        yield run_id, f"the time of {display_name(network)} is unknown: {display_text(reason)}"

@@ -27,18 +27,17 @@ from mansard.analytics.figures.figure import pool
 from mansard.analytics.figures.pagoda import comparison_figure, point_table, roofs_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame
-from mansard.analytics.predict.scores import score_frame
-from mansard.analytics.published.frames import published_coefficients, published_modes
-from mansard.analytics.published.pagoda import (
+from mansard.analytics.predict.groups import group_frame, score_frame
+from mansard.analytics.published.reference import (
     MODE,
     NETWORKS,
     OPERATOR_LAUNCH_S,
+    PAGODA_RUNS,
+    RATES,
     USUAL_FORMATS,
     read_counts,
 )
-from mansard.analytics.published.reference import PAGODA_RUNS, RATES
-from mansard.analytics.published.store import Published
+from mansard.analytics.published.store import Published, published_coefficients, published_modes
 from mansard.analytics.report.page import write_page
 from mansard.analytics.report.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mansard.analytics.data.names import in_order, shown, shown_long
+from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import UNKNOWN, quantity, seconds
 from mansard.analytics.figures.tables import Table
-from mansard.analytics.published.limits import hardware_limit, module_called
-from mansard.analytics.published.names import device_names
-from mansard.analytics.published.rooflines import MOST_ROOFS
-from mansard.analytics.published.store import Published
+from mansard.analytics.published.rooflines import MOST_ROOFS, hardware_limit, module_called
+from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
 from mansard.core.records import Manifest, PublishedRate
 
@@ -75,7 +73,7 @@ def _observation_rows(results: Results) -> Iterator[list[str]]:
         pl.len(), pl.col("citation").drop_nulls().unique().sort()
     )
     for row in grouped.sort("source").iter_rows(named=True):
-        rests = "; ".join(shown_long(each) for each in row["citation"]) or "runs beside this page"
+        rests = "; ".join(display_text(each) for each in row["citation"]) or "runs beside this page"
         yield ["Networks that were run", row["source"], f"{row['len']:,} times", rests]
 
 
@@ -84,7 +82,7 @@ def _clock_row(results: Results) -> list[str]:
     source = in_order([roof.source for roof in known])
     if not known:
         reasons = in_order([roof.unknown.get("clock_hz", "") for roof in results.roofs])
-        return ["GPU clocks", "unknown", "none", shown_long("; ".join(reasons))]
+        return ["GPU clocks", "unknown", "none", display_text("; ".join(reasons))]
     rests = "counted by the kernels themselves, median over the trials"
     return ["GPU clocks", " and ".join(source), f"{len(known)} modes", rests]
 
@@ -97,8 +95,8 @@ def _boundary_row(results: Results) -> list[str]:
     rules = in_order([each.total_rule or UNKNOWN for each in metered])
     boundaries = in_order([each.boundary or UNKNOWN for each in metered])
     rests = (
-        f"{shown_long(', '.join(meters))}; total: {shown_long(' or '.join(rules))}; "
-        f"boundary: {shown_long(' or '.join(boundaries))}"
+        f"{display_text(', '.join(meters))}; total: {display_text(' or '.join(rules))}; "
+        f"boundary: {display_text(' or '.join(boundaries))}"
     )
     made_up = any(each.machine.is_simulated for each in metered)
     return ["Power", "simulated" if made_up else "measured", f"{len(metered)} modes", rests]
@@ -115,9 +113,9 @@ def _short_commit(manifest: Manifest) -> str:
 def _image(manifest: Manifest) -> str:
     """The container's image with the start of its digest, or that there was none."""
     if manifest.image is None:
-        return "none" if manifest.image_digest is None else shown(manifest.image_digest)
+        return "none" if manifest.image_digest is None else display_name(manifest.image_digest)
     digest = (manifest.image_digest or "").partition(":")[2][:12]
-    return shown(f"{manifest.image}, {digest}" if digest else manifest.image)
+    return display_name(f"{manifest.image}, {digest}" if digest else manifest.image)
 
 
 def _minute(utc: str) -> str:
@@ -140,15 +138,17 @@ def provenance_table(results: Results) -> Table:
         )
         rows.append(
             [
-                shown(manifest.run_id),
-                shown(roof.label),
-                shown(manifest.profile),
-                shown(manifest.tool_version),
-                shown(_short_commit(manifest)),
-                shown(_minute(manifest.started_utc)),
-                shown(_minute(manifest.finished_utc) if manifest.finished_utc else "not finished"),
+                display_name(manifest.run_id),
+                display_name(roof.label),
+                display_name(manifest.profile),
+                display_name(manifest.tool_version),
+                display_name(_short_commit(manifest)),
+                display_name(_minute(manifest.started_utc)),
+                display_name(
+                    _minute(manifest.finished_utc) if manifest.finished_utc else "not finished"
+                ),
                 _image(manifest),
-                shown_long(versions),
+                display_text(versions),
             ]
         )
     columns = (
@@ -173,12 +173,12 @@ def published_table(published: Published) -> Table:
     names = device_names(published)
     rows = [
         [
-            shown(names[rate.device, rate.table_id]),
-            shown(rate.mode.name),
+            display_name(names[rate.device, rate.table_id]),
+            display_name(rate.mode.name),
             " ".join(filter(None, (rate.subject, rate.quantity))),
             _figure(rate),
             _limit(rate),
-            "not said" if rate.method is None else shown_long(rate.method),
+            "not said" if rate.method is None else display_text(rate.method),
         ]
         for rate in published.rates
     ]
@@ -194,7 +194,7 @@ def source_table(published: Published) -> Table:
         key = (names[row.device, row.table_id], row.citation, row.table_id)
         tables.setdefault(key, []).append(row.mode.name)
     rows = [
-        [shown(device), shown_long(citation), str(len(modes)), _modes(modes), table_id]
+        [display_name(device), display_text(citation), str(len(modes)), _modes(modes), table_id]
         for (device, citation, table_id), modes in tables.items()
     ]
     columns = ("Device", "Published in", "Figures", "Modes", "Table")

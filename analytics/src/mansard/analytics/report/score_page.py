@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics.data.differences import differing_dimensions
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.names import in_order, shown
+from mansard.analytics.data.names import differing_dimensions, display_name, in_order
 from mansard.analytics.data.quantities import UNKNOWN, digits
 from mansard.analytics.figures.figure import Figure, pool
 from mansard.analytics.figures.network_points import roof_points
@@ -64,7 +63,7 @@ def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, An
         for number, score in enumerate(scores[:MOST_NETWORKS])
     ]
     roofs = _under_roofs(scores, machine) if machine is not None else _NO_ROOFS
-    names = in_order([shown(score.model) for score in scores])
+    names = in_order([display_name(score.model) for score in scores])
     left = len(scores) - len(sections)
     drawn = [
         *([roofs["roofline"]] if roofs["roofline"] is not None else []),
@@ -92,7 +91,7 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
     roofline = roofline_figure(results, chosen, roof_points(results), is_half=False)
     return {
         "roofline": roofline if isinstance(roofline, Figure) else None,
-        "machine": " and ".join(in_order([shown(roof.machine) for roof in results.roofs])),
+        "machine": " and ".join(in_order([display_name(roof.machine) for roof in results.roofs])),
         "sources": in_order([roof.source for roof in results.roofs]),
         "controls": controls(results, chosen),
     }
@@ -119,7 +118,7 @@ def _section(number: int, score: ModelScore, sizes: str) -> Section:
 
 def _sentence(score: ModelScore, n_busy: int) -> str:
     unknown = sum(layer.work_flop is None for layer in score.layers)
-    sizes = ", ".join(f"{shown(name)} = {size}" for name, size in score.dimensions.items())
+    sizes = ", ".join(f"{display_name(name)} = {size}" for name, size in score.dimensions.items())
     parts = [f"{len(score.layers)} nodes, {n_busy} of which work or move something"]
     if sizes:
         parts.append(f"with {sizes}")
@@ -132,7 +131,11 @@ def _sentence(score: ModelScore, n_busy: int) -> str:
 
 def full_name(score: ModelScore, sizes: str) -> str:
     """A network's name, and the ``sizes`` that tell its scores apart."""
-    return f"{shown(score.model)}, {shown(sizes)}" if sizes else shown(score.model)
+    return (
+        f"{display_name(score.model)}, {display_name(sizes)}"
+        if sizes
+        else display_name(score.model)
+    )
 
 
 def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
@@ -178,7 +181,7 @@ def operator_table(score: ModelScore) -> Table:
     whole = sum(sums[1] for sums in work.values()) or 1
     rows = [
         [
-            shown(name),
+            display_name(name),
             str(runs),
             scaled(flop, 1e6),
             f"{100 * flop / whole:.3g}",
@@ -203,7 +206,7 @@ def class_table(score: ModelScore) -> Table:
             parts[key] = parts.get(key, 0) + (layer.work_flop or 0)
     whole = sum(layer.work_flop or 0 for layer in layers) or 1
     rows = [
-        [by, shown(name), scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
+        [by, display_name(name), scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
         for (by, name), flop in sorted(parts.items(), key=lambda item: (item[0][0], -item[1]))
     ]
     return Table("By kind of work", ("By", "Work", "MFLOP", "Share, %"), rows, frozenset({2, 3}))
@@ -227,7 +230,7 @@ def _layer_row(layer: LayerScore) -> list[str]:
     moved = layer.traffic_bytes or 0
     return [
         layer_name(layer),
-        shown(layer.op_type),
+        display_name(layer.op_type),
         layer.precision,
         layer.unit,
         str(layer.runs),

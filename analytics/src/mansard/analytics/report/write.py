@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import in_order, shown, shown_long
+from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
 from mansard.analytics.figures.energy_roofline import arch_figure, balances
@@ -55,7 +55,7 @@ def render(results: Results) -> str:
 def _context(every: Results) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
-    machines = in_order([shown(roof.place) for roof in results.roofs])
+    machines = in_order([display_name(roof.full_name) for roof in results.roofs])
     roof_sources = [roof.source for roof in results.roofs]
     chosen = first_choice(results)
     return {
@@ -64,7 +64,7 @@ def _context(every: Results) -> dict[str, Any]:
         # Where the roofs come from; without any, the times of networks.
         "sources": in_order(roof_sources or results.observations["source"].to_list()),
         "started": _started(results),
-        "notes": [*left_out, *map(shown_long, notices(every))],  # of all modes, drawn or not
+        "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
         "controls": controls(results, chosen),
         "cards": cards.mode_cards(results, chosen.mode),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
@@ -134,7 +134,7 @@ def _started(results: Results) -> str:
 
 def _title(results: Results, machines: list[str]) -> str:
     if not machines:
-        return f"Power modes of {' and '.join(map(shown, device_options(results)))}"
+        return f"Power modes of {' and '.join(map(display_name, device_options(results)))}"
     title = f"Rooflines of {' and '.join(machines)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):

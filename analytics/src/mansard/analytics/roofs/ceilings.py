@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from mansard.analytics.data.names import shown_long
+from mansard.analytics.data.names import display_text
 from mansard.analytics.roofs.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, in_level
 from mansard.analytics.roofs.plateau import estimate, members
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.core.records import Record, Source
 
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
+# The streams that every plan has, in their usual order; others follow by their names.
 STREAM_KERNELS = ("read", "copy", "scale", "triad")
+STORING_KERNELS = STREAM_KERNELS[1:]
 
 RateUnit = Literal["FLOP/s", "B/s"]
 CeilingFamily = Literal["fma", "tensor", "stream"]
@@ -143,7 +145,7 @@ def _all_disturbed(trials: Sequence[TrialRate]) -> str:
     # The commonest; of equally common ones the first by name, so that rows' order is no matter.
     commonest = min(reasons, key=lambda reason: (-reasons[reason], reason))
     which = "its only trial was" if len(trials) == 1 else f"all {len(trials)} trials were"
-    return f"{which} disturbed: {shown_long(commonest)}"
+    return f"{which} disturbed: {display_text(commonest)}"
 
 
 def missing(

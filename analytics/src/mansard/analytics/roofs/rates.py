@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import shown
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import capacity
 from mansard.analytics.roofs.plateau import Estimate, Rates, estimate
 from mansard.core.precision import PRECISIONS
@@ -106,7 +106,7 @@ def _block_seconds(repetitions: pl.LazyFrame, trials: pl.DataFrame) -> pl.DataFr
 def unused_trials(dataset: Dataset) -> tuple[str, ...]:
     """One line for each trial that gives no rate, with the reason."""
     return tuple(
-        f"{shown(row['mode'])}: {describe(row)}: {_why_unused(row)}"
+        f"{display_name(row['mode'])}: {describe(row)}: {_why_unused(row)}"
         for row in dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
         if row["family"] != "stalled" and (row["n_accepted"] == 0 or _amount(row) <= 0)
     )
@@ -114,11 +114,11 @@ def unused_trials(dataset: Dataset) -> tuple[str, ...]:
 
 def describe(row: Mapping[str, object]) -> str:
     """What a trial ran, in a few words; names from outside are made printable."""
-    ran = f"{shown(str(row['kernel']))} {shown(str(row['precision']))}"
+    ran = f"{display_name(str(row['kernel']))} {display_name(str(row['precision']))}"
     if row["family"] == "fma" and row["fma_per_element"] is not None:
         ran = f"{ran}, {row['fma_per_element']} per element"
     elif row["family"] == "stalled":
-        ran = shown(str(row["kernel"]))
+        ran = display_name(str(row["kernel"]))
     elif _size(row):
         ran = f"{ran}, {capacity(_size(row))}"
     return ", ".join([ran, *_variant(row)])
@@ -126,7 +126,7 @@ def describe(row: Mapping[str, object]) -> str:
 
 def _variant(row: Mapping[str, object]) -> list[str]:
     """What tells a trial apart from the plain one of its kind."""
-    words = [] if row["backend"] in USUAL_BACKENDS else [shown(str(row["backend"]))]
+    words = [] if row["backend"] in USUAL_BACKENDS else [display_name(str(row["backend"]))]
     if row["operands"] == "constant":
         words.append("constant operands")
     if row["scope"] == "sm" and row["family"] == "stream":

@@ -10,16 +10,16 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
 from mansard.analytics.energy.least_squares import student_quantile
-from mansard.analytics.scaling.candidates import candidates, usable
-from mansard.analytics.scaling.cross_validation import Choice, choose
-from mansard.analytics.scaling.hull import (
+from mansard.analytics.scaling.law_choice import Choice, candidates, choose, usable
+from mansard.analytics.scaling.laws import (
+    Array,
+    Columns,
     columns_in,
     columns_of,
     is_outside,
     known_columns,
     varied_columns,
 )
-from mansard.analytics.scaling.laws import Array, Columns
 
 _KEY = ("quantity", "subject", "unit")
 _NORMAL = 1.96  # half of an interval of 95 %, in standard deviations

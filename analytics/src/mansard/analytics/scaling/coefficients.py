@@ -1,4 +1,4 @@
-"""What the measured modes can do and what it costs: runs as the frames that models exchange.
+"""What was measured, as the frames that models exchange: modes, coefficients and observations.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
 those that came to their end, of them those of the most trials, of them the one begun last.
@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id, processor_of
-from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels, shown
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA, OBSERVATION_SCHEMA
+from mansard.analytics.data.names import device_labels, display_name, network_key
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.core.records import Manifest, Source
+from mansard.core.records import Manifest, Measurement, Source
 
 TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the latter too
 _TENSOR_ENDING = " tensor"  # of an energy fit's names
@@ -38,8 +39,8 @@ def run_notes(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     labels, counted = device_labels(manifests), newest_runs(manifests)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
     return tuple(
-        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {shown(mode[1])}; what is modelled "
-        f"rests on that of {run.started_utc[:16].replace('T', ' ')}"
+        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
+        f"modelled rests on that of {run.started_utc[:16].replace('T', ' ')}"
         for run in counted
         for mode in ((device_id(run), run.mode_read_back.name),)
         if n_runs[mode] > 1
@@ -144,3 +145,57 @@ def _row(
         "is_extrapolated": False,
         "reason": found.unknown.get("value") or found.unknown.get("low"),
     }
+
+
+_NO_POWER = "no power meter was read"
+
+
+def measured_observations(
+    measurements: Sequence[Measurement],
+    manifests: Sequence[Manifest],
+    devices: Mapping[str, str],
+    names: Mapping[str, str],
+) -> pl.DataFrame:
+    """OBSERVATION_SCHEMA: the median latency and power of each measurement whose run is here.
+
+    ``devices``: the device's label by run id; ``names``: the network's by ``network_key``.
+    """
+    modes = {manifest.run_id: manifest.mode_read_back.name for manifest in manifests}
+    rows = [
+        _observation_row(found, devices[found.run_id], modes[found.run_id], names)
+        for found in measurements
+        if found.run_id in modes and found.run_id in devices
+    ]
+    return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
+
+
+def _observation_row(
+    found: Measurement, device: str, mode: str, names: Mapping[str, str]
+) -> dict[str, object]:
+    latency_s = float(np.median(found.seconds_s)) if found.seconds_s else None
+    power_w = _power_w(found)
+    reasons = [] if latency_s is not None else ["no repetition was timed"]
+    reasons += [] if power_w is not None else [found.unknown.get("energy", _NO_POWER)]
+    return {
+        "device": device,
+        "mode": mode,
+        "network": names[network_key(found.model, found.model_hash)],
+        "batch": found.batch,
+        "precision": found.precision,
+        "phase": found.phase,
+        "latency_s": latency_s,
+        "power_w": power_w,
+        "source": found.source,
+        "citation": None,
+        "reason": "; ".join(reasons) or None,
+    }
+
+
+def _power_w(found: Measurement) -> float | None:
+    """The median over the windows whose total is known, W."""
+    powers = [
+        window.total_j / window.window_s
+        for window in found.energy or ()
+        if window.total_j is not None and window.window_s > 0
+    ]
+    return float(np.median(powers)) if powers else None

@@ -1,4 +1,7 @@
-"""A controller somewhere else: in another process, in a container on a board."""
+"""A controller somewhere else: in another process, in a container on a board.
+
+Questions go one by one over a channel, with a sign of life between them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol, TypeVar
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.line_channel import HEARTBEAT_S
+from mansard.core.line_channel import HEARTBEAT_S, encode_line, from_wire
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
-from mansard.device.controller.channel import Channel
-from mansard.device.controller.line import Line
 from mansard.device.controller.messages import (
     PROTOCOL,
+    AnyAnswer,
+    AnyAsk,
     ChooseModes,
+    Failed,
     FindReboots,
     Hello,
     HoldBoard,
@@ -26,14 +31,123 @@ from mansard.device.controller.messages import (
     Modes,
     PlanSteps,
     PutBack,
+    Question,
     Reboots,
     Release,
+    Reply,
     SetMode,
     Steps,
     Welcome,
+    decode,
 )
 from mansard.device.power_modes.grid import read_grid_text
 from mansard.device.power_modes.selection import names_grid
+
+
+class Channel(Protocol):
+    """Lines to and from a controller's process."""
+
+    def send(self, line: bytes) -> None:
+        """Send one line, its end included; raises OSError where the other end is closed."""
+        ...
+
+    def receive(self) -> bytes:
+        """The next line; empty where there is none any more. Raises OSError."""
+        ...
+
+    def beat(self) -> None:
+        """Send a heartbeat; not while an answer is awaited. Raises OSError."""
+        ...
+
+    def end(self) -> None:
+        """End the questions: the controller puts the board back and ends by itself.
+
+        May be called by another thread than the one that waits in ``receive``, which then
+        comes to its end.
+        """
+        ...
+
+    def close(self) -> str:
+        """End the questions and wait until the controller has ended; may be called twice.
+
+        Returns what it said at last beside its answers.
+        """
+        ...
+
+
+Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
+
+
+class Line:
+    """Questions one by one over a channel; an interrupted question leaves an answer behind, which
+    the next question passes over."""
+
+    def __init__(self, channel: Channel, board: str) -> None:
+        self._channel, self.board = channel, board
+        self._number = 0
+        self._is_busy = threading.Lock()
+        self.is_dead = False
+
+    def ask(self, ask: AnyAsk, wanted: type[Wanted]) -> Wanted:
+        """The answer; raises the error that it carries, DeviceError where there is none."""
+        try:
+            with self._is_busy:
+                answer = self._answer(ask)
+        except OSError as error:
+            raise self._died(error.strerror or str(error)) from error
+        if isinstance(answer, Failed):
+            raise from_wire(answer.error, self.board)
+        if not isinstance(answer, wanted):
+            self.is_dead = True
+            raise DeviceError(
+                f"its board controller answers {type(answer).__name__} to {type(ask).__name__}",
+                where=self.board,
+            )
+        return answer
+
+    def _answer(self, ask: AnyAsk) -> AnyAnswer:
+        self._number += 1
+        self._channel.send(encode_line(Question(self._number, ask)))
+        while True:
+            reply = self._receive()
+            if reply.number in {self._number, 0}:  # 0: it could not even read the question
+                return reply.answer
+
+    def beat_until(self, over: threading.Event, beat_s: float) -> None:
+        """Say every ``beat_s`` that we are still there; work for a thread of its own."""
+        while not over.wait(beat_s):
+            # Who answers a question does not listen, nor need it.
+            if not self._is_busy.acquire(blocking=False):
+                continue
+            try:
+                self._channel.beat()
+            except OSError:  # the next question raises it
+                return
+            finally:
+                self._is_busy.release()
+
+    def end(self) -> None:
+        """End the questions; for another thread, when the sweep is to be given up."""
+        self._channel.end()
+
+    def _receive(self) -> Reply:
+        line = self._channel.receive()
+        if not line:
+            raise self._died("")
+        try:
+            return decode(line, Reply)
+        except DeviceError as error:
+            self.is_dead = True
+            raise DeviceError(error.what, where=self.board, fix=error.fix) from error
+
+    def _died(self, why: str) -> DeviceError:
+        self.is_dead = True
+        said = self._channel.close() or why
+        return DeviceError(
+            f"its board controller has ended{f': {said}' if said else ''}",
+            where=self.board,
+            fix="run the same command again: it puts the board back first, and resumes",
+        )
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
-"""tegrastats: lines of every release r28 to r39, read, rendered and summed up."""
+"""tegrastats: lines of every release r28 to r39, read and summed up."""
 
 from mansard.device.tegrastats.parse import Parser, parse_line, stream
-from mansard.device.tegrastats.render import render
 from mansard.device.tegrastats.sample import (
     Amount,
     Cpu,
@@ -24,6 +23,5 @@ __all__ = [
     "Temperature",
     "Usage",
     "parse_line",
-    "render",
     "stream",
 ]

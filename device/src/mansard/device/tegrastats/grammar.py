@@ -35,8 +35,6 @@ from mansard.device.tegrastats.tokens import (
     rail_form,
 )
 
-Forms = tuple[tuple[int, str], ...]
-
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
 _EXTRAS: dict[str, Table[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}

@@ -187,11 +187,6 @@ def rail_form(name: str, token: str) -> tuple[int, str] | None:
     return n_numbers, unit
 
 
-def watts(unit: str, power_w: float) -> str:
-    """``power_w`` as the line has it."""
-    return f"{power_w * _UNITS[unit]:.15g}{unit}"
-
-
 def _number_table(unit: str, lead: str) -> _Read:
     form = re.compile(f"{lead}({_NUMBER}){unit}", re.ASCII)
     per_watt = _UNITS[unit]

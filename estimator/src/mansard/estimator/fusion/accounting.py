@@ -234,12 +234,13 @@ def _read_amounts(
     position: int, draft: Draft, drafts: Drafts, precision: Precision | None
 ) -> Iterable[tuple[Part, int]]:
     wiring = drafts.wiring
-    formula, role, node = wiring.formulas[position], wiring.roles[position], wiring.nodes[position]
+    operator, role = wiring.operators[position], wiring.roles[position]
+    node = wiring.nodes[position]
     stored = wiring.weights[position]
     amounts = {part: part.n_bytes or 0 for part in wiring.reads[position]}
-    if formula is not None and formula.reads is not None:
+    if operator is not None and operator.reads is not None:
         amounts.update((part, part.n_bytes or 0) for part in stored)
-        _touch_less(amounts, _untouched(formula.reads, node, precision, node.distinct))
+        _touch_less(amounts, _untouched(operator.reads, node, precision, node.distinct))
     elif role is Role.JOIN or role is Role.SCATTER:
         amounts = {
             part: n_bytes
@@ -280,9 +281,10 @@ def _written_amounts(
         for part in wiring.writes[position]
         if _leaves(part.storage, draft, drafts)
     }
-    formula, role, node = wiring.formulas[position], wiring.roles[position], wiring.nodes[position]
-    if formula is not None and formula.writes is not None:
-        _touch_less(made, _untouched(formula.writes, node, precision, node.outputs))
+    operator, role = wiring.operators[position], wiring.roles[position]
+    node = wiring.nodes[position]
+    if operator is not None and operator.writes is not None:
+        _touch_less(made, _untouched(operator.writes, node, precision, node.outputs))
     elif role is Role.JOIN:
         there = (p for p in wiring.reads[position] if _stands_with(p.storage, position, drafts))
         _touch_less(made, sum(part.n_bytes or 0 for part in there))
@@ -294,7 +296,7 @@ def _written_amounts(
 
 
 def _leaves(storage: Storage, draft: Draft, drafts: Drafts) -> bool:
-    """Whether anything but ``draft`` needs ``storage``; what nobody reads is written too."""
+    """Whether anything but ``draft`` needs ``storage``; what is never read is written too."""
     readers = storage.readers
     if storage.is_kept or not readers:
         return True

@@ -17,7 +17,8 @@ from mansard.estimator.fusion.accounting import (
 from mansard.estimator.fusion.drafts import merge_siblings
 from mansard.estimator.fusion.grouping import group_nodes
 from mansard.estimator.fusion.storage import Draft, Part, Storage
-from mansard.estimator.fusion.wiring import Constants, Formulas, Wiring
+from mansard.estimator.fusion.wiring import Constants, Wiring
+from mansard.estimator.operators.registry import Operators
 from mansard.estimator.tensors import Body, Node, Pass
 
 Pairs = tuple[tuple[Storage, Storage], ...]
@@ -26,22 +27,22 @@ Pairs = tuple[tuple[Storage, Storage], ...]
 def fuse(
     nodes: Sequence[Node],
     outputs: Collection[str],
-    formulas: Formulas,
+    operators: Operators,
     precision: Precision | None,
     attention_buffer_bytes: int | None = None,
 ) -> Fusion:
     """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
 
-    ``outputs``: names of the graph's outputs. ``formulas``: by (domain, type) of every
+    ``outputs``: names of the graph's outputs. ``operators``: by (domain, type) of every
     operator, None for those without. ``precision`` replaces the width of floats.
     ``attention_buffer_bytes``: what an attention kernel holds of its queries at a time;
     keys and values are read again for each such block (``rereads``). None: read once.
     """
     constants = Constants(precision, attention_buffer_bytes)
-    return _fuse_graph(Wiring(nodes, outputs, formulas, constants), formulas)
+    return _fuse_graph(Wiring(nodes, outputs, operators, constants), operators)
 
 
-def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
+def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
     drafts = group_nodes(wiring)
     merge_siblings(drafts)
     ordered = drafts.settle()
@@ -53,7 +54,7 @@ def _fuse_graph(wiring: Wiring, formulas: Formulas) -> Fusion:
         heads[draft] = group.head
         owner = wiring.nodes[draft.positions[0]]
         if owner.bodies:
-            bodies = tuple(_fuse_body(owner, body, wiring, formulas) for body in owner.bodies)
+            bodies = tuple(_fuse_body(owner, body, wiring, operators) for body in owner.bodies)
             group = Group(group.head, group.indexes, bodies=bodies, is_known=group.is_known)
         groups.append(group)
     idle: dict[int, int] = {}
@@ -73,16 +74,16 @@ def _inside(node: Node) -> Iterator[Node]:
                 yield from _inside(inner)
 
 
-def _fuse_body(owner: Node, body: Body, outer: Wiring, formulas: Formulas) -> BodyGroups:
-    passes = tuple(_fuse_pass(owner, body, each, outer, formulas) for each in body.passes)
+def _fuse_body(owner: Node, body: Body, outer: Wiring, operators: Operators) -> BodyGroups:
+    passes = tuple(_fuse_pass(owner, body, each, outer, operators) for each in body.passes)
     return BodyGroups(passes, body.is_taken)
 
 
 def _fuse_pass(
-    owner: Node, body: Body, each: Pass, outer: Wiring, formulas: Formulas
+    owner: Node, body: Body, each: Pass, outer: Wiring, operators: Operators
 ) -> PassGroups:
-    wiring = Wiring(each.nodes, body.outputs, formulas, outer.constants, outer, body.inputs)
-    fusion = _fuse_graph(wiring, formulas)
+    wiring = Wiring(each.nodes, body.outputs, operators, outer.constants, outer, body.inputs)
+    fusion = _fuse_graph(wiring, operators)
     handed, first, n_state = _state(owner)
     inputs = [wiring.parts.get(name) for name in body.inputs[first : first + n_state]]
     outputs = [wiring.known(name) for name in body.outputs]

@@ -86,9 +86,9 @@ _ROLES: dict[tuple[str, str], Role] = {
 }
 
 
-def usual_role(domain: str, op_type: str, formula: Operator | None) -> Role:
+def usual_role(domain: str, op_type: str, operator: Operator | None) -> Role:
     """The role of an operator, whatever its attributes."""
-    if formula is not None and formula.is_view:
+    if operator is not None and operator.is_view:
         return Role.FREE if op_type in _CONTROL or op_type.startswith(_FREE) else Role.VIEW
     if op_type == "DequantizeLinear":
         return Role.VIEW  # its readers take the integers and scale them

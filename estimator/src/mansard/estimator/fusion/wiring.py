@@ -1,4 +1,4 @@
-"""Who writes and who reads each stretch of memory of one graph.
+"""Which nodes write and read each stretch of memory of one graph.
 
 Views have no memory of their own: a name stands for a part of what another node wrote.
 Everything that can be computed before data is there is stored, and only read.
@@ -13,10 +13,8 @@ from math import prod
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
-from mansard.estimator.operators.registry import Operator
+from mansard.estimator.operators.registry import Operator, Operators
 from mansard.estimator.tensors import Node, Origin, Tensor
-
-Formulas = Mapping[tuple[str, str], "Operator | None"]
 
 _PARTITIONING = frozenset({"Gather", "Slice", "Split"})
 # What TensorRT moves a dequantisation behind: these work on the integers.
@@ -94,14 +92,14 @@ class Wiring:
         self,
         nodes: Sequence[Node],
         outputs: Collection[str],
-        formulas: Formulas,
+        operators: Operators,
         constants: Constants,
         outer: Wiring | None = None,
         inputs: Collection[str] = (),
     ) -> None:
         self.nodes: list[Node] = []
         self.roles: list[Role] = []
-        self.formulas: list[Operator | None] = []
+        self.operators: list[Operator | None] = []
         self.reads: list[list[Part]] = []  # what is computed from data
         self.weights: list[list[Part]] = []  # what is stored
         self.writes: list[list[Part]] = []
@@ -115,11 +113,11 @@ class Wiring:
         self.parts: dict[str, Part | None] = dict.fromkeys(inputs)
         self._local: set[Storage] = set()  # this graph's own, if there is one around it
         self._quantized: dict[tuple[object, ...], Part] = {}
-        operators = {key: (formula, usual_role(*key, formula)) for key, formula in formulas.items()}
-        roles = {key: role for key, (_, role) in operators.items()}
+        roles = {key: usual_role(*key, operator) for key, operator in operators.items()}
         self._returned = _seen_through(nodes, roles, self.outputs)
         for node in nodes:
-            self._add(node, *operators[node.domain, node.op_type])
+            key = node.domain, node.op_type
+            self._add(node, operators[key], roles[key])
         for name in self.outputs:
             part = self.parts.get(name)
             if part is not None:
@@ -165,7 +163,7 @@ class Wiring:
             width = self._widths[tensor.dtype.name] = tensor.dtype.width_bits(self._precision)
         return (prod(tensor.shape) * width + 7) // 8
 
-    def _add(self, node: Node, formula: Operator | None, role: Role) -> None:
+    def _add(self, node: Node, operator: Operator | None, role: Role) -> None:
         for output in node.outputs:
             if output.origin is _DATA:
                 break
@@ -179,7 +177,7 @@ class Wiring:
             if self._refer(node):
                 return
             role = Role.MOVE
-        self._live(node, formula, role)
+        self._live(node, operator, role)
 
     def _refer(self, node: Node) -> bool:
         """Let the outputs refer to the first input, unless they have to be copied out of it."""
@@ -200,7 +198,7 @@ class Wiring:
         self.idle.append((node, whole))
         return True
 
-    def _live(self, node: Node, formula: Operator | None, role: Role) -> None:
+    def _live(self, node: Node, operator: Operator | None, role: Role) -> None:
         position = len(self.nodes)
         reads, weights = self._read_all(node, position)
         if node.op_type == "QuantizeLinear" and self._is_needless(node, reads):
@@ -210,12 +208,12 @@ class Wiring:
         writes = self._write_all(node, reads)
         if node.op_type == "QuantizeLinear" and len(reads) == 1 and writes:
             self._quantized[_quantizer(node, reads[0])] = writes[0]
-        if formula is None:
+        if operator is None:
             self.unknown.add(position)
         elif (
             role in _IN_PLACE
-            or formula.reads is not None
-            or formula.writes is not None
+            or operator.reads is not None
+            or operator.writes is not None
             or node.op_type == "BatchNormalization"
         ):
             self.special.add(position)
@@ -224,7 +222,7 @@ class Wiring:
                 self.unknown.add(position)
         self.nodes.append(node)
         self.roles.append(role)
-        self.formulas.append(formula)
+        self.operators.append(operator)
         self.reads.append(reads)
         self.weights.append(weights)
         self.writes.append(writes)

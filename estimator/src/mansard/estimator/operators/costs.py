@@ -120,6 +120,11 @@ def rows(n_elements: int, width: int) -> int:
     return n_elements // width if width else 0
 
 
+def folds(node: Node) -> int:
+    """Operations that make the input's elements one for each element of the output."""
+    return max(node.input(0).n_elements - node.output.n_elements, 0)
+
+
 def sort_comparisons(n: int) -> int:
     """Comparisons that sort ``n`` elements by merging, at most: n · ⌈log2 n⌉.
 

@@ -18,7 +18,7 @@ from mansard.estimator.operators.costs import (
     sort_comparisons,
 )
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import check_length, check_types, known_int, same
+from mansard.estimator.operators.shapes import check_length, check_types, chosen, known_int, same
 from mansard.estimator.tensors import Node, Tensor
 
 PICKING = ("Compress", "Gather", "GatherElements", "GatherND", "Slice")
@@ -29,11 +29,11 @@ _REDUCTIONS = ("none", "add", "mul", "min", "max")
 def _gather_shape(node: Node) -> Specs:
     data, indices = node.input(0), node.input(1)
     axis = data.axis(node.integer("axis", 0))
-    check_indices(node, indices, data.shape[axis])
+    _check_indices(node, indices, data.shape[axis])
     return [(data.dtype, data.shape[:axis] + indices.shape + data.shape[axis + 1 :])]
 
 
-def check_indices(node: Node, indices: Tensor, size: int) -> None:
+def _check_indices(node: Node, indices: Tensor, size: int) -> None:
     """Raise ModelError where an index that is known lies outside ``size`` elements."""
     value = indices.value
     if value is None or not value.data:
@@ -49,7 +49,7 @@ def _gather_elements_shape(node: Node) -> Specs:
     data, indices = node.input(0), node.input(1)
     if data.rank != indices.rank:
         raise node.error(f"indices {list(indices.shape)} do not fit {list(data.shape)}")
-    check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
+    _check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
     return [(data.dtype, indices.shape)]
 
 
@@ -133,8 +133,8 @@ def _compress_shape(node: Node) -> Specs:
         raise node.error(f"condition {list(condition.shape)} does not fit {list(data.shape)}")
     if axis is None:
         return [(data.dtype, (n,))]
-    place = data.axis(node.integer("axis", 0))
-    return [(data.dtype, (*data.shape[:place], n, *data.shape[place + 1 :]))]
+    position = data.axis(node.integer("axis", 0))
+    return [(data.dtype, (*data.shape[:position], n, *data.shape[position + 1 :]))]
 
 
 def _non_zero_shape(node: Node) -> Specs:
@@ -155,16 +155,16 @@ def _unique_shape(node: Node) -> Specs:
 
     data = node.input(0)
     axis = node.attributes.get("axis")
-    place = None if axis is None else data.axis(node.integer("axis", 0))
-    found = None if data.value is None else np.unique(data.value.array, axis=place)
-    if place is None:
+    position = None if axis is None else data.axis(node.integer("axis", 0))
+    found = None if data.value is None else np.unique(data.value.array, axis=position)
+    if position is None:
         n = None if found is None else found.size
         counted: tuple[int | None, ...] = (n,)
         total = data.n_elements
     else:
-        n = None if found is None else found.shape[place]
-        counted = (*data.shape[:place], n, *data.shape[place + 1 :])
-        total = data.shape[place]
+        n = None if found is None else found.shape[position]
+        counted = (*data.shape[:position], n, *data.shape[position + 1 :])
+        total = data.shape[position]
     return [(data.dtype, counted), (INT64, (n,)), (INT64, (total,)), (INT64, (n,))]
 
 
@@ -213,13 +213,13 @@ def scatter(node: Node) -> Cost:
 def _scatter_elements_shape(node: Node) -> Specs:
     data, indices, updates = node.input(0), node.input(1), node.input(2)
     check_types(node, data, (updates,))
-    _check_reduction(node)
+    chosen(node, "reduction", "none", _REDUCTIONS)
     if indices.rank != data.rank or updates.shape != indices.shape:
         raise node.error(
             f"indices {list(indices.shape)} and updates {list(updates.shape)} do not fit "
             f"{list(data.shape)}"
         )
-    check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
+    _check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
     return [same(data)]
 
 
@@ -227,7 +227,7 @@ def _scatter_elements_shape(node: Node) -> Specs:
 def _scatter_nd_shape(node: Node) -> Specs:
     data, indices, updates = node.input(0), node.input(1), node.input(2)
     check_types(node, data, (updates,))
-    _check_reduction(node)
+    chosen(node, "reduction", "none", _REDUCTIONS)
     depth = indices.shape[-1]
     if depth > data.rank or updates.shape != indices.shape[:-1] + data.shape[depth:]:
         raise node.error(
@@ -235,12 +235,6 @@ def _scatter_nd_shape(node: Node) -> Specs:
             f"{list(data.shape)}"
         )
     return [same(data)]
-
-
-def _check_reduction(node: Node) -> None:
-    reduction = node.text("reduction", "none")
-    if reduction not in _REDUCTIONS:
-        raise node.error(f"attribute 'reduction' = {reduction!r} does not exist")
 
 
 def _tensor_scatter_shape(node: Node) -> Specs:

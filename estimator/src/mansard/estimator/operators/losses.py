@@ -13,25 +13,19 @@ from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT64
 from mansard.estimator.operators.costs import sort_comparisons
 from mansard.estimator.operators.normalization import softmax_cost
-from mansard.estimator.operators.registry import Spec, Specs, operator
-from mansard.estimator.operators.shapes import check_length, same
+from mansard.estimator.operators.registry import Specs, operator
+from mansard.estimator.operators.shapes import check_length, chosen, same
 from mansard.estimator.tensors import Node
 
 
-def _loss(node: Node) -> Spec:
+def _loss_shape(node: Node) -> Specs:
     """One number, or with reduction "none" one for each label."""
     scores, labels = node.input(0), node.input(1)
     if scores.rank < 2 or labels.shape != (scores.shape[0], *scores.shape[2:]):
         raise node.error(f"labels {list(labels.shape)} do not fit scores {list(scores.shape)}")
     check_length(node, 2, scores.shape[1], "classes")
-    reduction = node.text("reduction", "mean")
-    if reduction not in ("none", "sum", "mean"):
-        raise node.error(f"attribute 'reduction' = {reduction!r} does not exist")
-    return scores.dtype, labels.shape if reduction == "none" else ()
-
-
-def _negative_log_likelihood_shape(node: Node) -> Specs:
-    return [_loss(node)]
+    reduction = chosen(node, "reduction", "mean", ("none", "sum", "mean"))
+    return [(scores.dtype, labels.shape if reduction == "none" else ())]
 
 
 def _picked_bytes(node: Node, precision: Precision | None) -> int:
@@ -43,12 +37,7 @@ def _picked_bytes(node: Node, precision: Precision | None) -> int:
     return picked + held + labels.n_bytes(precision)
 
 
-@operator(
-    "NegativeLogLikelihoodLoss",
-    shape=_negative_log_likelihood_shape,
-    not_weights=(1, 2),
-    reads=_picked_bytes,
-)
+@operator("NegativeLogLikelihoodLoss", shape=_loss_shape, not_weights=(1, 2), reads=_picked_bytes)
 def negative_log_likelihood(node: Node) -> Cost:
     """For each of n labels a negation, and a factor where classes are weighted.
 
@@ -68,7 +57,7 @@ def negative_log_likelihood(node: Node) -> Cost:
 
 
 def _softmax_cross_entropy_shape(node: Node) -> Specs:
-    return [_loss(node), same(node.input(0))]
+    return [*_loss_shape(node), same(node.input(0))]
 
 
 @operator("SoftmaxCrossEntropyLoss", shape=_softmax_cross_entropy_shape, not_weights=(1, 2))

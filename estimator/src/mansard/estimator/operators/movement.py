@@ -178,13 +178,13 @@ def _split_shape(node: Node) -> Specs:
     before, behind = data.shape[:axis], data.shape[axis + 1 :]
     if node.has(1) and node.input(1).value is None:
         return [(data.dtype, (*before, None, *behind))] * n_outputs
-    sizes = split_sizes(node, total)
+    sizes = _split_sizes(node, total)
     if sum(sizes) != total or len(sizes) != n_outputs or min(sizes) < 0:
         raise node.error(f"cannot split {total} elements into {list(sizes)}", BAKED_IN)
     return [(data.dtype, (*before, size, *behind)) for size in sizes]
 
 
-def split_sizes(node: Node, total: int) -> Shape:
+def _split_sizes(node: Node, total: int) -> Shape:
     """How many of ``total`` elements each output of a Split gets."""
     if node.has(1):
         # In version 1 the sizes are of the data's own type.
@@ -221,8 +221,8 @@ def _tile_shape(node: Node) -> Specs:
     if node.opset < 6:
         axis = known_ints(node, 2)
         if times is not None and axis is not None:
-            place, (repeats,) = data.axis(axis[0]), times
-            times = tuple(repeats if i == place else 1 for i in range(data.rank))
+            position, (repeats,) = data.axis(axis[0]), times
+            times = tuple(repeats if i == position else 1 for i in range(data.rank))
     if times is None:
         return [(data.dtype, (None,) * data.rank)]
     if len(times) != data.rank or any(n < 0 for n in times):
@@ -281,16 +281,16 @@ def _overlap_bytes(node: Node, precision: Precision | None) -> int:
 )
 def _center_crop_pad_shape(node: Node) -> Specs:
     data, sizes = node.input(0), known_ints(node, 1)
-    axes = node.integers("axes")
-    places = distinct_axes(node, data, range(data.rank) if axes is None else axes)
+    given = node.integers("axes")
+    axes = distinct_axes(node, data, range(data.rank) if given is None else given)
     if sizes is None:
-        found = tuple(None if i in places else size for i, size in enumerate(data.shape))
+        found = tuple(None if i in axes else size for i, size in enumerate(data.shape))
         return [(data.dtype, found)]
-    if len(sizes) != len(places) or any(size < 0 for size in sizes):
-        raise node.error(f"shape {list(sizes)} does not fit axes {places} of {list(data.shape)}")
+    if len(sizes) != len(axes) or any(size < 0 for size in sizes):
+        raise node.error(f"shape {list(sizes)} does not fit axes {axes} of {list(data.shape)}")
     shape = list(data.shape)
-    for place, size in zip(places, sizes, strict=True):
-        shape[place] = size
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = size
     return [(data.dtype, tuple(shape))]
 
 

@@ -10,20 +10,20 @@ from functools import partial
 from types import MappingProxyType
 
 from mansard.estimator.cost import Cost
+from mansard.estimator.operators.costs import refused, refused_shape
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import same
 from mansard.estimator.tensors import Node
 
-DOMAIN = "ai.onnx.preview.training"
-optimizer = partial(operator, domain=DOMAIN)
+optimizer = partial(operator, domain="ai.onnx.preview.training")
 
 # operator -> tensors of each parameter: itself, its gradient, and its state
-GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
+_GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
 
 
-def n_parameters(node: Node) -> int:
+def _n_parameters(node: Node) -> int:
     """How many tensors are trained; the first two inputs are learning rate and step count."""
-    n, rest = divmod(len(node.inputs) - 2, GROUPS[node.op_type])
+    n, rest = divmod(len(node.inputs) - 2, _GROUPS[node.op_type])
     if rest or n < 1:
         raise node.error(f"{len(node.inputs)} inputs are not 2 and a multiple of the tensors")
     return n
@@ -31,28 +31,25 @@ def n_parameters(node: Node) -> int:
 
 def _step_shape(node: Node) -> Specs:
     """The parameters, then each state, as they are after the step."""
-    n = n_parameters(node)
+    n = _n_parameters(node)
     parameters = [node.input(2 + i) for i in range(n)]
     for position in range(2, len(node.inputs)):
         tensor, parameter = node.input(position), parameters[(position - 2) % n]
         if tensor.shape != parameter.shape:
             raise node.error(f"{tensor.name!r} is not of the shape {list(parameter.shape)}")
-    return [same(parameter) for parameter in parameters] * (GROUPS[node.op_type] - 1)
-
-
-_SCALARS = (0, 1)
+    return [same(parameter) for parameter in parameters] * (_GROUPS[node.op_type] - 1)
 
 
 def _elements(node: Node) -> int:
-    return sum(node.input(2 + i).n_elements for i in range(n_parameters(node)))
+    return sum(node.input(2 + i).n_elements for i in range(_n_parameters(node)))
 
 
-def _decay(node: Node, name: str = "norm_coefficient") -> int:
+def _decay(node: Node) -> int:
     """A product and a sum for each element where the weights decay."""
-    return 2 if node.number(name, 0.0) else 0
+    return 2 if node.number("norm_coefficient", 0.0) else 0
 
 
-@optimizer("Adagrad", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Adagrad", shape=_step_shape, not_weights=(0, 1))
 def adagrad(node: Node) -> Cost:
     """H + g² (2), root and epsilon (1), x - r·g / … (3): 6 operations and a root an element.
 
@@ -62,7 +59,7 @@ def adagrad(node: Node) -> Cost:
     return Cost(simple=(6 + _decay(node)) * n + 3, functions=n)
 
 
-@optimizer("Momentum", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Momentum", shape=_step_shape, not_weights=(0, 1))
 def momentum(node: Node) -> Cost:
     """V = a·V + b·g (3), x - r·V (2): 5 operations an element, 7 by Nesterov (g + a·V).
 
@@ -72,7 +69,7 @@ def momentum(node: Node) -> Cost:
     return Cost(simple=(each + _decay(node)) * _elements(node))
 
 
-@optimizer("Adam", shape=_step_shape, not_weights=_SCALARS)
+@optimizer("Adam", shape=_step_shape, not_weights=(0, 1))
 def adam(node: Node) -> Cost:
     """V (3), H with g² (4), root and epsilon (1), x - r·V / … (3): 11 operations and a root.
 
@@ -84,17 +81,8 @@ def adam(node: Node) -> Cost:
     return Cost(simple=(11 + _decay(node) + after) * n + 5, functions=n + 3)
 
 
-GRADIENT = (
+_GRADIENT = (
     "it differentiates a part of the graph that it only names: take it out, and score the "
     "network's training step instead"
 )
-
-
-def _gradient_shape(node: Node) -> str:
-    return f"{node.label}: {GRADIENT}"
-
-
-@optimizer("Gradient", shape=_gradient_shape)
-def gradient(node: Node) -> Cost:
-    """Refused: it differentiates a part of the graph that it only names."""
-    raise node.error(GRADIENT)
+optimizer("Gradient", shape=refused_shape(_GRADIENT))(refused(_GRADIENT))

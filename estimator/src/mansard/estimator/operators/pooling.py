@@ -11,7 +11,7 @@ import math
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT64
 from mansard.estimator.operators.conv import pool_shape, transposed_shape
-from mansard.estimator.operators.costs import no_work
+from mansard.estimator.operators.costs import folds, no_work
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.resampling import interpolation_cost, weights_cost
 from mansard.estimator.operators.shapes import check_length, check_rank, known_ints
@@ -58,7 +58,7 @@ def _global_pool_shape(node: Node) -> Specs:
 @operator("GlobalMaxPool", shape=_global_pool_shape)
 def global_max_pool(node: Node) -> Cost:
     """n elements of a channel take n - 1 comparisons."""
-    return Cost(simple=max(node.input(0).n_elements - node.output.n_elements, 0))
+    return Cost(simple=folds(node))
 
 
 @operator("GlobalAveragePool", shape=_global_pool_shape)
@@ -125,27 +125,24 @@ def _roi_align_shape(node: Node) -> Specs:
     return [(data.dtype, (regions.shape[0], data.shape[1], height, width))]
 
 
-_ADAPTIVE = 2
-
-
 @operator("RoiAlign", shape=_roi_align_shape, not_weights=(1, 2))
 def roi_align(node: Node) -> Cost:
     """Each bin is the mean, or maximum, of ``sampling_ratio``² bilinear samples.
 
     A sample interpolates each channel (7 operations) and is added or compared; a mean
-    divides once. Its place (2 operations a coordinate) and weights are made once for all
+    divides once. Its coordinates (2 operations each) and weights are made once for all
     channels. With a ratio of 0 a region's size decides, which depends on data: 2 are
     taken, as regions matched to their level of a feature pyramid have (224 pixels at
     stride 16 are 14 for 7 bins; Lin et al., CVPR 2017, equation 1).
     """
-    n_samples = (node.integer("sampling_ratio", 0) or _ADAPTIVE) ** 2
+    n_samples = (node.integer("sampling_ratio", 0) or 2) ** 2
     each = n_samples * interpolation_cost(2, 2) + Cost(simple=n_samples - 1)
     if node.text("mode", "avg") == "avg":
         each += Cost(simple=1)
     n_channels = max(node.output.shape[1], 1)
-    n_places = node.output.n_elements // n_channels * n_samples
-    place = weights_cost("linear", 2) + Cost(simple=2 * 2)
-    return node.output.n_elements * each + n_places * place
+    n_points = node.output.n_elements // n_channels * n_samples
+    point = weights_cost("linear", 2) + Cost(simple=2 * 2)
+    return node.output.n_elements * each + n_points * point
 
 
 # order p -> operations of |x|^p: absolute value, square, or absolute value and two products

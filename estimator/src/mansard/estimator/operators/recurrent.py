@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
+from mansard.estimator.operators.elementwise import PER_ELEMENT
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length
 from mansard.estimator.tensors import Node
@@ -94,25 +95,17 @@ def _recurrent_shape(node: Node) -> Specs:
 
 
 # What an activation does for one element, by the definitions in the specification.
-ACTIVATIONS = MappingProxyType(
-    {
-        "affine": Cost(simple=2),  # a·x + b
-        "elu": Cost(simple=3, functions=1),
-        "hardsigmoid": Cost(simple=4),
-        "leakyrelu": Cost(simple=2),
-        "relu": Cost(simple=1),
-        "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
-        "sigmoid": Cost(simple=3, functions=1),
-        "softplus": Cost(simple=1, functions=2),
-        "softsign": Cost(simple=3),
-        "tanh": Cost(functions=1),
-        "thresholdedrelu": Cost(simple=1),
-    }
-)
-
+_ACTIVATIONS = {
+    "affine": Cost(simple=2),  # a·x + b
+    "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
+}
+for _name in (
+    *("Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"),
+    "ThresholdedRelu",
+):
+    _simple, _functions = PER_ELEMENT[_name]
+    _ACTIVATIONS[_name.lower()] = Cost(simple=_simple, functions=_functions)
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
-
-_CLAMP = Cost(simple=2)
 
 
 def recurrent_macs(node: Node) -> tuple[int, int]:
@@ -127,7 +120,7 @@ def _cells(sizes: RecurrentSizes) -> int:
     return sizes.n_steps * sizes.batch * sizes.n_directions * sizes.hidden_size
 
 
-def activations(node: Node) -> list[list[Cost]]:
+def _activations(node: Node) -> list[list[Cost]]:
     """The activations of each direction, a clamp of their input with them where there is one."""
     default = _DEFAULTS[node.op_type]
     n_directions = recurrent_sizes(node).n_directions
@@ -138,10 +131,10 @@ def activations(node: Node) -> list[list[Cost]]:
         given = given * n_directions  # some exporters name those of one direction only
     if len(given) != len(default) * n_directions:
         raise node.error(f"{len(given)} activations for {n_directions} direction(s)")
-    clamp = _CLAMP if node.attributes.get("clip") is not None else NOTHING
+    clamp = Cost(simple=0 if node.attributes.get("clip") is None else 2)
     costs = []
     for name in given:
-        known = ACTIVATIONS.get(str(name).lower())
+        known = _ACTIVATIONS.get(str(name).lower())
         if known is None:
             raise node.error(f"activation {name!r} does not exist")
         costs.append(known + clamp)
@@ -161,7 +154,7 @@ def lstm(node: Node) -> Cost:
     total = NOTHING
     gate = Cost(simple=2 if node.has(3) else 1)
     peephole = Cost(simple=2 if node.has(7) else 0)
-    for f, g, h in activations(node):
+    for f, g, h in _activations(node):
         one = gate + peephole + f
         forget = Cost(simple=1) if node.integer("input_forget", 0) else one
         total += 2 * one + forget + gate + g + h + Cost(simple=4)
@@ -176,7 +169,7 @@ def gru(node: Node) -> Cost:
     h has two biases, for r multiplies one of them. Activations and ``clip`` as in LSTM.
     """
     total = NOTHING
-    for f, g in activations(node):
+    for f, g in _activations(node):
         cell = 3 * Cost(simple=2 if node.has(3) else 1) + 2 * f + g + Cost(simple=5)
         if node.has(3) and node.integer("linear_before_reset", 0):
             cell += Cost(simple=1)
@@ -188,7 +181,7 @@ def gru(node: Node) -> Cost:
 def rnn(node: Node) -> Cost:
     """H = tanh(W·x + R·H + bias). Activations and ``clip`` as in LSTM."""
     total = NOTHING
-    for (f,) in activations(node):
+    for (f,) in _activations(node):
         total += Cost(simple=2 if node.has(3) else 1) + f
     return _with_macs(node, total)
 
@@ -196,5 +189,4 @@ def rnn(node: Node) -> Cost:
 def _with_macs(node: Node, cells: Cost) -> Cost:
     """``cells``: the work of one hidden element, of each direction, added up."""
     sizes = recurrent_sizes(node)
-    n = _cells(sizes) // sizes.n_directions
-    return Cost(macs=sum(recurrent_macs(node))) + cells * n
+    return Cost(macs=sum(recurrent_macs(node))) + cells * (_cells(sizes) // sizes.n_directions)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT64
+from mansard.estimator.operators.costs import folds
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import distinct_axes, known_int, open_shape, same
 from mansard.estimator.tensors import Node
@@ -37,29 +38,25 @@ def _reduce_shape(node: Node) -> Specs:
     return [(data.dtype, tuple(shape))]
 
 
-def _folds(node: Node) -> int:
-    return max(node.input(0).n_elements - node.output.n_elements, 0)
-
-
 @operator(
     "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", shape=_reduce_shape, not_weights=(1,)
 )
 def reduce_plain(node: Node) -> Cost:
     """n elements become one by n - 1 operations."""
-    return Cost(simple=_folds(node))
+    return Cost(simple=folds(node))
 
 
 @operator("ReduceMean", shape=_reduce_shape, not_weights=(1,))
 def reduce_mean(node: Node) -> Cost:
     """Additions, and one division for each output; nothing where nothing is reduced."""
-    folds = _folds(node)
-    return Cost(simple=folds + node.output.n_elements if folds else 0)
+    n = folds(node)
+    return Cost(simple=n + node.output.n_elements if n else 0)
 
 
 @operator("ReduceL1", "ReduceSumSquare", shape=_reduce_shape, not_weights=(1,))
 def reduce_mapped(node: Node) -> Cost:
     """Absolute value or square of each element, then additions."""
-    return Cost(simple=_folds(node) + node.input(0).n_elements)
+    return Cost(simple=folds(node) + node.input(0).n_elements)
 
 
 @operator("ReduceL2", shape=_reduce_shape, not_weights=(1,))
@@ -71,7 +68,7 @@ def reduce_l2(node: Node) -> Cost:
 @operator("ReduceLogSum", shape=_reduce_shape, not_weights=(1,))
 def reduce_log_sum(node: Node) -> Cost:
     """Additions, and a logarithm for each output."""
-    return Cost(simple=_folds(node), functions=node.output.n_elements)
+    return Cost(simple=folds(node), functions=node.output.n_elements)
 
 
 @operator("ReduceLogSumExp", shape=_reduce_shape, not_weights=(1,))
@@ -81,7 +78,7 @@ def reduce_log_sum_exp(node: Node) -> Cost:
     For each output a logarithm, and the maximum is added again.
     """
     n, n_outputs = node.input(0).n_elements, node.output.n_elements
-    return Cost(simple=2 * _folds(node) + n + n_outputs, functions=n + n_outputs)
+    return Cost(simple=2 * folds(node) + n + n_outputs, functions=n + n_outputs)
 
 
 @shape_of("ArgMax", "ArgMin", cost=reduce_plain, not_weights=(1,))

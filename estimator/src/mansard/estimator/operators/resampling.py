@@ -15,7 +15,7 @@ from mansard.estimator.operators.shapes import check_rank, distinct_axes, known_
 from mansard.estimator.tensors import Node, Shape
 
 # Neighbours along one axis; nearest has one and no weights.
-TAPS = {"linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}
+_TAPS = {"linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}
 
 # Weights along one axis, of a position t behind its lower neighbour. Both: floor and
 # difference. Linear: t and 1 - t. Cubic, R. Keys, IEEE Trans. ASSP 29(6), 1981, as in
@@ -35,7 +35,7 @@ def weights_cost(mode: str, n_axes: int) -> Cost:
 
     Those of each axis, and the products that make them the weights of all neighbours.
     """
-    taps = TAPS.get(mode, 1)
+    taps = _TAPS.get(mode, 1)
     if taps == 1:
         return Cost(simple=n_axes)
     products = sum(taps**i for i in range(2, n_axes + 1))
@@ -49,7 +49,7 @@ def resize(node: Node) -> Cost:
     are made once for an axis and left out. With ``antialias`` a window that shrinks by s
     holds s times as many neighbours, and the axes are resized one after the other.
     """
-    taps = TAPS.get(node.text("mode", "nearest"), 1)
+    taps = _TAPS.get(node.text("mode", "nearest"), 1)
     data, result = node.input(0).shape, node.output.shape
     if taps > 1 and node.integer("antialias", 0):
         return _antialiased(taps, data, result)
@@ -75,33 +75,33 @@ def _upsample_shape(node: Node) -> Specs:
 @shape_of("Resize", cost=resize, not_weights=(1, 2, 3))
 def _resize_shape(node: Node) -> Specs:
     data = node.input(0)
-    axes = node.integers("axes")
-    places = distinct_axes(node, data, range(data.rank) if axes is None else axes)
+    given = node.integers("axes")
+    axes = distinct_axes(node, data, range(data.rank) if given is None else given)
     position = 1 if node.opset < 11 else 2
     sizes = node.has(3) and node.input(3).n_elements > 0
     steering = node.input(3) if sizes else node.input(position)
     if steering.value is None:
-        return [(data.dtype, tuple(None if i in places else n for i, n in enumerate(data.shape)))]
+        return [(data.dtype, tuple(None if i in axes else n for i, n in enumerate(data.shape)))]
     if sizes:
-        return [(data.dtype, _sized(node, places, node.value_ints(3)))]
-    crop = _crop(node, len(places))
+        return [(data.dtype, _sized(node, axes, node.value_ints(3)))]
+    crop = _crop(node, len(axes))
     if crop is None:
         return [(data.dtype, (None,) * data.rank)]
-    return [(data.dtype, _scaled(node, places, _floats(node, position), crop))]
+    return [(data.dtype, _scaled(node, axes, _floats(node, position), crop))]
 
 
 def _scaled(
-    node: Node, places: Sequence[int], scales: tuple[float, ...], crop: tuple[float, ...]
+    node: Node, axes: Sequence[int], scales: tuple[float, ...], crop: tuple[float, ...]
 ) -> Shape:
     shape = list(node.input(0).shape)
-    if len(scales) != len(places):
+    if len(scales) != len(axes):
         raise node.error(f"{len(scales)} scales for {list(shape)}")
     if not all(0 < scale < math.inf for scale in scales):
         raise node.error(f"scales {list(scales)} must be positive")
-    for place, scale, part in zip(places, scales, crop, strict=True):
+    for axis, scale, part in zip(axes, scales, crop, strict=True):
         # In fp32, as ONNX's inference and runtimes have it: 0.7 of 10 are 7, not 6.99.
-        exact = _single(_single(_single(shape[place]) * _single(part)) * _single(scale))
-        shape[place] = math.floor(exact)
+        exact = _single(_single(_single(shape[axis]) * _single(part)) * _single(scale))
+        shape[axis] = math.floor(exact)
     return tuple(shape)
 
 
@@ -111,21 +111,21 @@ def _single(number: float) -> float:
     return float(rounded)
 
 
-def _sized(node: Node, places: Sequence[int], sizes: Shape) -> Shape:
+def _sized(node: Node, axes: Sequence[int], sizes: Shape) -> Shape:
     shape = list(node.input(0).shape)
-    if len(sizes) != len(places) or any(size < 0 for size in sizes):
+    if len(sizes) != len(axes) or any(size < 0 for size in sizes):
         raise node.error(f"sizes {list(sizes)} do not fit {list(shape)}")
-    for place, size in zip(places, _kept_in_ratio(node, places, sizes), strict=True):
-        shape[place] = size
+    for axis, size in zip(axes, _kept_in_ratio(node, axes, sizes), strict=True):
+        shape[axis] = size
     return tuple(shape)
 
 
-def _kept_in_ratio(node: Node, places: Sequence[int], sizes: Shape) -> Shape:
+def _kept_in_ratio(node: Node, axes: Sequence[int], sizes: Shape) -> Shape:
     """``sizes``, or the nearest ones with the input's aspect ratio where that is asked for."""
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return sizes
-    before = [node.input(0).shape[place] for place in places]
+    before = [node.input(0).shape[axis] for axis in axes]
     ratios = [size / old for size, old in zip(sizes, before, strict=True)]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
     return tuple(math.floor(scale * old + 0.5) for old in before)
@@ -156,7 +156,7 @@ def _scales_attribute(node: Node) -> tuple[float, ...]:
 
 
 def _grid_sample_shape(node: Node) -> Specs:
-    """[batch, channels, places…] for a grid [batch, places…, axes of the image]."""
+    """[batch, channels, points…] for a grid [batch, points…, axes of the image]."""
     data, grid = node.input(0), node.input(1)
     n = data.rank - 2
     if n < 1 or grid.rank != data.rank or grid.shape[0] != data.shape[0] or grid.shape[-1] != n:
@@ -178,7 +178,7 @@ def _antialiased(taps: int, data: tuple[int, ...], result: tuple[int, ...]) -> C
 
 @operator("GridSample", shape=_grid_sample_shape)
 def grid_sample(node: Node) -> Cost:
-    """As Resize over all spatial axes, and for each sample its place and weights.
+    """As Resize over all spatial axes, and for each sample its coordinates and weights.
 
     A coordinate takes 4 operations to the image's scale. Nearest rounds it. Linear: floor,
     t, 1 - t; cubic: 27 for the four polynomials; then their products over the axes.
@@ -186,9 +186,9 @@ def grid_sample(node: Node) -> Cost:
     mode = node.text("mode", "linear")
     n_axes = node.input(0).rank - 2
     n_samples = node.input(1).n_elements // max(n_axes, 1)
-    place = weights_cost(mode, n_axes) + Cost(simple=4 * n_axes)
-    each = interpolation_cost(TAPS.get(mode, 1), n_axes)
-    return n_samples * place + node.output.n_elements * each
+    point = weights_cost(mode, n_axes) + Cost(simple=4 * n_axes)
+    each = interpolation_cost(_TAPS.get(mode, 1), n_axes)
+    return n_samples * point + node.output.n_elements * each
 
 
 def _affine_grid_shape(node: Node) -> Specs:
@@ -206,7 +206,7 @@ def _affine_grid_shape(node: Node) -> Specs:
 
 @operator("AffineGrid", shape=_affine_grid_shape, not_weights=(1,))
 def affine_grid(node: Node) -> Cost:
-    """The product of theta [n, n + 1] with each place's coordinates and 1: n·n multiply-adds.
+    """The product of theta [n, n + 1] with each point's coordinates and 1: n·n multiply-adds.
 
     The last column is added; the coordinates themselves are made once for an axis.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mansard.estimator.element_types import BY_CODE, BY_PROTO_NAME, ElementType
 from mansard.estimator.operators.registry import ShapeRule, Spec, Specs
@@ -113,6 +113,14 @@ def check_rank(node: Node, position: int, *ranks: int) -> Tensor:
         wanted = " or ".join(map(str, ranks))
         raise node.error(f"{tensor.name!r} must have {wanted} dimensions, not {list(tensor.shape)}")
     return tensor
+
+
+def chosen(node: Node, name: str, default: str, choices: Collection[str]) -> str:
+    """A text attribute; raises ModelError where it is none of ``choices``."""
+    value = node.text(name, default)
+    if value not in choices:
+        raise node.error(f"attribute {name!r} = {value!r} does not exist")
+    return value
 
 
 def distinct_axes(node: Node, tensor: Tensor, axes: Iterable[int]) -> list[int]:

@@ -10,7 +10,7 @@ from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import BOOL, FLOAT32, INT64, STRING, UINT8
 from mansard.estimator.operators.costs import handle_text, no_work
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import broadcast, check_rank
+from mansard.estimator.operators.shapes import broadcast, check_rank, chosen
 from mansard.estimator.tensors import Node
 
 _CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
@@ -86,7 +86,5 @@ def tfidf(node: Node) -> Cost:
 def _image_decoder_shape(node: Node) -> Specs:
     """[height, width, channels] of a stream of bytes, in which the sizes are."""
     check_rank(node, 0, 1)
-    pixels = node.text("pixel_format", "RGB")
-    if pixels not in _CHANNELS:
-        raise node.error(f"attribute 'pixel_format' = {pixels!r} does not exist")
+    pixels = chosen(node, "pixel_format", "RGB", _CHANNELS)
     return [(UINT8, (None, None, _CHANNELS[pixels]))]

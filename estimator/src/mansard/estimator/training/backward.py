@@ -16,10 +16,10 @@ from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Body, Node, Tensor
 from mansard.estimator.weights import is_weight, slots
 
-FindFormula = Callable[[Node], "Operator | None"]
+FindOperator = Callable[[Node], "Operator | None"]
 
 
-def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]:
+def differentiable_tensors(nodes: Iterable[Node], find: FindOperator) -> set[str]:
     """Names of the computed tensors that need a gradient, those of inner graphs included."""
     names: set[str] = set()
     _collect(nodes, find, names)
@@ -27,14 +27,14 @@ def differentiable_tensors(nodes: Iterable[Node], find: FindFormula) -> set[str]
 
 
 def needing_gradient(
-    node: Node, formula: Operator | None, differentiable: set[str]
+    node: Node, operator: Operator | None, differentiable: set[str]
 ) -> tuple[Tensor, ...]:
     """The distinct inputs of ``node`` that need a gradient."""
     if not any(output.dtype.is_float for output in node.outputs):
         return ()
     learned = {
         tensor.name
-        for tensor, is_statistic in slots(node, formula)
+        for tensor, is_statistic in slots(node, operator)
         if not is_statistic and tensor.dtype.is_float and any(map(is_weight, tensor.weights))
     }
     return tuple(
@@ -44,7 +44,7 @@ def needing_gradient(
     )
 
 
-def _collect(nodes: Iterable[Node], find: FindFormula, names: set[str]) -> None:
+def _collect(nodes: Iterable[Node], find: FindOperator, names: set[str]) -> None:
     for node in nodes:
         if node.is_constant:
             continue
@@ -54,7 +54,7 @@ def _collect(nodes: Iterable[Node], find: FindFormula, names: set[str]) -> None:
             names.update(o.name for o in node.outputs if o.name and o.dtype.is_float)
 
 
-def _collect_inside(node: Node, find: FindFormula, names: set[str]) -> None:
+def _collect_inside(node: Node, find: FindOperator, names: set[str]) -> None:
     for body in node.bodies:
         given = [tensor.name if tensor is not None else "" for tensor in node.inputs]
         _hand_on(given, body.inputs, names)
@@ -199,11 +199,11 @@ NORMALIZATIONS = frozenset(
 _NORMALIZATION_SIMPLE = 11
 
 
-def backward_work(node: Node, formula: Operator, operands: tuple[Tensor, ...]) -> Cost:
+def backward_work(node: Node, operator: Operator, operands: tuple[Tensor, ...]) -> Cost:
     """The work of the gradients of ``operands``, the inputs of ``node`` that need one."""
     if not operands:
         return NOTHING
-    forward = formula.cost(node)
+    forward = operator.cost(node)
     names = {tensor.name for tensor in operands}
     if node.op_type in PRODUCTS:
         return _product_backward(node, forward, names)
@@ -212,12 +212,12 @@ def backward_work(node: Node, formula: Operator, operands: tuple[Tensor, ...]) -
     if forward.macs:
         # Attention is two products, and both have two operands.
         is_attention = "Attention" in node.op_type
-        factors = sum(node.has(i) and node.input(i).name in names for i in formula.operands)
+        factors = sum(node.has(i) and node.input(i).name in names for i in operator.operands)
         times = 2 if is_attention else factors
         return Cost(forward.macs * times, forward.simple, forward.functions)
     if node.op_type in NORMALIZATIONS:
         return Cost(simple=_NORMALIZATION_SIMPLE * node.output.n_elements)
-    return _elementwise_backward(node, formula, forward, operands)
+    return _elementwise_backward(node, operator, forward, operands)
 
 
 def _product_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
@@ -258,14 +258,14 @@ def _recurrent_backward(node: Node, forward: Cost, names: set[str]) -> Cost:
 
 
 def _elementwise_backward(
-    node: Node, formula: Operator, forward: Cost, operands: tuple[Tensor, ...]
+    node: Node, operator: Operator, forward: Cost, operands: tuple[Tensor, ...]
 ) -> Cost:
     n = node.output.n_elements
     # A broadcast operand's gradient is summed over what it was repeated for.
     sums = (
         sum(max(n - operand.n_elements, 0) for operand in operands) if len(node.present) > 1 else 0
     )
-    if formula.is_view or node.op_type in MOVING:
+    if operator.is_view or node.op_type in MOVING:
         if node.op_type == "Dropout":
             return Cost(simple=n)
         return Cost(simple=sums if node.op_type == "Expand" else 0)

@@ -82,10 +82,10 @@ def _floats(weights: LayerWeights, precision: Precision | None) -> tuple[int, in
 
 
 def backward_traffic(
-    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, operator: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> Cost:
     """Reads the outputs' gradients and what was saved, writes the operands' gradients."""
-    if not operands or (formula.is_view and node.op_type != "Dropout"):
+    if not operands or (operator.is_view and node.op_type != "Dropout"):
         return NOTHING
     gradient = _gradient_bytes(node, precision)
     results = sum(operand.n_bytes(precision) for operand in operands)
@@ -106,7 +106,7 @@ def backward_traffic(
         return Cost(read_bytes=gradient, write_bytes=min(gradient, results))
     if node.op_type in MOVING:
         return Cost(read_bytes=gradient, write_bytes=results)
-    saved = _saved_bytes(node, formula, operands, precision)
+    saved = _saved_bytes(node, operator, operands, precision)
     return Cost(read_bytes=gradient + saved, write_bytes=results)
 
 
@@ -124,11 +124,11 @@ def _gradient_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def _saved_bytes(
-    node: Node, formula: Operator, operands: tuple[Tensor, ...], precision: Precision | None
+    node: Node, operator: Operator, operands: tuple[Tensor, ...], precision: Precision | None
 ) -> int:
     """What the forward pass kept for this node, and its weights."""
-    held = weight_inputs(node, formula)
-    read = {id(tensor): tensor for tensor in kept_tensors(node, operands, formula.is_view)}
+    held = weight_inputs(node, operator)
+    read = {id(tensor): tensor for tensor in kept_tensors(node, operands, operator.is_view)}
     read.update((id(tensor), tensor) for tensor in node.distinct if tensor.name in held)
     return extra_bytes(node, precision) + sum(t.n_bytes(precision) for t in read.values())
 
@@ -149,7 +149,7 @@ NO_STEP = Step()
 
 def training_step(
     node: Node,
-    formula: Operator,
+    operator: Operator,
     weights: LayerWeights,
     differentiable: set[str],
     optimizer: Optimizer,
@@ -158,9 +158,9 @@ def training_step(
     """Backward pass and update of ``node``, and what its forward pass does more in training."""
     if node.is_constant:
         return NO_STEP
-    operands = needing_gradient(node, formula, differentiable)
-    backward = backward_work(node, formula, operands)
-    moved = backward_traffic(node, formula, operands, precision)
+    operands = needing_gradient(node, operator, differentiable)
+    backward = backward_work(node, operator, operands)
+    moved = backward_traffic(node, operator, operands, precision)
     update = update_cost(weights, optimizer, precision)
     forward = _forward_extra(node, precision)
     if operands:

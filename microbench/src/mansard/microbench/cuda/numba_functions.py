@@ -1,4 +1,4 @@
-"""The kernels that Numba compiles for GPUs, as numba_fma.py and numba_streams.py offer them.
+"""The kernels that Numba compiles for GPUs, as kernels/fma.py and kernels/streams.py offer them.
 
 Imports Numba's names for GPUs at its head, for its simulator replaces them there, and is
 itself imported only to build a kernel. Blocks are of 256 threads; a thread works on words a
@@ -12,15 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-
-from mansard.microbench.cuda.numba_names import load_numba_cuda
+from numba import cuda as numba_cuda
 
 BLOCK = 256
 CHAINS = 8  # in flight in each thread
 READ_WORDS = 16
 WRITE_WORDS = 8
 
-cuda = load_numba_cuda()
+cuda: Any = numba_cuda  # its names carry no types of their own
 float32, int32, uint64 = numba.float32, numba.int32, numba.uint64
 
 _SIGNATURE = "void(float32[::1], float32[::1], float32[::1], int64, int64, int64, uint64[::1])"

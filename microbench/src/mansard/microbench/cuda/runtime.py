@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from mansard.core.records import MemoryKind
-from mansard.microbench.cuda.kernel import Array, CudaCase, CudaKernel, Launch
+from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
 CLOCK_WORDS = 2  # of each sample: cycles of one SM, nanoseconds of the GPU
 WORD_BYTES = 8
@@ -51,8 +51,8 @@ class Runtime(Protocol):
 
     def load(
         self,
-        kernel: CudaKernel,
-        case: CudaCase,
+        kernel: Kernel,
+        case: Case,
         launch: Launch,
         arrays: Sequence[Buffer],
         clock: Buffer,
@@ -60,7 +60,7 @@ class Runtime(Protocol):
         """Compile what runs the case on these arrays; raises MeasurementError, UsageError."""
 
     def record(self, *, spin: bool = False) -> Event:
-        """Enqueue a mark of time; ``spin``: whoever waits for it stays awake, for exactness."""
+        """Enqueue a mark of time; ``spin``: a wait for it does not sleep, for exactness."""
 
     def synchronize(self, event: Event) -> None:
         """Wait until the GPU has passed the mark."""

@@ -1,26 +1,33 @@
-"""One trial on the GPU: samples until they agree, energy, and no result above its limit."""
+"""One trial on the GPU: samples until they agree, energy, and no result above its limit.
+
+Where a result exceeds its limit, something is miscounted, and the run fails. The limit of a chain
+or of tensor cores is FLOP a cycle and SM (core/hardware) times the SMs that CUDA reports times
+the clock that the kernel measured. That of main memory is clock × 2 × bus / 8. What is not known
+checks nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from statistics import median
 
-from mansard.core.errors import DeviceError
-from mansard.core.records import Gpu
+from mansard.core.caches import dram_low_bytes
+from mansard.core.errors import DeviceError, MeasurementError
+from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
+from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.measuring.metering import UNMETERED, Metering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock
 from mansard.measuring.sampling import Samples, collect
-from mansard.microbench.cuda.clock_drift import describe_drift, judge_clocks
-from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
-from mansard.microbench.cuda.limits import Limits, check_limits, limits_of
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.runtime import Runtime
-from mansard.microbench.cuda.source import CudaSource, case_of
-
-if TYPE_CHECKING:
-    from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.cuda.source import CudaSource
+from mansard.microbench.cuda.timing import describe_drift, judge_clocks
+from mansard.microbench.kernel import Case, Kernel, Launch
+from mansard.microbench.plan import Plan, TrialSpec
 
 _COMPUTE = frozenset({"fma", "tensor"})
 
@@ -38,7 +45,6 @@ class OpenGpu:
 def open_gpu() -> OpenGpu:
     """The first visible GPU, opened once a process; raises DeviceError with the reason."""
     from mansard.microbench.cuda.cupy_runtime import CupyRuntime
-    from mansard.microbench.cuda.probe import probe_gpu
 
     found = probe_gpu()
     if found.gpu is None:
@@ -53,16 +59,14 @@ def sample_on_gpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Sam
 
 def sample_with(opened: OpenGpu, spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
     """Samples of the plan's trial on a GPU that is open."""
-    from mansard.microbench.cuda.catalog import find_cuda_kernel
-
-    kernel = find_cuda_kernel(spec.kernel, spec.backend)
+    kernel = find_kernel(spec.kernel, spec.backend)
     limits = limits_of(opened.gpu, plan.machine, plan.mode)
-    return sample_cuda_case(kernel, case_of(spec), opened, plan.protocol, limits, metering=metering)
+    return sample_cuda_case(kernel, spec.case(), opened, plan.protocol, limits, metering=metering)
 
 
 def sample_cuda_case(
-    kernel: CudaKernel,
-    case: CudaCase,
+    kernel: Kernel,
+    case: Case,
     opened: OpenGpu,
     protocol: Protocol,
     limits: Limits,
@@ -84,3 +88,99 @@ def sample_cuda_case(
             energy = metering.run(source, samples.repetitions_per_sample, should_stop)
     drift = describe_drift(len(samples.seconds_s), samples.rejected_reason)
     return replace(samples, energy=energy, disturbances=() if drift is None else (drift,))
+
+
+EXCESS = 1.02  # of a limit: what errors of time and clock may add up to
+
+# Where a product has no tensor cores of its precision, CUDA cores do it.
+_ON_CUDA_CORES = frozenset({"fp32", "fp64"})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What this GPU cannot exceed now."""
+
+    gpu: Gpu
+    memory_bytes_per_s: float | None
+
+
+def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None) -> Limits:
+    """The limits of a card by what CUDA says, of a board by its module and the mode's clock.
+
+    CUDA's memory clock of an integrated GPU is not that of its memory, so there only the
+    module counts (core/hardware); a mode that does not cap its clock leaves the highest.
+    """
+    if not gpu.is_integrated:
+        if gpu.memory_hz is None or gpu.memory_bus_bits is None or gpu.mig is not None:
+            return Limits(gpu, None)
+        return Limits(gpu, gpu.memory_hz * 2 * gpu.memory_bus_bits / 8)
+    board = machine.board if machine is not None else None
+    module = MODULES.get((board.part_number or "") if board is not None else "")
+    if module is None:
+        return Limits(gpu, None)
+    memory_hz = (mode.memory_hz if mode is not None else None) or module.highest_memory_hz
+    return Limits(gpu, memory_bytes_per_s(module, memory_hz))
+
+
+def flop_per_cycle_limit(kernel: Kernel, case: Case, gpu: Gpu) -> int | None:
+    """FLOP of one SM in a cycle that this kernel cannot exceed; None where it is not known."""
+    if kernel.family == "tensor":
+        found = sm_flop_per_cycle(gpu.sm, case.precision, "tensor")
+        if found is not None or case.precision not in _ON_CUDA_CORES:
+            return found
+    elif kernel.family != "fma":
+        return None
+    return sm_flop_per_cycle(gpu.sm, case.precision, "fma")
+
+
+def sweeps_memory(kernel: Kernel, case: Case, gpu: Gpu) -> bool:
+    """Whether a case's traffic all comes from main memory."""
+    if kernel.family != "stream" or case.scope != "gpu" or gpu.l2_bytes is None:
+        return False
+    return case.working_set_bytes >= dram_low_bytes(gpu.l2_bytes)
+
+
+def share_of_limit(
+    kernel: Kernel,
+    case: Case,
+    launch: Launch,
+    limits: Limits,
+    seconds_s: Sequence[float],
+    clock_hz: Sequence[float] | None,
+) -> float | None:
+    """The median of the samples' rates over their limit; None where there is no limit.
+
+    ``seconds_s`` are of one repetition; ``clock_hz`` has the SM clock of each of them.
+    """
+    if not seconds_s:
+        return None
+    if limits.memory_bytes_per_s is not None and sweeps_memory(kernel, case, limits.gpu):
+        bytes_per_s = kernel.traffic_bytes(case, launch) / median(seconds_s)
+        return bytes_per_s / limits.memory_bytes_per_s
+    per_cycle = flop_per_cycle_limit(kernel, case, limits.gpu)
+    if per_cycle is None or clock_hz is None:
+        return None
+    work_flop = kernel.work_flop(case, launch)
+    rates = [work_flop / (s * hz) for s, hz in zip(seconds_s, clock_hz, strict=True)]
+    return median(rates) / (per_cycle * limits.gpu.n_sms)
+
+
+def check_limits(
+    kernel: Kernel,
+    case: Case,
+    launch: Launch,
+    limits: Limits,
+    seconds_s: Sequence[float],
+    clock_hz: Sequence[float] | None,
+) -> None:
+    """Raise MeasurementError where a result exceeds its limit by more than 2 %."""
+    share = share_of_limit(kernel, case, launch, limits, seconds_s, clock_hz)
+    if share is None or share <= EXCESS:
+        return
+    gpu = limits.gpu
+    raise MeasurementError(
+        f"{kernel.name} {case.precision} reached {share:.3f} of what {gpu.n_sms} SMs of "
+        f"compute capability {gpu.sm / 10:.1f} can do at the clock it measured",
+        where=gpu.name,
+        fix="something is miscounted: report this with the run's folder",
+    )

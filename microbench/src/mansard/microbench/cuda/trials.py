@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mansard.core.errors import UsageError
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.records import Gpu, MemoryKind, Operands
+from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda import sizes
-from mansard.microbench.cuda.catalog import CUDA_CATALOG
-from mansard.microbench.cuda.fma import FMA_PER_ELEMENT
-from mansard.microbench.cuda.kernel import CudaCase, CudaKernel
-from mansard.microbench.cuda.source import shape_of
+from mansard.microbench.kernel import FMA_PER_ELEMENT, Case, Kernel, gpu_case, shape_of
 from mansard.microbench.plan import TrialSpec
 
 BRIEF_CHAINS = (1, 16, 256)  # bound by memory, near the ridge, bound by compute
@@ -21,9 +18,6 @@ _MEMORY_CHAINS = 64  # the longest chain over main memory: beyond it nothing wai
 # The widest sweep of every profile; 0: one working set a level.
 _POINTS_PER_OCTAVE = {"brief": 0, "quick": 1, "full": 4}
 _LATENCY_POINTS = {"brief": 0, "quick": 1, "full": 2}
-_BRIEF_STREAMS = ("read", "triad")
-# Only reads are answered by L1; stores go through it (streams.py).
-_THROUGH_L1 = ("read",)
 _NEEDS = {"numba-cuda": "numba-cuda", "cublas": "cublas"}  # backend -> what must be installed
 
 
@@ -46,7 +40,7 @@ def choose_trials(gpu: Gpu, profile: str, versions: Mapping[str, str] | None = N
     """The trials of a profile, in the order of their families, and what is left out."""
     left_out = _left_out(gpu, versions)
     trials: list[TrialSpec] = []
-    for kernel in CUDA_CATALOG:
+    for kernel in cuda_kernels():
         needed = _NEEDS.get(kernel.backend)
         if versions is not None and needed is not None and needed not in versions:
             continue
@@ -55,7 +49,7 @@ def choose_trials(gpu: Gpu, profile: str, versions: Mapping[str, str] | None = N
     return GpuTrials(tuple(unique.values()), left_out)
 
 
-def _trials_of(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
+def _trials_of(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     if kernel.backend == "numba-cuda":
         return _twins(kernel, gpu, profile)
     if kernel.family == "fma":
@@ -70,7 +64,7 @@ def _trials_of(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec
     return iter([_spec(kernel, gpu, "fp32", sizes.Sized("gpu", 0))])
 
 
-def _chains(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
+def _chains(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     """ERT's grid in L2 for every precision, and in fp32 over main memory up to the ridge."""
     small, large = sizes.chain_set(gpu), sizes.memory_set(gpu)
     for precision in _precisions(kernel, gpu):
@@ -85,11 +79,11 @@ def _chains(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
                     yield _spec(kernel, gpu, precision, large, chain=length)
 
 
-def _streams(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
+def _streams(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     if not _has_streams(kernel, profile):
         return
     for one in sizes.stream_sets(gpu, _POINTS_PER_OCTAVE[profile]):
-        if one.scope == "gpu" or kernel.name in _THROUGH_L1:
+        if one.scope in kernel.level_scopes:
             yield _spec(kernel, gpu, "fp32", one)
     large = sizes.memory_set(gpu)
     if large is None:
@@ -99,11 +93,11 @@ def _streams(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
         yield _spec(kernel, gpu, "fp32", large, memory="zero-copy")
 
 
-def _has_streams(kernel: CudaKernel, profile: str) -> bool:
-    return profile != "brief" or kernel.name in _BRIEF_STREAMS
+def _has_streams(kernel: Kernel, profile: str) -> bool:
+    return profile != "brief" or kernel.is_brief
 
 
-def _tensor(kernel: CudaKernel, gpu: Gpu) -> Iterator[TrialSpec]:
+def _tensor(kernel: Kernel, gpu: Gpu) -> Iterator[TrialSpec]:
     for precision in _precisions(kernel, gpu):
         one: sizes.Sized | None = sizes.chain_set(gpu)
         if kernel.backend == "cublas":
@@ -115,7 +109,7 @@ def _tensor(kernel: CudaKernel, gpu: Gpu) -> Iterator[TrialSpec]:
             yield _spec(kernel, gpu, precision, one, operands="constant")
 
 
-def _twins(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
+def _twins(kernel: Kernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
     """What Numba's compiler makes of a kernel, beside the trial of CUDA C++ at that size."""
     large = sizes.memory_set(gpu)
     if kernel.family == "fma" and "fp32" in kernel.precisions:
@@ -124,20 +118,12 @@ def _twins(kernel: CudaKernel, gpu: Gpu, profile: str) -> Iterator[TrialSpec]:
         yield _spec(kernel, gpu, "fp32", large)
 
 
-def _precisions(kernel: CudaKernel, gpu: Gpu) -> list[str]:
-    return [name for name in kernel.precisions if _has(kernel, name, gpu)]
-
-
-def _has(kernel: CudaKernel, precision: str, gpu: Gpu) -> bool:
-    try:
-        kernel.check(CudaCase(kernel.name, precision, 0), gpu.sm)
-    except UsageError:
-        return False
-    return True
+def _precisions(kernel: Kernel, gpu: Gpu) -> list[str]:
+    return [name for name in kernel.precisions if kernel.runs_in(name, gpu.sm)]
 
 
 def _spec(
-    kernel: CudaKernel,
+    kernel: Kernel,
     gpu: Gpu,
     precision: str,
     one: sizes.Sized,
@@ -146,7 +132,7 @@ def _spec(
     operands: Operands = "chaotic",
     memory: MemoryKind = "device",
 ) -> TrialSpec:
-    case = CudaCase(kernel.name, precision, one.n_bytes, chain, operands, one.scope, memory)
+    case = gpu_case(kernel.name, precision, one.n_bytes, chain, operands, one.scope, memory)
     unknown = {"stores": "a GPU's kernels store in one way only"}
     if chain is None:
         unknown["fma_per_element"] = "no chain of FMA"
@@ -164,7 +150,7 @@ def _spec(
     )
 
 
-def _swept_bytes(kernel: CudaKernel, case: CudaCase, gpu: Gpu) -> int:
+def _swept_bytes(kernel: Kernel, case: Case, gpu: Gpu) -> int:
     """The working set as the launch rounds it; of a kernel that chooses its own, all arrays."""
     arrays = kernel.launch(case, shape_of(gpu)).array_bytes
     return sum(arrays[: kernel.n_arrays]) if kernel.n_arrays else sum(arrays)
@@ -173,8 +159,8 @@ def _swept_bytes(kernel: CudaKernel, case: CudaCase, gpu: Gpu) -> int:
 def _left_out(gpu: Gpu, versions: Mapping[str, str] | None) -> tuple[str, ...]:
     """What this GPU or this installation lacks, in words for a person."""
     lines = []
-    for kernel in CUDA_CATALOG:
-        lacking = [name for name in kernel.precisions if not _has(kernel, name, gpu)]
+    for kernel in cuda_kernels():
+        lacking = [name for name in kernel.precisions if not kernel.runs_in(name, gpu.sm)]
         if lacking:
             lines.append(
                 f"{kernel.name} ({kernel.backend}) in {', '.join(lacking)}: "

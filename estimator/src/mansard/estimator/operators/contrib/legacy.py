@@ -68,8 +68,8 @@ def _dynamic_slice_shape(node: Node) -> Specs:
         return [(data.dtype, (None,) * data.rank)]
     shape = list(data.shape)
     for axis, start, end in zip(axes, starts, ends, strict=True):
-        place = data.axis(axis)
-        shape[place] = len(range(*slice(start, end).indices(shape[place])))
+        position = data.axis(axis)
+        shape[position] = len(range(*slice(start, end).indices(shape[position])))
     return [(data.dtype, tuple(shape))]
 
 

@@ -143,14 +143,14 @@ def _sampled(node: Node, precision: Precision | None) -> int:
 def crop_and_resize(node: Node) -> Cost:
     """Bilinear: 7 operations an element from 4 neighbours; nearest: none.
 
-    For each place of a region 4 operations for its coordinates and those of its weights.
+    For each point of a region 4 operations for its coordinates and those of its weights.
     """
     mode = node.text("mode", "bilinear")
     taps = 1 if mode == "nearest" else 2
     regions, _, height, width = node.output.shape
-    place = weights_cost(mode, 2) + Cost(simple=4)
+    point = weights_cost(mode, 2) + Cost(simple=4)
     each = interpolation_cost(taps, 2)
-    return place * (regions * height * width) + each * node.output.n_elements
+    return point * (regions * height * width) + each * node.output.n_elements
 
 
 @microsoft_shape("GridSample", cost=cost_of("GridSample"), not_weights=(1,))
@@ -177,7 +177,7 @@ def distances(node: Node) -> Cost:
     return Cost(simple=n * max(3 * width - 1, 0), functions=roots)
 
 
-def signal_axes(node: Node) -> int:
+def _signal_axes(node: Node) -> int:
     """Trailing dimensions that a transform runs over."""
     n = node.integer("signal_ndim", 1)
     data = node.input(0)
@@ -193,7 +193,7 @@ def real_fourier(node: Node) -> Cost:
     """
     is_inverse = node.op_type == "Irfft"
     real = node.output if is_inverse else node.input(0)
-    points = math.prod(real.shape[real.rank - signal_axes(node) :])
+    points = math.prod(real.shape[real.rank - _signal_axes(node) :])
     transforms = real.n_elements // max(points, 1)
     work = transforms * fft_flop(points, True)
     return Cost(simple=work + (real.n_elements if is_inverse else 0))
@@ -203,14 +203,14 @@ def real_fourier(node: Node) -> Cost:
 def _rfft_shape(node: Node) -> Specs:
     """n real numbers become n / 2 + 1 pairs of real and imaginary part."""
     data = node.input(0)
-    signal_axes(node)
+    _signal_axes(node)
     return [(data.dtype, (*data.shape[:-1], data.shape[-1] // 2 + 1, 2))]
 
 
 @microsoft_shape("Irfft", cost=real_fourier)
 def _irfft_shape(node: Node) -> Specs:
     data = node.input(0)
-    signal_axes(node)
+    _signal_axes(node)
     if data.shape[-1] != 2:
         raise node.error(f"{list(data.shape)} does not end in real and imaginary part")
     return [(data.dtype, (*data.shape[:-2], 2 * (data.shape[-2] - 1)))]
@@ -235,10 +235,10 @@ def _block_repeats_shape(node: Node) -> Specs:
 
 @microsoft("NGramRepeatBlock", shape=_block_repeats_shape, not_weights=(0,))
 def block_repeats(node: Node) -> Cost:
-    """The last n - 1 tokens are compared with those at each place before."""
+    """The last n - 1 tokens are compared with those at each position before."""
     ids, n = node.input(0), required(node, "ngram_size")
-    places = max(ids.shape[1] - n + 1, 0)
-    return Cost(simple=ids.shape[0] * places * (n - 1))
+    starts = max(ids.shape[1] - n + 1, 0)
+    return Cost(simple=ids.shape[0] * starts * (n - 1))
 
 
 def hash_ngrams(node: Node) -> Cost:
@@ -284,7 +284,7 @@ def _detect_bifurcation_shape(node: Node) -> Specs:
 
 @microsoft("BifurcationDetector", shape=_detect_bifurcation_shape)
 def detect_bifurcation(node: Node) -> Cost:
-    """A comparison for each predicted token, and n for each place of an n-gram's search."""
+    """A comparison for each predicted token, and n for each position of an n-gram's search."""
     predicted = node.optional(3)
     shortest, longest = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
     lengths = max(longest - shortest + 1, 0) * (shortest + longest) // 2

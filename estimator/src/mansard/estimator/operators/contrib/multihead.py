@@ -34,7 +34,7 @@ from mansard.estimator.operators.shapes import check_rank, known_int, known_ints
 from mansard.estimator.tensors import Node
 
 
-def multihead_sizes(node: Node) -> FusedSizes:
+def _multihead_sizes(node: Node) -> FusedSizes:
     """Sizes of either attention over a batch; raises ModelError where they contradict."""
     is_masked = node.op_type == "DecoderMaskedMultiHeadAttention"
     sizes = _without_past(node, required(node, "num_heads"), is_masked)
@@ -96,7 +96,7 @@ def _check_packed(node: Node, found: tuple[int, ...], expected: tuple[int, ...])
 
 def _multihead_shape(node: Node) -> Specs:
     """[batch, queries, width], keys and values [batch, heads, length, width], the scores."""
-    sizes, dtype = multihead_sizes(node), node.input(0).dtype
+    sizes, dtype = _multihead_sizes(node), node.input(0).dtype
     cache = (sizes.batch, sizes.heads, sizes.n_room)
     return [
         (dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)),
@@ -111,7 +111,7 @@ _CACHES = {"DecoderMaskedMultiHeadAttention": (5, 6), "MultiHeadAttention": (6, 
 
 def _multihead_reads(node: Node, precision: Precision | None) -> int:
     """All inputs, but of the caches only what is valid."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     first, second = _CACHES[node.op_type]
     valid = sizes.batch * sizes.heads * sizes.n_past
     return reads_only(node, precision, {first: valid * sizes.width, second: valid * sizes.v_width})
@@ -119,15 +119,15 @@ def _multihead_reads(node: Node, precision: Precision | None) -> int:
 
 def _multihead_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of shared caches only the new rows."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     new = sizes.batch * sizes.heads * sizes.n_new
     shared = {1: new * sizes.width, 2: new * sizes.v_width}
     return writes_only(node, precision, shared if sizes.is_shared else {})
 
 
-def _biases(node: Node, place: int, sizes: FusedSizes) -> Cost:
+def _biases(node: Node, position: int, sizes: FusedSizes) -> Cost:
     """A bias for each element of queries, new keys and new values."""
-    if not node.has(place):
+    if not node.has(position):
         return Cost()
     keys = sizes.n_new * (sizes.width + sizes.v_width)
     return Cost(simple=sizes.batch * sizes.heads * (sizes.n_queries * sizes.width + keys))
@@ -147,7 +147,7 @@ def multihead_attention(node: Node) -> Cost:
     each element of queries, keys and values. Of the caches it reads what is valid, and
     writes the new rows where past and present share them, else all of them.
     """
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     return attend(sizes, masks(node, 4, 5)) + _biases(node, 3, sizes)
 
 
@@ -160,7 +160,7 @@ def multihead_attention(node: Node) -> Cost:
 )
 def masked_multihead_attention(node: Node) -> Cost:
     """As MultiHeadAttention, for one query of each sequence."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     return attend(sizes, masks(node, 3, 4)) + _biases(node, 10, sizes)
 
 
@@ -217,7 +217,7 @@ def check_tables(node: Node, first: int) -> None:
             check_rank(node, position, 2)
 
 
-def grouped_sizes(node: Node) -> FusedSizes:
+def _grouped_sizes(node: Node) -> FusedSizes:
     """Sizes of a GroupQueryAttention or SparseAttention."""
     check_rank(node, 0, 3)
     check_tables(node, 9 if node.op_type == "SparseAttention" else 7)
@@ -265,7 +265,7 @@ def _total(node: Node) -> int | None:
 
 def _grouped_shape(node: Node) -> Specs:
     """[batch, queries, width], the caches [batch, heads of keys, length, width], the scores."""
-    sizes, query, past = grouped_sizes(node), node.input(0), node.optional(3)
+    sizes, query, past = _grouped_sizes(node), node.input(0), node.optional(3)
     dtype = query.dtype if past is None else past.dtype
     cache = (sizes.batch, sizes.kv_heads, sizes.n_room, _row_width(node, sizes))
     return [
@@ -284,9 +284,11 @@ def _row_width(node: Node, sizes: FusedSizes) -> int:
 
 def table_rows(node: Node, first: int, n_positions: int) -> dict[int, int]:
     """Elements of the tables of cosines and sines that are read: a row for each position."""
-    tables = {place: node.optional(place) for place in (first, first + 1)}
+    tables = {position: node.optional(position) for position in (first, first + 1)}
     return {
-        place: n_positions * table.shape[-1] for place, table in tables.items() if table is not None
+        position: n_positions * table.shape[-1]
+        for position, table in tables.items()
+        if table is not None
     }
 
 
@@ -295,7 +297,7 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
 
     A window needs no more keys than its own, and one for each further query.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     is_sparse = node.op_type == "SparseAttention"
     n_past, window = sizes.n_past, node.integer("local_window_size", -1)
     if window > 0:
@@ -307,7 +309,7 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
 
 def _grouped_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of shared caches only the new rows."""
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     new = sizes.batch * sizes.kv_heads * sizes.n_new * _row_width(node, sizes)
     return writes_only(node, precision, {1: new, 2: new} if sizes.is_shared else {})
 
@@ -319,14 +321,14 @@ def rotation(node: Node, n_vectors: int, table: int) -> Cost:
     return ROTATE * (n_vectors * 2 * node.input(table).shape[-1])
 
 
-def head_norms(node: Node, n_vectors: int, width: int, place: int) -> Cost:
+def head_norms(node: Node, n_vectors: int, width: int, position: int) -> Cost:
     """RMS normalisation of each head of queries and new keys, where its weights are given."""
-    return rms_norm_cost(n_vectors * width, width, 1) if node.has(place) else Cost()
+    return rms_norm_cost(n_vectors * width, width, 1) if node.has(position) else Cost()
 
 
-def smoothing(node: Node, n_rows: int, place: int) -> Cost:
+def smoothing(node: Node, n_rows: int, position: int) -> Cost:
     """One more exp in each row's sum: its difference from the maximum, and an addition."""
-    is_smooth = node.has(place) or node.integer("smooth_softmax", 0) == 1
+    is_smooth = node.has(position) or node.integer("smooth_softmax", 0) == 1
     return Cost(simple=2 * n_rows, functions=n_rows) if is_smooth else Cost()
 
 
@@ -353,7 +355,7 @@ def grouped_attention(node: Node) -> Cost:
     caches it reads what is valid, and writes the new rows where past and present share
     them, else all of them.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
     new_vectors = sizes.batch * sizes.kv_heads * sizes.n_new
     n_vectors = n_rows + new_vectors
@@ -368,7 +370,7 @@ def grouped_attention(node: Node) -> Cost:
 
 
 def _sparse_shape(node: Node) -> Specs:
-    sizes, query = grouped_sizes(node), node.input(0)
+    sizes, query = _grouped_sizes(node), node.input(0)
     past, value = node.input(3), node.input(4)
     return [
         (query.dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.width)),
@@ -390,20 +392,20 @@ def sparse_attention(node: Node) -> Cost:
 
     Where the mask depends on data, over all keys. It reads the cache as a whole.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
     n_vectors = n_rows + sizes.batch * sizes.kv_heads * sizes.n_new
-    scores = scores_cost(sparse_pairs(node), n_rows, sizes.width, sizes.v_width, 1)
+    scores = scores_cost(_sparse_pairs(node), n_rows, sizes.width, sizes.v_width, 1)
     return scores + rotation(node, n_vectors, 9)
 
 
-def sparse_pairs(node: Node) -> int:
+def _sparse_pairs(node: Node) -> int:
     """Pairs of queries and keys over the batch and all heads of a SparseAttention.
 
     Where the rows of its mask are known: for each query the blocks of its row, whole.
     Otherwise every key.
     """
-    sizes, rows = grouped_sizes(node), node.input(5)
+    sizes, rows = _grouped_sizes(node), node.input(5)
     if rows.value is None or rows.rank != 2:
         return sizes.n_pairs * sizes.heads
     block, layouts = required(node, "sparse_block_size"), rows.value.array
@@ -411,9 +413,9 @@ def sparse_pairs(node: Node) -> int:
     if last + 1 >= layouts.shape[1]:
         raise node.error(f"{sizes.n_keys} keys are outside a mask of {layouts.shape[1] - 1} rows")
     total = 0
-    for place in range(first, last + 1):
-        start, end = max(place * block, sizes.n_past), min((place + 1) * block, sizes.n_keys)
-        blocks = layouts[:, place + 1] - layouts[:, place]
+    for row in range(first, last + 1):
+        start, end = max(row * block, sizes.n_past), min((row + 1) * block, sizes.n_keys)
+        blocks = layouts[:, row + 1] - layouts[:, row]
         seen = sum(min(int(n) * block, sizes.n_keys) for n in blocks)
         total += (end - start) * seen * (sizes.heads // max(len(blocks), 1))
     return sizes.batch * total

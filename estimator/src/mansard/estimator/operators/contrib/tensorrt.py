@@ -28,12 +28,12 @@ from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node
 
-PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
-plugin = partial(operator, domain=PLUGIN_DOMAINS)
-plugin_shape = partial(shape_of, domain=PLUGIN_DOMAINS)
+_PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
+plugin = partial(operator, domain=_PLUGIN_DOMAINS)
+plugin_shape = partial(shape_of, domain=_PLUGIN_DOMAINS)
 
 
-def detection_sizes(node: Node) -> tuple[int, int, int]:
+def _detection_sizes(node: Node) -> tuple[int, int, int]:
     """(batch, boxes, classes); boxes have a dimension of classes, or of 1, or none."""
     boxes, scores = node.input(0), node.input(1)
     fits = scores.rank == 3 and boxes.rank in (3, 4) and boxes.shape[-1] == 4
@@ -47,12 +47,12 @@ def detection_sizes(node: Node) -> tuple[int, int, int]:
 
 def _batched_nms_shape(node: Node) -> Specs:
     """How many, boxes, scores and classes, for up to keepTopK detections of an image."""
-    batch, _, _ = detection_sizes(node)
+    batch, _, _ = _detection_sizes(node)
     kept, dtype = required(node, "keepTopK"), node.input(0).dtype
     return [(INT32, (batch, 1)), (dtype, (batch, kept, 4)), *[(dtype, (batch, kept))] * 2]
 
 
-OVERLAP = 13  # 4 extremes, 2 differences, 2 clamps, product, sum, difference, quotient, comparison
+_OVERLAP = 13  # 4 extremes, 2 differences, 2 clamps, product, sum, difference, quotient, comparison
 
 _SORTED = 4096  # boxes that EfficientNMS looks at, efficientNMSInference.cu
 
@@ -65,15 +65,15 @@ def batched_nms(node: Node) -> Cost:
     of ``topK`` (a whole class where it is not given) are taken to pass the threshold: an
     upper bound.
     """
-    batch, n_boxes, classes = detection_sizes(node)
+    batch, n_boxes, classes = _detection_sizes(node)
     top = min(node.integer("topK", n_boxes) if node.integer("topK", -1) > 0 else n_boxes, n_boxes)
-    each = n_boxes + sort_comparisons(n_boxes) + 3 * top + OVERLAP * (top * (top - 1) // 2)
+    each = n_boxes + sort_comparisons(n_boxes) + 3 * top + _OVERLAP * (top * (top - 1) // 2)
     return Cost(simple=batch * (classes * each + sort_comparisons(classes * top)))
 
 
 def _efficient_nms_shape(node: Node) -> Specs:
     """As BatchedNMS; classes are integers."""
-    batch, _, _ = detection_sizes(node)
+    batch, _, _ = _detection_sizes(node)
     kept, dtype = required(node, "max_output_boxes"), node.input(0).dtype
     return [
         (INT32, (batch, 1)),
@@ -91,10 +91,10 @@ def efficient_nms(node: Node) -> Cost:
     scores come without. Boxes as differences to anchors: 8 operations and 2 functions for
     each of the 4096. All are taken to pass the threshold: an upper bound.
     """
-    batch, n_boxes, classes = detection_sizes(node)
+    batch, n_boxes, classes = _detection_sizes(node)
     n = n_boxes * classes
     looked, kept = min(n, _SORTED), min(node.integer("max_output_boxes", 0), n)
-    each = Cost(simple=n + sort_comparisons(n) + 3 * looked + OVERLAP * looked * kept)
+    each = Cost(simple=n + sort_comparisons(n) + 3 * looked + _OVERLAP * looked * kept)
     if node.integer("score_activation", 0):
         each += SIGMOID * kept
     if node.has(2):
@@ -142,13 +142,13 @@ def _pyramid_align_shape(node: Node) -> Specs:
 def pyramid_align(node: Node) -> Cost:
     """One bilinear sample for each element: 7 operations from 4 neighbours.
 
-    For each place of a region 10 operations for its coordinates and weights; for each
+    For each point of a region 10 operations for its coordinates and weights; for each
     region a root, a logarithm and 8 operations to choose its level.
     """
     shape = node.output.shape
     regions = shape[0] * shape[1]
-    places = regions * shape[3] * shape[4]
-    simple = 7 * node.output.n_elements + 10 * places + 8 * regions
+    points = regions * shape[3] * shape[4]
+    simple = 7 * node.output.n_elements + 10 * points + 8 * regions
     return Cost(simple=simple, functions=2 * regions)
 
 
@@ -190,15 +190,15 @@ def _disentangled_shape(node: Node) -> Specs:
 def disentangled_attention(node: Node) -> Cost:
     """Two sums and a factor for each score, 4 operations for each relative position.
 
-    The place of a position in its row is the same for all heads, and made for each score.
+    The index of a position in its row is the same for all heads, and made for each score.
     """
     return Cost(simple=7 * node.output.n_elements)
 
 
 def _deformable_shape(node: Node) -> Specs:
-    """[batch, queries, heads, width] of values [batch, places, heads, width]."""
-    value, places = check_rank(node, 0, 4), check_rank(node, 3, 6)
-    return [(value.dtype, (value.shape[0], places.shape[1], *value.shape[2:]))]
+    """[batch, queries, heads, width] of values [batch, points, heads, width]."""
+    value, points = check_rank(node, 0, 4), check_rank(node, 3, 6)
+    return [(value.dtype, (value.shape[0], points.shape[1], *value.shape[2:]))]
 
 
 def _deformable_bytes(node: Node, precision: Precision | None) -> int:
@@ -216,7 +216,7 @@ def _deformable_bytes(node: Node, precision: Precision | None) -> int:
 def deformable_attention(node: Node) -> Cost:
     """A bilinear sample (7 operations) for each element and point, weighed and added (2).
 
-    For each point 14 operations for its place and its neighbours' weights.
+    For each point 14 operations for its coordinates and its neighbours' weights.
     """
     n_points, width = node.input(4).n_elements, node.input(0).shape[-1]
     return Cost(simple=n_points * (9 * width + 14))
@@ -237,12 +237,12 @@ def _deformed_convolution_shape(node: Node) -> Specs:
 def deformed_convolution(node: Node) -> Cost:
     """As Conv; each element of a window is sampled (7 operations) and masked before.
 
-    For each offset 8 operations for its place and its neighbours' weights.
+    For each offset 8 operations for its coordinates and its neighbours' weights.
     """
     weights, out = node.input(3), node.output
     macs = out.n_elements * math.prod(weights.shape[1:])
-    places = out.n_elements // max(weights.shape[0], 1)
-    samples = places * node.input(0).shape[1] * math.prod(weights.shape[2:])
+    points = out.n_elements // max(weights.shape[0], 1)
+    samples = points * node.input(0).shape[1] * math.prod(weights.shape[2:])
     simple = 8 * samples + 8 * node.input(2).n_elements
     return Cost(macs=macs, simple=simple + (out.n_elements if node.has(4) else 0))
 

@@ -15,12 +15,12 @@ from mansard.estimator.element_types import FLOAT32, INT64, STRING
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.operators.costs import no_work, per_element, pick, picked_bytes, rows
 from mansard.estimator.operators.registry import Specs, operator, shape_of
-from mansard.estimator.operators.shapes import check_rank, same_as_first
+from mansard.estimator.operators.shapes import check_rank, chosen, same_as_first
 from mansard.estimator.tensors import Node
 
-ML = "ai.onnx.ml"
-ml_operator = partial(operator, domain=ML)
-ml_shape = partial(shape_of, domain=ML)
+_ML = "ai.onnx.ml"
+ml_operator = partial(operator, domain=_ML)
+ml_shape = partial(shape_of, domain=_ML)
 _arrange = no_work(
     "No work; reads its inputs and writes its output, a map as the vector of its values."
 )
@@ -68,10 +68,10 @@ def look_up(node: Node) -> Cost:
 
 @ml_shape("OneHotEncoder", cost=look_up)
 def _one_hot_shape(node: Node) -> Specs:
-    return [(FLOAT32, (*node.input(0).shape, length(node, "cats_int64s", "cats_strings")))]
+    return [(FLOAT32, (*node.input(0).shape, _length(node, "cats_int64s", "cats_strings")))]
 
 
-def length(node: Node, *names: str) -> int:
+def _length(node: Node, *names: str) -> int:
     """Elements of whichever of several list attributes is given."""
     for name in names:
         held = node.attributes.get(name)
@@ -120,7 +120,7 @@ def _join_features_shape(node: Node) -> Specs:
 @ml_shape("ZipMap", cost=_arrange)
 def _zip_map_shape(node: Node) -> Specs:
     data = check_rank(node, 0, 1, 2)
-    n = length(node, "classlabels_int64s", "classlabels_strings")
+    n = _length(node, "classlabels_int64s", "classlabels_strings")
     if data.shape[-1] != n:
         raise node.error(f"{n} keys do not fit {list(data.shape)}")
     return [(data.dtype, data.shape)]
@@ -132,13 +132,11 @@ _CASTS = {"TO_FLOAT": FLOAT32, "TO_INT64": INT64, "TO_STRING": STRING}
 @ml_shape("CastMap", cost=_arrange)
 def _cast_map_shape(node: Node) -> Specs:
     """As many numbers as the map holds, or as it may hold at most."""
-    dtype = _CASTS.get(node.text("cast_to", "TO_FLOAT"))
-    if dtype is None:
-        raise node.error(f"attribute 'cast_to' = {node.text('cast_to', '')!r} does not exist")
+    dtype = _CASTS[chosen(node, "cast_to", "TO_FLOAT", _CASTS)]
     is_sparse = node.text("map_form", "DENSE") == "SPARSE"
     return [(dtype, (1, node.integer("max_map", 1) if is_sparse else None))]
 
 
 @ml_shape("DictVectorizer", cost=_arrange)
 def _vectorize_shape(node: Node) -> Specs:
-    return [(node.input(0).dtype, (1, length(node, "int64_vocabulary", "string_vocabulary")))]
+    return [(node.input(0).dtype, (1, _length(node, "int64_vocabulary", "string_vocabulary")))]

@@ -87,10 +87,10 @@ def _branch_cost(nodes: Sequence[Node]) -> tuple[int, int]:
                 n_bytes += each.times * inner[1]
         if node.is_constant:
             continue
-        formula = REGISTRY.find(node.domain, node.op_type)
-        if formula is not None:
-            work_flop += formula.cost(node).work_flop
-        if formula is None or not formula.is_view:
+        operator = REGISTRY.find(node.domain, node.op_type)
+        if operator is not None:
+            work_flop += operator.cost(node).work_flop
+        if operator is None or not operator.is_view:
             n_bytes += sum(tensor.n_bytes(None) for tensor in (*node.distinct, *node.outputs))
     return work_flop, n_bytes
 

@@ -1,0 +1,238 @@
+"""One run folder, read and checked, into the tables of a dataset, some rows at a time.
+
+What is wrong with its rows is said in notes. Unchanged files are not read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from mansard.analytics.data.dataset import processor_of
+from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.limits import check_trial
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.run_frames import (
+    energy_frame,
+    repetition_frame,
+    run_frame,
+    sample_frame,
+    trial_frame,
+)
+from mansard.analytics.data.store import LAYOUT, RunFiles, Store, run_part
+from mansard.core.errors import InputError
+from mansard.core.files import check_regular, storage_error
+from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
+from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
+
+MANIFEST, TRIALS, SAMPLES = "manifest.json", "trials.jsonl", "samples.jsonl"
+_PIECE_BYTES = 1024**2
+
+
+def shown_folder(folder: Path) -> str:
+    """The name of a run's folder as text; bytes that are no UTF-8 are escaped."""
+    return os.fsencode(folder.name).decode("utf-8", "backslashreplace")
+
+
+def stamps_json(folder: Path) -> str:
+    """Length and time of change of each file of a run, as text; raises StorageError."""
+    found: dict[str, list[int] | None] = {}
+    for name in (MANIFEST, TRIALS, SAMPLES):
+        try:
+            status = (folder / name).stat()
+            found[name] = [status.st_size, status.st_mtime_ns]
+        except FileNotFoundError:
+            found[name] = None
+        except OSError as error:
+            raise storage_error(error, folder / name) from error
+    return to_json(found)
+
+
+def content_of(folder: Path) -> str:
+    """A hash of what the files of a run hold, and of the layout made of it, 32 digits."""
+    digest = hashlib.sha256(LAYOUT.encode())
+    for name in (MANIFEST, TRIALS, SAMPLES):
+        path = folder / name
+        try:
+            if path.exists():
+                check_regular(path)
+                digest.update(f"{name} {path.stat().st_size}\n".encode())
+                with path.open("rb") as stream:
+                    while piece := stream.read(_PIECE_BYTES):
+                        digest.update(piece)
+        except OSError as error:
+            raise storage_error(error, path) from error
+    return digest.hexdigest()[:32]
+
+
+_MIXED = "files of two runs were mixed; measure again into another folder"
+
+
+def read_trials(
+    folder: Path, manifest: Manifest, notes: list[str], batch_bytes: int
+) -> Iterator[list[Trial]]:
+    """The trials of a run in batches; those that cannot be are left out, and noted.
+
+    Raises InputError for rows of another run or a trial that is here twice, SchemaError and
+    StorageError as RowReader does.
+    """
+    path = folder / TRIALS
+    seen: set[str] = set()
+    n_impossible, first, n_without_energy = 0, "", 0
+    for batch in _batches(path, Trial, notes, batch_bytes):
+        kept = []
+        for trial in batch:
+            _check_identity(trial, manifest, path, seen)
+            seen.add(trial.trial_id)
+            try:
+                check_trial(trial, path)
+            except InputError as error:
+                n_impossible, first = n_impossible + 1, first or _told(trial, error)
+                continue
+            n_without_energy += _has_no_energy(trial)
+            kept.append(trial)
+        yield kept
+    name = f"{shown_folder(folder)}/{TRIALS}"
+    if n_impossible:
+        notes.append(f"{name}: {_n(n_impossible, 'trial')} left out, the first is {first}")
+    if n_without_energy:
+        notes.append(
+            f"{name}: {_n(n_without_energy, 'trial')} metered with zero or negative energy, which "
+            "is in no power and in no fit; look at the rails of the total"
+        )
+
+
+def read_samples(folder: Path, notes: list[str], batch_bytes: int) -> Iterator[list[PowerSample]]:
+    """The power samples of a run in batches; none where there was no meter."""
+    yield from _batches(folder / SAMPLES, PowerSample, notes, batch_bytes)
+
+
+def _batches(
+    path: Path, row_type: type[Row], notes: list[str], batch_bytes: int
+) -> Iterator[list[Row]]:
+    if not exists(path):
+        return
+    reader = RowReader(path, row_type, batch_bytes)
+    yield from reader.batches()
+    name = f"{shown_folder(path.parent)}/{path.name}"
+    if reader.n_torn_bytes:
+        notes.append(
+            f"{name}: the last line was being written when the run was killed; "
+            f"{reader.n_torn_bytes} bytes were put aside"
+        )
+    if reader.n_malformed:
+        lines = _n(reader.n_malformed, "line")
+        notes.append(f"{name}: {lines} put aside, the first is {reader.first_malformed}")
+
+
+def exists(path: Path) -> bool:
+    """Whether a file or folder is there; raises StorageError where we may not look."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def _check_identity(trial: Trial, manifest: Manifest, path: Path, seen: set[str]) -> None:
+    if trial.run_id != manifest.run_id:
+        raise InputError(
+            f"a row belongs to run {trial.run_id}, the manifest to {manifest.run_id}",
+            where=str(path),
+            fix=_MIXED,
+        )
+    if trial.processor != processor_of(manifest):
+        raise InputError(
+            f"trial {trial.trial_id} ran on the {trial.processor.upper()}, by its manifest "
+            f"the run is one of the {processor_of(manifest).upper()}",
+            where=str(path),
+            fix=_MIXED,
+        )
+    if trial.trial_id in seen:
+        raise InputError(
+            f"trial {trial.trial_id} is here twice", where=str(path), fix="remove one row"
+        )
+
+
+def _told(trial: Trial, error: InputError) -> str:
+    return f"trial {display_name(trial.trial_id)}: {error.what}"
+
+
+def idle_notes(folder: Path, manifest: Manifest) -> list[str]:
+    """A line for idle windows that drew nothing, or less than nothing."""
+    n_empty = sum(map(_is_empty, manifest.idle or ()))
+    if not n_empty:
+        return []
+    windows = "1 idle window has" if n_empty == 1 else f"{n_empty} idle windows have"
+    name = f"{shown_folder(folder)}/{MANIFEST}"
+    return [f"{name}: {windows} zero or negative total energy: in no idle power and in no fit"]
+
+
+def _has_no_energy(trial: Trial) -> bool:
+    return any(map(_is_empty, trial.energy or ()))
+
+
+def _is_empty(window: EnergyWindow) -> bool:
+    return window.total_j is not None and window.total_j <= 0
+
+
+def _n(count: int, what: str) -> str:
+    return f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+
+
+def import_run(
+    folder: Path, manifest: Manifest, content: str, store: Store, batch_bytes: int = BATCH_BYTES
+) -> pl.DataFrame:
+    """Write the rows of a run to ``store``; returns its entry, which the caller writes last.
+
+    So many bytes of text are read at once, and become one file in each table. Rows that cannot
+    be are left out, and the entry's notes say so. Raises SchemaError, InputError and
+    StorageError as ``ingest`` does.
+    """
+    stamps, notes = stamps_json(folder), idle_notes(folder, manifest)
+    parts = _Parts(manifest.run_id, content, store)
+    run = run_frame([manifest], {})
+    parts.write("energy", energy_frame([manifest], ()))
+    n_trials = n_samples = 0
+    for trials in read_trials(folder, manifest, notes, batch_bytes):
+        parts.write("trials", trial_frame(trials, run))
+        parts.write("repetitions", repetition_frame(trials))
+        parts.write("energy", energy_frame((), trials))
+        n_trials += len(trials)
+    for samples in read_samples(folder, notes, batch_bytes):
+        parts.write("samples", sample_frame(manifest.run_id, samples))
+        n_samples += len(samples)
+    if n_trials < manifest.n_trials:
+        notes.append(
+            f"{shown_folder(folder)}: {n_trials} of {manifest.n_trials} trials were measured; "
+            "run 'mansard bench' again to finish it"
+        )
+    return run_frame([manifest], {manifest.run_id: n_samples}).select(
+        pl.all(),
+        pl.lit(to_json(manifest)).alias("manifest_json"),
+        pl.lit(n_trials, pl.Int64).alias("n_trials"),
+        pl.lit(content).alias("content"),
+        pl.lit(shown_folder(folder)).alias("folder"),
+        pl.lit(stamps).alias("stamps_json"),
+        pl.lit(to_json(RunFiles(**parts.files))).alias("files_json"),
+        pl.Series("notes", [notes], dtype=pl.List(pl.String)),
+    )
+
+
+class _Parts:
+    """Writes the files of one run and keeps their names and lengths."""
+
+    def __init__(self, run_id: str, content: str, store: Store) -> None:
+        self.files: dict[str, dict[str, int]] = {}
+        self._run_id, self._content, self._store = run_id, content, store
+
+    def write(self, table: str, frame: pl.DataFrame) -> None:
+        if frame.is_empty():
+            return
+        own = self.files.setdefault(table, {})
+        name = run_part(table, self._run_id, self._content, len(own))
+        self._store.write(name, frame)
+        own[name] = self._store.size(name)

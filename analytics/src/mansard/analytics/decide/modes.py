@@ -1,0 +1,141 @@
+"""The modes that a decision is about: from a board or a table, and those that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.published.cells import Cells, check_modes, read_table
+from mansard.analytics.published.columns import find_columns
+from mansard.analytics.scaling.network_terms import SETTINGS, usable
+from mansard.core.errors import InputError, UsageError
+from mansard.core.records import PowerMode, PublishedMode
+
+_SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
+
+ModeFrame: TypeAlias = pl.DataFrame  # of MODE_SCHEMA
+
+
+def mode_frame(modes: Sequence[PowerMode | PublishedMode], device: str) -> ModeFrame:
+    """A row for each of ``modes``, all of ``device``."""
+    rows = [
+        {"device": device, "mode": mode.name, **{name: getattr(mode, name) for name in _SETTINGS}}
+        for mode in modes
+    ]
+    return pl.DataFrame(rows, schema=MODE_SCHEMA)
+
+
+def read_mode_table(path: Path, device: str) -> ModeFrame:
+    """The modes that the CSV file ``path`` lists, each once, in its order.
+
+    Columns: ``mode``, and of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
+    ``n_cpus``, ``power_limit_w`` those that there are, named as for an imported table; others
+    do not matter. Without ``mode`` they are called by their clocks. Raises InputError for what
+    is no such table, StorageError where it cannot be read.
+    """
+    table = read_table(path)
+    columns, _ = find_columns(table.columns, {}, table.where)
+    if all(column.field not in _FIELDS for column in columns):
+        raise InputError(
+            "no column is a clock, a count or a power limit",
+            where=table.where,
+            fix="give mode and some of gpu_hz, memory_hz, cpu_hz, n_sms, n_cpus, power_limit_w",
+        )
+    modes = [(row.line, Cells(table, columns, row).mode()) for row in table.rows]
+    check_modes(modes, table.where)
+    named = {mode.name: mode for _, mode in modes}
+    return mode_frame(list(named.values()), device)
+
+
+_FIELDS = frozenset({"gpu", "emc", "cpu", "sms", "cpus", "power_limit"})
+
+
+@dataclass(frozen=True, eq=False)
+class PlanModes:
+    """``modes``: MODE_SCHEMA rows of one device in a fixed order, no two alike.
+
+    ``measured``: the names of those that are measured. ``notes``: what was left out, and why.
+    """
+
+    modes: pl.DataFrame
+    measured: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def plan_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> PlanModes:
+    """Both together; a mode that was measured is known by what was read back, not by its cap.
+
+    A candidate with the settings of a measured mode is that mode, whatever it is called.
+    Raises UsageError where there is nothing to choose from, or more than one device.
+    """
+    _check(candidates)
+    parts = [candidates.select(*MODE_SCHEMA)]
+    if measured is not None and measured.height:
+        device = pl.lit(parts[0].get_column("device")[0], pl.String).alias("device")
+        parts = [measured.select(*MODE_SCHEMA).with_columns(device), *parts]
+    names = [] if len(parts) == 1 else parts[0].get_column("mode").to_list()
+    all_modes = pl.concat(parts).unique("mode", keep="first", maintain_order=True)
+    all_modes = all_modes.with_columns(usable(name) for name in SETTINGS)
+    kept, notes = _comparable(all_modes, names)
+    if kept.is_empty():
+        raise UsageError("no two modes name the same clocks", fix="give each mode all its clocks")
+    is_measured = pl.col("mode").is_in(names)
+    ordered = kept.sort(~is_measured, *SETTINGS, "mode", nulls_last=True)
+    distinct = ordered.unique(SETTINGS, keep="first", maintain_order=True)
+    n_alike = kept.height - distinct.height
+    if n_alike:
+        notes.append(f"taken for another mode of the same settings: {_modes(n_alike)}")
+    return PlanModes(
+        distinct.sort(*SETTINGS, "mode", nulls_last=True), frozenset(names), tuple(notes)
+    )
+
+
+def _check(candidates: pl.DataFrame) -> None:
+    if candidates.is_empty():
+        raise UsageError("there is no mode to choose from", fix="name modes, or a grid of clocks")
+    devices = candidates.get_column("device").unique().to_list()
+    if len(devices) > 1:
+        named = ", ".join(sorted(map(str, devices)))
+        raise UsageError(f"modes of {len(devices)} devices: {named}", fix="plan one at a time")
+
+
+def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """The modes with the settings that most of them name; the others left out or forgotten."""
+    notes = []
+    for name in SETTINGS:
+        known = modes.filter(pl.col(name).is_not_null())
+        n_known, n_lacking = known.height, modes.height - known.height
+        if not n_known or not n_lacking:
+            continue
+        why = _why_unused(name, modes, measured)
+        if why or n_known < n_lacking:
+            why = why or f"{n_lacking} of {modes.height} modes do not name it"
+            notes.append(f"{name} is not used: {why}")
+            modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
+        else:
+            notes.append(f"left out, their {name} is unknown: {_modes(n_lacking)}")
+            modes = known
+    return modes, notes
+
+
+def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
+    """Why a setting says nothing of the modes to choose from; empty where it does."""
+    if not measured:
+        return ""
+    is_measured, is_named = pl.col("mode").is_in(measured), pl.col(name).is_not_null()
+    # A CPU's modes say nothing of the GPU beside it: there its clock is no setting.
+    if modes.filter(is_measured, is_named).is_empty():
+        return "no measured mode names it"
+    others = modes.filter(~is_measured)
+    if others.height and others.filter(is_named).is_empty():
+        return "no mode to choose from names it"
+    return ""
+
+
+def _modes(n: int) -> str:
+    return "1 mode" if n == 1 else f"{n} modes"

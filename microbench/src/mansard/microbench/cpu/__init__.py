@@ -1,0 +1,1 @@
+"""Kernels on CPUs: compiled by Numba, run by pinned threads."""

@@ -1,0 +1,1 @@
+"""The kernels of CPUs: one file each, with a tuple ``KERNELS``."""

@@ -1,0 +1,278 @@
+"""Samples from real CPUs: pinned threads that run a compiled kernel in lock step."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import MeasurementError
+from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.sampling import Samples, calibrate, collect
+from mansard.microbench.catalog import find_kernel
+from mansard.microbench.cpu import driver
+from mansard.microbench.cpu.launching import Operands, allocate
+from mansard.microbench.kernel import Case
+
+Result = TypeVar("Result")
+Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
+_RACE_ROUNDS, _RACE_SAMPLES = 4, 3
+_POLL_S = 0.02  # how soon an interrupt or a request to stop is seen
+
+
+def _no_stop() -> None:
+    """Nothing to stop: the tasks end by themselves."""
+
+
+class _Run(Generic[Result]):
+    """One task on all threads, and what became of it on each."""
+
+    def __init__(self, task: Callable[[int], Result], n_threads: int) -> None:
+        self.task = task
+        self.results: dict[int, Result] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.changed = threading.Event()
+        self._n_threads = n_threads
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.results) + len(self.errors) == self._n_threads
+
+    def perform(self, index: int) -> None:
+        try:
+            self.results[index] = self.task(index)
+        except BaseException as error:
+            self.errors[index] = error
+        self.changed.set()
+
+
+class PinnedThreads:
+    """One thread for each CPU named; a context manager that ends them.
+
+    Tasks run on all threads at once. They should release the interpreter's lock.
+    """
+
+    def __init__(self, cpus: tuple[int, ...]) -> None:
+        if not cpus:
+            raise MeasurementError("no CPU to run on", fix="name at least one CPU")
+        self._queues: list[queue.SimpleQueue[_Run[Any] | None]] = [
+            queue.SimpleQueue() for _ in cpus
+        ]
+        self._threads = [
+            threading.Thread(target=_work, args=(tasks, index), name=f"cpu{cpu}", daemon=True)
+            for index, (tasks, cpu) in enumerate(zip(self._queues, cpus, strict=True))
+        ]
+        self._cpus = cpus
+
+    def __enter__(self) -> PinnedThreads:
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.run(lambda index: _pin(self._cpus[index]))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for tasks in self._queues:
+            tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def run(
+        self,
+        task: Callable[[int], Result],
+        *,
+        stop: Callable[[], None] = _no_stop,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> list[Result]:
+        """Run ``task(index)`` on every thread; the results by index.
+
+        ``stop`` must make running tasks return soon. It is called when ``should_stop``
+        says so, and when a task raises: its error is raised again here once all tasks
+        have returned. An interrupt also calls it, but does not wait.
+        """
+        run = _Run(task, len(self._queues))
+        try:
+            for tasks in self._queues:
+                tasks.put(run)
+            while not run.is_done:
+                run.changed.wait(_POLL_S)
+                run.changed.clear()
+                if run.errors or should_stop():
+                    stop()
+        except BaseException:
+            stop()
+            raise
+        if run.errors:
+            raise run.errors[min(run.errors)]
+        return [run.results[index] for index in range(len(self._queues))]
+
+
+def _work(tasks: queue.SimpleQueue[_Run[Any] | None], index: int) -> None:
+    while (run := tasks.get()) is not None:
+        run.perform(index)
+        del run  # it may hold the arrays of a trial
+
+
+def _pin(cpu: int) -> None:
+    try:
+        os.sched_setaffinity(0, {cpu})  # 0 is the calling thread, not the process
+    except OSError as error:
+        raise MeasurementError(
+            f"cannot pin a thread to CPU {cpu}: {error.strerror}",
+            fix="name CPUs that this process may use (taskset -p shows them)",
+        ) from error
+
+
+class CpuSource:
+    """A team of threads with the operands of one case; a context manager.
+
+    ``function`` is the address of another kernel with the same arguments, for
+    comparisons; by default the case's own kernel is compiled.
+    """
+
+    def __init__(self, case: Case, cpus: tuple[int, ...], function: int | None = None) -> None:
+        self._kernel = find_kernel(case.kernel)
+        self._kernel.check(case)
+        self._case = case
+        self._n_threads = len(cpus)
+        self._function = self._kernel.build(case) if function is None else function
+        self._threads = PinnedThreads(cpus)
+        self._operands: list[Operands] = []
+
+    def __enter__(self) -> CpuSource:
+        self._threads.__enter__()
+        try:
+            self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
+        except BaseException:
+            self._threads.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.__exit__(kind, error, trace)
+        self._operands = []
+
+    @property
+    def operands(self) -> tuple[Operands, ...]:
+        """What each thread works on."""
+        return tuple(self._operands)
+
+    def choose_variant(self, repetitions: int, should_stop: Callable[[], bool]) -> Case:
+        """Race the variants of the case, in turns; from now on run the fastest.
+
+        Disturbances only lengthen a sample, so the shortest of each decides.
+        """
+        variants = self._kernel.variants(self._case)
+        if len(variants) > 1:
+            functions = [self._kernel.build(variant) for variant in variants]
+            shortest_s = [inf] * len(variants)
+            for _ in range(_RACE_ROUNDS):
+                for k, function in enumerate(functions):
+                    raw = self.take(_RACE_SAMPLES, repetitions, should_stop, function)
+                    shortest_s[k] = min([shortest_s[k], *(sample.duration_s for sample in raw)])
+            best = shortest_s.index(min(shortest_s))
+            self._case, self._function = variants[best], functions[best]
+        return self._case
+
+    def take(
+        self,
+        n_samples: int,
+        repetitions: int,
+        should_stop: Callable[[], bool] = lambda: False,
+        function: int | None = None,
+    ) -> list[RawSample]:
+        """Take samples on all threads; fewer than asked for only when told to stop."""
+        # Fresh for every block: an interrupted one may still be on its way out.
+        shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
+        operands = self._operands
+        tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in operands]
+        address = self._function if function is None else function
+
+        def run(index: int) -> int:
+            scratch = np.zeros(driver.N_SCRATCH_WORDS, dtype=np.int64)
+            taken = driver.take_samples(
+                address,
+                operands[index].words.ctypes.data,
+                repetitions,
+                shared.ctypes.data,
+                self._n_threads,
+                scratch.ctypes.data,
+                tables[index],
+            )
+            return int(taken)
+
+        def stop() -> None:
+            shared[driver.STOP] = 1
+
+        n_taken = self._threads.run(run, stop=stop, should_stop=should_stop)
+        return combine([table[: min(n_taken)] for table in tables])
+
+
+def sample_case(
+    case: Case,
+    cpus: tuple[int, ...],
+    protocol: Protocol,
+    should_stop: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
+    metering: Metering | None = None,
+) -> Samples:
+    """Measure ``case`` with one pinned thread on each of ``cpus``.
+
+    The case's working set is that of one thread. Of a kernel's variants, the fastest in
+    a short race is measured. Meters are read afterwards, while the kernel runs on without
+    pause: reading them would disturb the samples, and the pauses between these the power.
+    Raises UsageError for a case its kernel does not have, MeasurementError where it cannot
+    be run at all.
+    """
+    family = find_kernel(case.kernel).family
+    interval = protocol.fma_interval if family == "fma" else protocol.stream_interval
+    with CpuSource(case, cpus) as source:
+        repetitions = calibrate(source, protocol.sample_s, should_stop)
+        ran = source.choose_variant(repetitions, should_stop)
+        samples = collect(source, protocol, interval, should_stop, clock)
+        energy = UNMETERED
+        if metering is not None and not should_stop():
+            energy = metering.run(source, samples.repetitions_per_sample, should_stop)
+    return replace(samples, vector_bytes=ran.vector_bytes, energy=energy)
+
+
+def combine(tables: list[Table]) -> list[RawSample]:
+    """Samples over all threads from the tables of each: nanoseconds in, seconds out."""
+    stacked: Any = np.stack(tables)  # threads × samples × columns
+    start, end = stacked[:, :, driver.START_NS], stacked[:, :, driver.END_NS]
+    duration_s = (end.max(axis=0) - start.min(axis=0)) * 1e-9
+    wall = np.maximum(end - start, 1)
+    share = (stacked[:, :, driver.CPU_NS] / wall).min(axis=0)
+    switches = stacked[:, :, driver.N_SWITCHES].sum(axis=0)
+    return [
+        RawSample(
+            duration_s=float(duration_s[k]),
+            cpu_share=float(share[k]),
+            n_switches=int(switches[k]),
+            started_s=float(start[:, k].min() * 1e-9),
+        )
+        for k in range(stacked.shape[1])
+    ]

@@ -1,0 +1,1 @@
+"""The kernels of GPUs: one file each, with a tuple ``KERNELS``."""

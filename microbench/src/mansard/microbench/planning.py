@@ -1,0 +1,120 @@
+"""From a machine to the plan of one of its modes, by what there is to measure with."""
+
+from __future__ import annotations
+
+import random
+from importlib.metadata import PackageNotFoundError, version
+from typing import ClassVar
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Record, Schema
+from mansard.core.version import VERSION
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.microbench.catalog import cpu_kernels, cuda_kernels
+from mansard.microbench.cpu.trials import cpu_trials
+from mansard.microbench.cuda.probe import probe_gpu
+from mansard.microbench.cuda.trials import gpu_trials
+from mansard.microbench.plan import Plan, TrialSpec
+
+SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing
+_ON_CPU = "not looked for: the kernels run on the CPU"
+
+
+class Probe(Record, frozen=True, kw_only=True):
+    """What a measuring process has to work with, asked before anything is planned."""
+
+    schema: ClassVar[Schema] = Schema("probe", 1)
+
+    versions: dict[str, str]  # of everything that can change a timing
+    gpu: Gpu | None
+
+
+def probe(processor: Processor) -> Probe:
+    """What this process can measure ``processor`` with; a GPU that cannot be used has its reason.
+
+    The versions are those that change a timing: ours, the compilers' and, by the hash of
+    its source, every kernel's.
+    """
+    if processor == "cpu":
+        return Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": _ON_CPU})
+    found = probe_gpu()
+    kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
+    return Probe(
+        versions={"mansard": VERSION, **found.versions, **kernels},
+        gpu=found.gpu,
+        unknown={} if found.gpu is not None else {"gpu": found.reason},
+    )
+
+
+def cpu_versions() -> dict[str, str]:
+    """Versions of everything that can change a timing on the CPU."""
+    kernels = {f"kernel {kernel.name}": kernel.source_hash for kernel in cpu_kernels()}
+    return {"mansard": VERSION, **library_versions("numba", "llvmlite", "numpy"), **kernels}
+
+
+def library_versions(*names: str) -> dict[str, str]:
+    """Versions of those of the libraries that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def make_plan(
+    machine: MachineIdentity, mode: PowerMode, profile: str, found: Probe | None = None
+) -> Plan:
+    """The plan of one mode of a machine, for the GPU where ``found`` has one.
+
+    Without ``found``, a plan for the CPU with the libraries of this process. Trials come in
+    a random but repeatable order, so that a machine that warms up or slows down in the
+    middle does not bend a curve. Raises UsageError for an unknown profile.
+    """
+    if profile not in PROTOCOLS:
+        raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
+    found = found or probe("cpu")
+    cpus = _cpus(machine, mode)
+    if found.gpu is None:
+        trials = cpu_trials(machine, cpus, profile)
+    else:
+        trials = _gpu_trials(found.gpu, found.versions, mode, profile)
+    random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
+    return Plan(
+        profile=profile,  # type: ignore[arg-type]  # checked above
+        machine=machine,
+        processor="cpu" if found.gpu is None else "gpu",
+        gpu=found.gpu,
+        mode=mode,
+        cpus=cpus,
+        trials=tuple(trials),
+        protocol=PROTOCOLS[profile],  # type: ignore[index]
+        seed=SEED,
+        versions=found.versions,
+        unknown={"gpu": "the kernels run on the CPU"} if found.gpu is None else {},
+    )
+
+
+def _gpu_trials(
+    gpu: Gpu, versions: dict[str, str], mode: PowerMode, profile: str
+) -> list[TrialSpec]:
+    """The trials of a GPU with the SMs that ``mode`` leaves on, as far as it says so."""
+    n_sms = mode.n_sms or gpu.n_sms
+    return gpu_trials(msgspec.structs.replace(gpu, n_sms=n_sms), profile, versions)
+
+
+def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
+    """The CPUs to measure on: those of the machine that the mode leaves on."""
+    cpus = machine.cpus[: mode.n_cpus]
+    if mode.clusters:
+        on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
+        cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
+    if not cpus:
+        raise UsageError(
+            f"power mode {mode.name!r} leaves no CPU on that this process may use",
+            fix="run without taskset or a smaller cpuset",
+        )
+    return cpus

@@ -1,0 +1,80 @@
+"""Runs of before the room ``measuring``: their ids are the same, and their folders resume."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard.core.documents import read_document
+from mansard.core.jsonl import read_rows
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import Trial
+from mansard.measuring.events import Event
+from mansard.measuring.kind import Job
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.runner import count_missing, run_plan
+from mansard.microbench.catalog import cpu_kernels, cuda_kernels
+from mansard.microbench.plan import Plan
+from mansard.microbench.planning import Probe, make_plan
+from mansard.microbench.trial import kernel_kind
+from tests.measuring.test_runner import stub_sampling
+from tests.microbench.gpu_stand_in import GPU
+from tests.microbench.test_plan import machine
+
+OLD_RUN = Path(__file__).with_name("old_run")  # written by Mansard at commit 095e1974d3
+CPU_VERSIONS = {"mansard": "0.1.0", **{f"kernel {k.name}": k.source_hash for k in cpu_kernels()}}
+GPU_VERSIONS = {
+    "mansard": "0.1.0",
+    "numba-cuda": "0.30",
+    "cublas": "12.9",
+    **{f"kernel {k.name} {k.backend}": k.source_hash for k in cuda_kernels()},
+}
+# What Mansard calculated at commit 095e1974d3: profile, CPU: run and plan, GPU: run and plan. They
+# change with what a kernel computes or how it is measured. Where only words changed in a kernel's
+# file, add the hash of its text to _SAME_AS in microbench/kernel.py.
+IDS = [
+    ("brief", "fb640c835aa24253", "a56462b2ba9c67d1", "2b99179825a9071e", "ff70a04f63a6c0e3"),
+    ("quick", "57ec20e05cefdeb3", "d514fb099591350d", "5922cd222ecf2722", "f3089ee462a232b2"),
+    ("full", "f5f223c259bda215", "d37ade84f019396f", "12b5d9013aac740d", "c9069c5b81027815"),
+]
+
+
+@pytest.mark.parametrize("ids", IDS, ids=lambda ids: ids[0])
+def test_ids_of_runs_are_what_they_were(ids: tuple[str, str, str, str, str]) -> None:
+    profile, cpu_run, cpu_plan, gpu_run, gpu_plan = ids
+    no_gpu = Probe(gpu=None, versions=CPU_VERSIONS, unknown={"gpu": "none"})
+    plan = make_plan(machine(), core_count_mode(2), profile, no_gpu)
+    assert (plan.run_id, plan.plan_hash) == (cpu_run, cpu_plan)
+    plan = make_plan(machine(), core_count_mode(1), profile, Probe(gpu=GPU, versions=GPU_VERSIONS))
+    assert (plan.run_id, plan.plan_hash) == (gpu_run, gpu_plan)
+
+
+def test_the_folder_of_an_old_run_is_through(tmp_path: Path) -> None:
+    plan = read_document(OLD_RUN / "plan.json", Plan)
+    runs = shutil.copytree(OLD_RUN, tmp_path / "runs")
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    assert count_missing(plan, runs) == 0
+
+    def refuse(_: Job) -> Iterator[Event]:
+        raise AssertionError("measured again")
+
+    outcome = run_plan(plan, runs, measurer=refuse)
+    assert (outcome.n_measured, outcome.n_resumed) == (0, 3)
+    assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+
+
+def test_an_old_run_that_was_interrupted_resumes(tmp_path: Path) -> None:
+    plan = read_document(OLD_RUN / "plan.json", Plan)
+    runs = shutil.copytree(OLD_RUN, tmp_path / "runs")
+    path = runs / plan.run_id / "trials.jsonl"
+    before = read_rows(path, Trial).rows
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    outcome = run_plan(plan, runs, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
+    assert (outcome.n_measured, outcome.n_resumed) == (1, 2)
+    after = read_rows(path, Trial).rows
+    assert after[:2] == before[:2]
+    for name in set(Trial.__struct_fields__) - {"started_utc", "duration_s", "conditions"}:
+        assert getattr(after[2], name) == getattr(before[2], name)
