@@ -16,12 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import NETWORK, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.predict.class_calibration import Misfit, misfit
-from mansard.analytics.predict.class_calibration_fit import Array
 from mansard.core.errors import InputError
+
+Array = NDArray[np.float64]
 
 LEAST_SPAN = 1.1  # the modelled times of a network differ by this much, or a slope says nothing
 FACTOR_SCHEMA: FrameSchema = {
