@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK, OBSERVATION_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.decide.modes import plan_modes
 from mansard.analytics.decide.outlook import Outlook, fitted_outlook, prior_outlook
 from mansard.analytics.decide.records import Objective
@@ -184,7 +184,7 @@ def observed(
     allowed = predictions.filter(
         ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
     ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
-    allowed = allowed.join(runs, on=list(NETWORK), how="anti", nulls_equal=True)
+    allowed = allowed.join(runs, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
     if network is not None:
         runs, allowed = _choose_network(runs, allowed, network)
     notes = []

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.scaling.network_fit import NetworkFit, TermFit, estimate, fit_networks
 from mansard.analytics.scaling.network_terms import SETTINGS, Array, latency_bounds, setting_values
 from mansard.core.hashing import content_hash
@@ -213,14 +213,14 @@ def predict_observed(
     if not fitted:
         return pl.DataFrame(schema=PREDICTION_SCHEMA)
     modelled = pl.concat(fitted)
-    key = ["mode", *NETWORK]
+    key = ["mode", *PREDICTION_KEY]
     seen = _as_seen(observations, modelled)
     return pl.concat([modelled.join(seen, on=key, how="anti", nulls_equal=True), seen])
 
 
 def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame:
     """The observations in modes of ``modelled`` as rows that take the place of theirs."""
-    key = ["mode", *NETWORK]
+    key = ["mode", *PREDICTION_KEY]
     known = observations.filter(pl.col("latency_s") > 0).unique(
         key, keep="first", maintain_order=True
     )
