@@ -22,7 +22,7 @@ PROBABILITY = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What somebody asks for. A limit that is None was not asked for.
+    """What a recommendation has to achieve. A limit that is None is not asked for.
 
     ``max_latency_s`` bounds the time of one batch, ``max_energy_j`` the energy of one item,
     ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could
@@ -129,9 +129,9 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
-    n_feasible: int  # that keep every limit as likely as asked
-    most_excess: float | None
-    commands: ModeCommands | None
+    n_feasible: int = 0  # that keep every limit as likely as asked
+    most_excess: float | None = None
+    commands: ModeCommands | None = None
     why: tuple[str, ...] = ()
     checks: tuple[LimitCheck, ...] = ()
     savings: tuple[Saving, ...] = ()

@@ -105,7 +105,33 @@ class Values:
 
     def candidate(self, at: int) -> Candidate:
         """One row as a record."""
-        return _candidate(self.frame.row(at, named=True))
+        row = self.frame.row(at, named=True)
+        bands = (
+            ("latency", "s", self.latency),
+            ("power", "w", self.power),
+            ("energy", "j", self.energy),
+        )
+        numbers = {f"{name}_{unit}": band.value[at] for name, unit, band in bands}
+        for name, unit, band in bands:
+            numbers |= {f"{name}_low_{unit}": band.low[at], f"{name}_high_{unit}": band.high[at]}
+        fields: dict[str, Any] = {
+            name: None if np.isnan(value) else float(value) for name, value in numbers.items()
+        }
+        unknown = {}
+        for name, value in fields.items():
+            if value is None:
+                middle = fields[name.replace("_low_", "_").replace("_high_", "_")]
+                why = row["reason"] or "not predicted"
+                unknown[name] = why if middle is None else _NO_INTERVAL
+        fields["bound"] = row["time_bound"]
+        if row["time_bound"] is None:
+            unknown["bound"] = "not told apart"
+        for name in ("is_extrapolated", "is_calibrated"):
+            fields[name] = row[name]
+            if row[name] is None:
+                unknown[name] = "the prediction does not say"
+        same = ("device", "mode", "network", "batch", "precision", "phase", "source")
+        return Candidate(**{name: row[name] for name in same}, **fields, unknown=unknown)
 
 
 def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
@@ -167,46 +193,3 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
 
 def _where(mask: Array, values: Array) -> Array:
     return np.where(mask, values, np.nan)
-
-
-def _candidate(row: dict[str, Any]) -> Candidate:
-    fields: dict[str, Any] = {
-        "latency_s": _positive(row["latency_s"]),
-        "power_w": _positive(row["power_w"]),
-        "energy_j": _per_item(row, "energy_j"),
-    }
-    fields |= _interval(row, "latency", "s", 1)
-    fields |= _interval(row, "power", "w", 1)
-    fields |= _interval(row, "energy", "j", row["batch"])
-    reason = row["reason"] or "not predicted"
-    unknown = {}
-    for name, value in fields.items():
-        if value is None:
-            is_end = "_low_" in name or "_high_" in name
-            has_value = fields[name.replace("_low_", "_").replace("_high_", "_")] is not None
-            unknown[name] = _NO_INTERVAL if is_end and has_value else reason
-    for name, column in (("bound", "time_bound"), ("is_extrapolated",) * 2, ("is_calibrated",) * 2):
-        fields[name] = row[column]
-        if row[column] is None:
-            unknown[name] = "not told apart" if name == "bound" else "the prediction does not say"
-    names = ("device", "mode", "network", "batch", "precision", "phase", "source")
-    return Candidate(**{name: row[name] for name in names}, **fields, unknown=unknown)
-
-
-def _interval(row: dict[str, Any], name: str, unit: str, batch: int) -> dict[str, float | None]:
-    """Both ends, or none; per item where ``batch`` is not 1."""
-    value = _positive(row[f"{name}_{unit}"])
-    low, high = (_positive(row[f"{name}_{end}_{unit}"]) for end in ("low", "high"))
-    keys = (f"{name}_low_{unit}", f"{name}_high_{unit}")
-    if value is None or low is None or high is None:
-        return dict.fromkeys(keys)
-    return dict(zip(keys, (min(low, value) / batch, max(high, value) / batch), strict=True))
-
-
-def _per_item(row: dict[str, Any], column: str) -> float | None:
-    value = _positive(row[column])
-    return None if value is None else value / int(row["batch"])
-
-
-def _positive(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) and value > 0 else None
