@@ -4,11 +4,12 @@
 
     api.score([Path("resnet50.onnx")]).scores[0].layers
     api.bench(api.BenchRequest(mode="15W,MAXN"))
-    api.recommend(api.Question(runs=("runs",)), api.Wanted(max_latency_s=20e-3))
+    api.recommend(api.PredictionRequest(runs=("runs",)), api.Wanted(max_latency_s=20e-3))
 
 Notes, progress and questions go to a ``Reporter``; without one a function is silent, and
-declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything here is imported
-on first use: docs/python.md shows each function.
+declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything is imported on
+first use; docs/python.md shows each function. Modules have plural names (``scores``): one that is
+called like its function (``score``) would hide it.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ if TYPE_CHECKING:
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
-    from mansard.api.predictions import Network as Network
-    from mansard.api.predictions import Question as Question
+    from mansard.api.predictions import NetworkRequest as NetworkRequest
+    from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
@@ -93,11 +94,11 @@ if TYPE_CHECKING:
     from mansard.api.recommendations import recommend_workload as recommend_workload
     from mansard.api.reporter import SILENT as SILENT
     from mansard.api.reporter import LineProgress as LineProgress
-    from mansard.api.reporter import Progress as Progress
+    from mansard.api.reporter import ProgressDisplay as ProgressDisplay
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
-    from mansard.api.scores import Scored as Scored
+    from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
     from mansard.api.scores import list_networks as list_networks

@@ -21,7 +21,7 @@ from mansard.api.measurements import (
     plan_modes,
     time_cap_s,
 )
-from mansard.api.reporter import SILENT, LineProgress, Progress, Reporter
+from mansard.api.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
 from mansard.api.scores import score_networks
 from mansard.api.targets import (
     BenchTarget,
@@ -37,7 +37,7 @@ from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore, PowerMode, Processor
 
 if TYPE_CHECKING:
-    from mansard.containers.fleet import Message, Worker
+    from mansard.containers.fleet import Worker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
     from mansard.device.controller.controller import BoardController
@@ -264,7 +264,9 @@ def _bench_hosts(request: BenchRequest, hosts: Sequence[Host], reporter: Reporte
     from mansard.containers.fleet import run_fleet
 
     _score(request, reporter)
-    fleet = run_fleet(hosts, partial(_bench_host, request), _FleetMessages(reporter))
+    fleet = run_fleet(
+        hosts, partial(_bench_host, request, reporter), lambda message: message.payload()
+    )
     written = None
     if fleet.results:
         run_ids = [measured.run_ids for measured in fleet.results.values()]
@@ -276,11 +278,11 @@ def _bench_hosts(request: BenchRequest, hosts: Sequence[Host], reporter: Reporte
     return BenchResult(written, None)
 
 
-def _bench_host(request: BenchRequest, worker: Worker) -> Measured:
+def _bench_host(request: BenchRequest, reporter: Reporter, worker: Worker) -> Measured:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
     from mansard.containers.launch import stop_containers
 
-    reporter = _WorkerReporter(worker)
+    reporter = _WorkerReporter(worker, reporter)
     with remote_target(worker.host, request.wanted_image, reporter) as target:
         worker.on_stop(target.stop)
         worker.claim(target.controller.identify())
@@ -294,39 +296,26 @@ def _bench_host(request: BenchRequest, worker: Worker) -> Measured:
     return measured
 
 
-class _Note(msgspec.Struct, frozen=True):
-    """A note of one board."""
-
-    text: str
-
-
-class _Step(msgspec.Struct, frozen=True):
-    """How far one board is."""
-
-    title: str
-    n_done: int
-    n_total: int
-    remaining_s: float | None
-    now: str
-
-
 class _WorkerReporter:
-    """The reporter of one board, in its worker's thread: hands all to the main thread.
+    """The reporter of one board in its worker's thread; the main thread makes the real calls.
 
-    Every method raises KeyboardInterrupt once the fleet is to stop.
+    Progress is lines: bars of several boards would write over one another. Every method raises
+    KeyboardInterrupt once the fleet is to stop.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, reporter: Reporter) -> None:
         self._worker = worker
+        self._reporter = reporter
 
     def note(self, line: str) -> None:
-        """Hand a note on."""
-        self._worker.send(_Note(line))
+        """Hand on a note, the board's name first."""
+        self._worker.send(partial(self._reporter.note, f"{self._worker.name}: {line}"))
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
-        """Hand the progress on."""
-        yield _WorkerProgress(self._worker, title)
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        """Hand on the progress."""
+        lines = LineProgress(f"{self._worker.name}: {title}", self._reporter.note)
+        yield _WorkerProgress(self._worker, lines)
 
     def ask(self, question: str) -> bool:
         """Yes: several boards cannot ask at once; what they download is noted."""
@@ -335,27 +324,9 @@ class _WorkerReporter:
 
 
 class _WorkerProgress:
-    def __init__(self, worker: Worker, title: str) -> None:
+    def __init__(self, worker: Worker, lines: LineProgress) -> None:
         self._worker = worker
-        self._title = title
+        self._lines = lines
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
-        self._worker.send(_Step(self._title, n_done, n_total, remaining_s, now))
-
-
-class _FleetMessages:
-    """Notes what the boards of a fleet tell; bars of several would write over one another."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._progress: dict[str, LineProgress] = {}
-
-    def __call__(self, message: Message) -> None:
-        """Note one message of a board, its name first."""
-        payload = message.payload
-        if isinstance(payload, _Note):
-            self._reporter.note(f"{message.board}: {payload.text}")
-        elif isinstance(payload, _Step):
-            title = f"{message.board}: {payload.title}"
-            progress = self._progress.setdefault(title, LineProgress(title, self._reporter.note))
-            progress.update(payload.n_done, payload.n_total, payload.remaining_s, payload.now)
+        self._worker.send(partial(self._lines.update, n_done, n_total, remaining_s, now))

@@ -78,31 +78,22 @@ def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     cores = f"{len(machine.cpus)} physical cores that we may use (CPUs {list(machine.cpus)})"
     what = "simulated, " if machine.is_simulated else ""
     yield ok("machine", f"{machine.name}, {what}{machine.architecture}, {cores}")
-    yield _check_caches(machine)
-    yield _check_quota(root)
-
-
-def _check_caches(machine: MachineIdentity) -> Check:
-    if not machine.caches:
-        return missing(
+    if machine.caches:
+        sizes = (f"L{c.level} {c.size_bytes // 1024} KiB × {c.n_instances}" for c in machine.caches)
+        yield ok("caches", ", ".join(sizes))
+    else:
+        yield missing(
             "caches",
             "the system does not describe its caches",
             "bandwidths are measured, but cannot be assigned to cache levels",
         )
-    sizes = (f"L{c.level} {c.size_bytes // 1024} KiB × {c.n_instances}" for c in machine.caches)
-    return ok("caches", ", ".join(sizes))
-
-
-def _check_quota(root: Path) -> Check:
     quota = cpu_quota(root)
-    if quota is None:
-        return ok("CPU quota", "none")
-    share = f"this container may use {quota:g} CPUs' worth of time"
-    if quota < 1:
-        return missing(
-            "CPU quota", share, "allow at least one whole CPU, or every sample will be interrupted"
-        )
-    return ok("CPU quota", share)
+    share = "none" if quota is None else f"this container may use {quota:g} CPUs' worth of time"
+    if quota is not None and quota < 1:
+        fix = "allow at least one whole CPU, or every sample will be interrupted"
+        yield missing("CPU quota", share, fix)
+    else:
+        yield ok("CPU quota", share)
 
 
 def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
@@ -142,42 +133,31 @@ def _told(gpu: Gpu) -> str:
 
 def check_work(machine: MachineIdentity) -> Iterator[Check]:
     """Tried on the real system: pin a thread, look at the load, run every kernel once."""
-    yield _check_pinning(machine)
-    yield _check_load(machine)
-    yield _check_kernels()
-
-
-def _check_pinning(machine: MachineIdentity) -> Check:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {machine.cpus[0]})
     except OSError as error:
-        return broken(
+        yield broken(
             "pinned threads",
             f"CPU {machine.cpus[0]}: {error.strerror}",
             "allow sched_setaffinity, for example in the container's seccomp profile",
         )
-    finally:
+    else:
         os.sched_setaffinity(0, allowed)
-    return ok("pinned threads", "allowed")
-
-
-def _check_load(machine: MachineIdentity) -> Check:
+        yield ok("pinned threads", "allowed")
     load = os.getloadavg()[0]
     if load > 0.5 * len(machine.cpus):
-        return missing(
+        yield missing(
             "other load",
             f"load average {load:.2f} on {len(machine.cpus)} cores: not a quiet machine",
             "end other programs; disturbed samples are rejected, trials may come out unstable",
         )
-    return ok("other load", f"load average {load:.2f}")
-
-
-def _check_kernels() -> Check:
+    else:
+        yield ok("other load", f"load average {load:.2f}")
     try:
-        return ok("kernels", check_kernels())
+        yield ok("kernels", check_kernels())
     except MeasurementError as error:
-        return broken("kernels", error.what, error.fix or "report this with 'mansard doctor'")
+        yield broken("kernels", error.what, error.fix or "report this with 'mansard doctor'")
 
 
 def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
@@ -192,7 +172,14 @@ def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
         return
     if meters.found:
         yield _check_total(meters, samples)
-    yield _check_tegrastats(root)
+    if find_tool(root, "tegrastats") is None:
+        yield missing(
+            "tegrastats",
+            "the board's tool is not here; 'mansard telemetry --live' needs it",
+            "install the board's package nvidia-l4t-tools, or run outside the container",
+        )
+    else:
+        yield ok("tegrastats", "there")
 
 
 def _missing_meter(name: str, reason: str) -> Check:
@@ -254,60 +241,39 @@ def _check_total(meters: Meters, samples: list[PowerSample]) -> Check:
     return ok("total power", f"{total.rule}; {total.boundary}")
 
 
-def _check_tegrastats(root: Path) -> Check:
-    if find_tool(root, "tegrastats") is None:
-        return missing(
-            "tegrastats",
-            "the board's tool is not here; 'mansard telemetry --live' needs it",
-            "install the board's package nvidia-l4t-tools, or run outside the container",
-        )
-    return ok("tegrastats", "there")
-
-
 def check_state(root: Path) -> Iterator[Check]:
     """The journal, the lock, the folder of the journal, and the disk of the runs."""
-    yield _check_journal(root)
-    yield _check_folder(root)
-    yield _check_disk()
-
-
-def _check_journal(root: Path) -> Check:
     try:
         with board_lock(root):
             path = find_journal(root)
     except DeviceError as error:
-        return warning("sweeps", error.what, error.fix or "wait until it has ended")
-    if path is not None:
-        return warning(
-            "sweeps",
-            f"one was cut off, and the machine is still as it left it: {path}",
-            "run 'mansard restore'",
-        )
-    return ok("sweeps", "none running, none cut off")
-
-
-def _check_folder(root: Path) -> Check:
+        yield warning("sweeps", error.what, error.fix or "wait until it has ended")
+    else:
+        if path is None:
+            yield ok("sweeps", "none running, none cut off")
+        else:
+            detail = f"one was cut off, and the machine is still as it left it: {path}"
+            yield warning("sweeps", detail, "run 'mansard restore'")
     folders = journal_folders(root)
     writable = next((folder for folder in folders if _can_be_made(folder)), None)
     if writable is None:
-        return missing(
+        yield missing(
             "journal",
             f"neither {' nor '.join(map(str, folders))} can be written: nothing can be set",
             "run as root (sudo), or set XDG_STATE_HOME to a folder that you may write",
         )
-    return ok("journal", f"kept in {writable}")
-
-
-def _check_disk() -> Check:
+    else:
+        yield ok("journal", f"kept in {writable}")
     here = Path.cwd()
     free_bytes = shutil.disk_usage(here).free
     if free_bytes < _ENOUGH_BYTES:
-        return warning(
+        yield warning(
             "disk",
             f"{free_bytes / 1e6:.0f} MB free in {here}",
             "free some space, or run where there is more: raw samples are kept",
         )
-    return ok("disk", f"{free_bytes / 1e9:.1f} GB free in {here}")
+    else:
+        yield ok("disk", f"{free_bytes / 1e9:.1f} GB free in {here}")
 
 
 def _can_be_made(folder: Path) -> bool:

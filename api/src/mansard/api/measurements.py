@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import Progress, Reporter, format_duration
+from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
 from mansard.core.errors import ContainerError, DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
@@ -132,7 +132,7 @@ def _measure_mode(
     return outcome.run_id
 
 
-def _show(progress: Progress, n_later: int, state: SweepState) -> None:
+def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
     """Show a sweep with the time left for it and for ``n_later`` trials of later modes."""
     remaining_s = state.remaining_s
     n_left = state.n_total - state.n_done

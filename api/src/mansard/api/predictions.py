@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
+class NetworkRequest:
     """An ONNX file (or a folder of them), or the name of one of the zoo or that was measured.
 
-    ``batches`` and ``precisions``: those of the question where there are none.
+    ``batches`` and ``precisions``: those of the request where there are none.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PredictionRequest:
     """Which networks, and in which modes. What is empty or None is left open.
 
     ``runs``: folders of runs, or merged datasets (folders or URLs). ``networks``: none means
     all that the runs have scores or times of, of which ``batches`` and ``precisions`` keep
     some; networks that are named have batch 1 and the file's own precision where neither they
-    nor the question say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
+    nor the request say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
     its name. ``board``: root folder of the board that knows the modes. ``may_mix``: take
     together runs of one device by different versions, and boards that are alike.
@@ -52,7 +52,7 @@ class Question:
     """
 
     runs: tuple[str, ...] = ("runs",)
-    networks: tuple[Network, ...] = ()
+    networks: tuple[NetworkRequest, ...] = ()
     batches: tuple[int, ...] = ()
     precisions: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -64,8 +64,8 @@ class Question:
     calibrate: bool = False
 
 
-def predict(question: Question, reporter: Reporter = SILENT) -> Prediction:
-    """Time, energy and power of the networks in the modes that ``question`` is about.
+def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Prediction:
+    """Time, energy and power of the networks in the modes that ``request`` is about.
 
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
     InputError where nothing can be predicted.
@@ -74,24 +74,24 @@ def predict(question: Question, reporter: Reporter = SILENT) -> Prediction:
     from mansard.analytics.predict.models import find_models
     from mansard.analytics.predict.prediction import predict as predict_networks
 
-    board_root(question.board)  # a root that is no folder is an error, needed or not
-    models = find_models(open_runs(question.runs, mix=question.may_mix), question.device)
+    board_root(request.board)  # a root that is no folder is an error, needed or not
+    models = find_models(open_runs(request.runs, mix=request.may_mix), request.device)
     for line in models.dataset.notes:
         reporter.note(f"note: {line}")
     modes: ModeFrame | list[ModeFrame] | None = None
-    if question.modes is not None:
-        modes = models.modes_named(question.modes)
+    if request.modes is not None:
+        modes = models.modes_named(request.modes)
         if modes is None:
-            modes = [find_modes(question.modes, question.board, name)[0] for name in models.devices]
-    networks = _select_networks(question, models.observed_networks(), reporter)
-    prediction = predict_networks(models, networks, modes, calibrate=question.calibrate).check_any()
+            modes = [find_modes(request.modes, request.board, name)[0] for name in models.devices]
+    networks = _select_networks(request, models.observed_networks(), reporter)
+    prediction = predict_networks(models, networks, modes, calibrate=request.calibrate).check_any()
     for line in prediction.notes:
         reporter.note(line)
     return prediction
 
 
 def _select_networks(
-    question: Question, known: Collection[str], reporter: Reporter
+    request: PredictionRequest, known: Collection[str], reporter: Reporter
 ) -> list[NetworkSelection]:
     """The networks that were asked for, with their scores.
 
@@ -102,17 +102,17 @@ def _select_networks(
     from mansard.analytics.predict.prediction import NetworkSelection
     from mansard.estimator import zoo
 
-    phase = question.phase
-    if not question.networks:
+    phase = request.phase
+    if not request.networks:
         every = NetworkSelection(
-            batches=question.batches, precisions=question.precisions, phase=phase
+            batches=request.batches, precisions=request.precisions, phase=phase
         )
         return [every]
-    _check_dims(question)
+    _check_dims(request)
     found = []
-    for network in question.networks:
-        batches = network.batches or question.batches
-        precisions = network.precisions or question.precisions
+    for network in request.networks:
+        batches = network.batches or request.batches
+        precisions = network.precisions or request.precisions
         models: Sequence[Path | str] | None = _files(network.name)
         if models is None:
             is_only_known = network.name in known and network.name not in zoo.names()
@@ -121,7 +121,7 @@ def _select_networks(
             score
             for model in models
             for precision in precisions or (None,)
-            for score in _score_batches(model, batches or (1,), precision, question, reporter)
+            for score in _score_batches(model, batches or (1,), precision, request, reporter)
         ]
         found.append(
             NetworkSelection(
@@ -135,18 +135,18 @@ def _select_networks(
     return found
 
 
-def _check_dims(question: Question) -> None:
+def _check_dims(request: PredictionRequest) -> None:
     """Raises UsageError for a dimension that no network has, where all are of the zoo.
 
     Files say themselves what they do not know.
     """
     from mansard.estimator import zoo
 
-    names = [one.name for one in question.networks if one.name in zoo.names()]
-    if len(names) < len(question.networks):
+    names = [one.name for one in request.networks if one.name in zoo.names()]
+    if len(names) < len(request.networks):
         return
     known = {dim for name in names for dim, _ in zoo.entry(name).dims} - {"batch"}
-    strangers = sorted(question.dims.keys() - known)
+    strangers = sorted(request.dims.keys() - known)
     if strangers:
         there = ", ".join(sorted(known)) or "none"
         raise UsageError(
@@ -166,7 +166,7 @@ def _score_batches(
     model: Path | str,
     batches: Sequence[int],
     precision: str | None,
-    question: Question,
+    request: PredictionRequest,
     reporter: Reporter,
 ) -> list[ModelScore]:
     """Scores of a file or of a network of the zoo, one for each of ``batches``.
@@ -178,10 +178,10 @@ def _score_batches(
     from mansard.core.precision import parse_precision
     from mansard.estimator import Settings, score_loaded
 
-    loaded, dims = _load(model, question.dims)
+    loaded, dims = _load(model, request.dims)
     settings = Settings(
         precision=None if precision is None else parse_precision(precision),
-        phase=question.phase,
+        phase=request.phase,
         allow_unknown=True,
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.predictions import Network, Question, predict
+from mansard.api.predictions import NetworkRequest, PredictionRequest, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
@@ -31,7 +31,7 @@ AUTO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def recommend(
-    question: Question,
+    request: PredictionRequest,
     wanted: Wanted,
     default: str | None = None,
     reporter: Reporter = SILENT,
@@ -46,16 +46,16 @@ def recommend(
     """
     from mansard.analytics.decide.recommend import recommend_each
 
-    predicted = predict(question, reporter)
-    defaults = _defaults(predicted.models, default, question.board)
+    predicted = predict(request, reporter)
+    defaults = _defaults(predicted.models, default, request.board)
     return tuple(
-        _with_commands(each, predicted.models, question.board)
+        _with_commands(each, predicted.models, request.board)
         for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
     )
 
 
 def recommend_workload(
-    question: Question, wanted: Wanted, workload: Path, reporter: Reporter = SILENT
+    request: PredictionRequest, wanted: Wanted, workload: Path, reporter: Reporter = SILENT
 ) -> tuple[MixAnswer, ...]:
     """One mode, or modes in turn, for all networks of a workload, on each device.
 
@@ -67,15 +67,15 @@ def recommend_workload(
 
     found = read_workload(workload)
     networks = tuple(
-        Network(
+        NetworkRequest(
             name=line.model,
             batches=() if line.batch is None else (line.batch,),
             precisions=() if line.precision is None else (line.precision,),
         )
         for line in found.lines
     )
-    batches = question.batches or AUTO_BATCHES
-    predicted = predict(replace(question, networks=networks, batches=batches), reporter)
+    batches = request.batches or AUTO_BATCHES
+    predicted = predict(replace(request, networks=networks, batches=batches), reporter)
     tasks = tuple(
         Task(
             network=network.display_name(),
@@ -90,7 +90,9 @@ def recommend_workload(
     return tuple(plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients))
 
 
-def batch(question: Question, *, highest_only: bool = False, reporter: Reporter = SILENT) -> Frame:
+def batch(
+    request: PredictionRequest, *, highest_only: bool = False, reporter: Reporter = SILENT
+) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
     One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.
@@ -98,7 +100,7 @@ def batch(question: Question, *, highest_only: bool = False, reporter: Reporter 
     """
     from mansard.analytics.decide import batches
 
-    predicted = predict(replace(question, batches=question.batches or AUTO_BATCHES), reporter)
+    predicted = predict(replace(request, batches=request.batches or AUTO_BATCHES), reporter)
     rows = batches.batch_table(predicted.predictions, predicted.scores)
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 

@@ -15,7 +15,7 @@ from typing import Protocol
 _LINE_PERIOD_S = 10.0  # between lines of progress where there is no bar
 
 
-class Progress(Protocol):
+class ProgressDisplay(Protocol):
     """Shows how far a piece of long work is."""
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
@@ -30,7 +30,7 @@ class Reporter(Protocol):
         """Something worth knowing that is no error."""
         ...
 
-    def progress(self, title: str) -> AbstractContextManager[Progress]:
+    def progress(self, title: str) -> AbstractContextManager[ProgressDisplay]:
         """How far a piece of long work is, until the context ends."""
         ...
 
@@ -46,7 +46,7 @@ class SilentReporter:
         """Drop ``line``."""
 
     @contextlib.contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
         """Progress that is shown nowhere."""
         yield LineProgress(title, self.note)
 

@@ -30,7 +30,7 @@ Stage = tuple[int, int]  # new tokens, cached tokens
 BENCH_PRECISION = "fp32"  # what the kernels of a plain machine are measured in
 
 
-class Scored(msgspec.Struct, frozen=True):
+class Scores(msgspec.Struct, frozen=True):
     """The scores of some files, and why there are not more of them."""
 
     scores: tuple[ModelScore, ...]
@@ -47,7 +47,7 @@ def score(
     jobs: int | None = None,
     outputs: Sequence[Path] = (),
     reporter: Reporter = SILENT,
-) -> Scored:
+) -> Scores:
     """FLOPs, parameters and bytes of every layer of networks, without executing them.
 
     ``models``: ONNX files, or folders of them. Each is scored for every batch size of
@@ -73,7 +73,7 @@ def score(
     _check_understood(outcomes, request)
     if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
         raise outcomes[0].errors[0]
-    return Scored(
+    return Scores(
         tuple(score for outcome in outcomes for score in outcome.scores),
         tuple(error for outcome in outcomes for error in outcome.errors),
     )

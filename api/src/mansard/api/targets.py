@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.device.controller.remote import RemoteController
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import Image
     from mansard.microbench.planning import Probe
@@ -87,7 +86,11 @@ class LocalTarget:
 
 
 class ContainerTarget:
-    """A board whose kernels run in a container, and whose modes are the controller's."""
+    """A board whose kernels run in a container, and whose modes are the controller's.
+
+    ``address``: of the container engine. ``stop`` ends the controller of a board elsewhere, from
+    another thread: the board is put back.
+    """
 
     def __init__(
         self,
@@ -96,9 +99,12 @@ class ContainerTarget:
         image: Image,
         machine: MachineIdentity,
         root: Path,
+        stop: Callable[[], object] = lambda: None,
     ) -> None:
         self.controller = controller
         self.image = image
+        self.address = engine.address
+        self.stop = stop
         self._engine = engine
         self._machine = machine
         self._root = root
@@ -125,22 +131,6 @@ class ContainerTarget:
         )
 
 
-class RemoteTarget(ContainerTarget):
-    """A board on another host; another thread can stop it."""
-
-    def __init__(
-        self,
-        controller: RemoteController,
-        engine: Engine,
-        image: Image,
-        machine: MachineIdentity,
-        root: Path,
-    ) -> None:
-        super().__init__(controller, engine, image, machine, root)
-        self.stop = controller.end  # to be called from another thread: it puts the board back
-        self.address = engine.address
-
-
 @contextmanager
 def container_target(
     controller: BoardController, root: Path, wanted: WantedImage, reporter: Reporter
@@ -157,7 +147,7 @@ def container_target(
 
 
 @contextmanager
-def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterator[RemoteTarget]:
+def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterator[ContainerTarget]:
     """The board of ``host``, until the end of this; it is put back by its own controller.
 
     Which image fits the board is not known before its controller has looked: it runs in one that
@@ -181,7 +171,7 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = controller.identify()
         image = _find_image(engine, machine, own, reporter)
-        yield RemoteTarget(controller, engine, image, machine, Path(host.root))
+        yield ContainerTarget(controller, engine, image, machine, Path(host.root), controller.end)
 
 
 def _find_image(

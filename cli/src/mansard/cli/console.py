@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.api.reporter import LineProgress, Progress, format_duration
+from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
 from mansard.core.text import printable
 
 
@@ -141,7 +141,7 @@ class TerminalReporter:
         note(line)
 
     @contextlib.contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
         """A bar on a terminal, a line every ten seconds elsewhere."""
         if sys.stderr.isatty():
             with _bar(title) as progress:
@@ -159,7 +159,7 @@ class TerminalReporter:
 
 
 @contextlib.contextmanager
-def _bar(title: str) -> Iterator[Progress]:
+def _bar(title: str) -> Iterator[ProgressDisplay]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as RichProgress

@@ -53,9 +53,9 @@ def batch(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Predict time, throughput and energy of MODELS over batch sizes; measures nothing."""
-    question = api.Question(
+    request = api.PredictionRequest(
         runs=tuple(runs or ("runs",)),
-        networks=tuple(api.Network(name=name) for name in models or ()),
+        networks=tuple(api.NetworkRequest(name=name) for name in models or ()),
         batches=parse_batches(batch_sizes),
         precisions=parse_precisions(precision),
         dims=parse_dimensions(dim or []),
@@ -66,7 +66,7 @@ def batch(
         may_mix=mix,
         calibrate=calibrate,
     )
-    rows = api.batch(question, highest_only=mode is None, reporter=TerminalReporter())
+    rows = api.batch(request, highest_only=mode is None, reporter=TerminalReporter())
     if as_json:
         print_json({"batches": rows.to_dicts()})
         return

@@ -106,9 +106,9 @@ def recommend(
         min_fps=api.parse_rate("--min-fps", min_fps),
         probability=probability,
     )
-    question = api.Question(
+    request = api.PredictionRequest(
         runs=tuple(runs or ("runs",)),
-        networks=tuple(api.Network(name=name) for name in models or ()),
+        networks=tuple(api.NetworkRequest(name=name) for name in models or ()),
         batches=batches,
         precisions=precisions,
         dims=parse_dimensions(dim or []),
@@ -121,9 +121,9 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        _print(api.recommend(question, wanted, default, reporter), as_json=as_json)
+        _print(api.recommend(request, wanted, default, reporter), as_json=as_json)
     else:
-        found = api.recommend_workload(question, wanted, workload, reporter)
+        found = api.recommend_workload(request, wanted, workload, reporter)
         _print_mixes(found, as_json=as_json)
 
 
