@@ -26,7 +26,6 @@ class Module:
     """One file of product code."""
 
     name: str
-    path: Path
     tree: ast.Module
     lines: tuple[str, ...]
 
@@ -52,14 +51,21 @@ class Module:
 
 def read_modules(root: Path) -> dict[str, Module]:
     """All product modules below ``root`` by their names."""
-    found = {}
+    texts = {}
     for source in sorted(root.glob("*/src")):
         for path in sorted(source.rglob("*.py")):
             parts = path.relative_to(source).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            text = path.read_text(encoding="utf-8")
-            found[name] = Module(name, path, ast.parse(text), tuple(text.splitlines()))
-    return found
+            texts[name] = path.read_text(encoding="utf-8")
+    return parse_modules(texts)
+
+
+def parse_modules(texts: Mapping[str, str]) -> dict[str, Module]:
+    """The modules whose source texts these are, by their names."""
+    return {
+        name: Module(name, ast.parse(text), tuple(text.splitlines()))
+        for name, text in texts.items()
+    }
 
 
 def imports_of(module: Module, names: Mapping[str, Module]) -> set[str]:

@@ -15,7 +15,7 @@ _SLACK_HZ = 1e6
 
 
 class Frequency(msgspec.Struct, frozen=True):
-    """A frequency that somebody wrote, and how far from it the one meant can be.
+    """A frequency as it was written, and how far from it the one meant can be.
 
     Tools print whole MHz, rounded or cut: 1190 MHz stands for a table's 1190.4 MHz, and
     76 for 76.8. So one unit of the last digit written is left open, but never 1 MHz or more.

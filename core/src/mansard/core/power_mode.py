@@ -20,7 +20,7 @@ _NAME_PART = re.compile(rf"({'|'.join(CLOCKS)})([0-9]+[kMG]?Hz)")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants set; what is None stays as it is."""
+    """What is to be set; what is None stays as it is."""
 
     gpu: Frequency | None = None
     emc: Frequency | None = None

@@ -17,20 +17,21 @@ from mansard.analytics.energy.fit import (
     EnergyPoint,
     fit_energy,
 )
+from mansard.analytics.roofs.ceilings import STORING_KERNELS
 from mansard.analytics.roofs.levels import in_level
 from mansard.analytics.roofs.rates import describe
 from mansard.analytics.roofs.roofline import Roofline
 
 IDLE = "idle"
 # A chase of loads is all waiting, and a library's matrix product moves bytes through caches
-# that nobody counts; constant operands and memory of the host have costs of their own.
+# that are not counted; constant operands and memory of the host have costs of their own.
 _FITTED = (
     pl.col("family").is_in(["fma", "stream", "tensor"])
     & (pl.col("backend") != "cublas")
     & (pl.col("operands") == "chaotic")
     & (pl.col("memory") != "zero-copy")
-    # Stores of a GPU go past its L1: only reads move bytes from there alone.
-    & ((pl.col("family") != "stream") | (pl.col("scope") != "sm") | (pl.col("kernel") == "read"))
+    # Stores of a GPU go past its L1, so these kernels do not move bytes from there alone.
+    & ((pl.col("scope") != "sm") | ~pl.col("kernel").is_in(STORING_KERNELS))
 )
 
 

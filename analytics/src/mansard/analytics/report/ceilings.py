@@ -35,8 +35,9 @@ def peak_table(results: Results) -> Table:
 def bandwidth_table(results: Results) -> Table:
     """The bandwidth of each kernel at each level, and which of them is the roof."""
     measured = [roof for roof in results.roofs if roof.source != "published"]
-    known = {ceiling.kernel for roof in measured for ceiling in roof.bandwidths}
+    known = {one.kernel for roof in measured for one in roof.bandwidths if one.kernel}
     kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or (measured and not known)]
+    kernels += sorted(known - set(STREAM_KERNELS))
     others = ["Published"] * (len(measured) < len(results.roofs))
     rows = []
     for roof in results.roofs:

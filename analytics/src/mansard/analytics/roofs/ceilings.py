@@ -17,7 +17,9 @@ from mansard.analytics.roofs.rates import TrialRate
 from mansard.core.records import Record, Source
 
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
+# The streams that every plan has, in their usual order; others follow by their names.
 STREAM_KERNELS = ("read", "copy", "scale", "triad")
+STORING_KERNELS = STREAM_KERNELS[1:]
 
 RateUnit = Literal["FLOP/s", "B/s"]
 CeilingFamily = Literal["fma", "tensor", "stream"]

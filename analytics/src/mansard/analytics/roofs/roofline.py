@@ -25,7 +25,8 @@ from mansard.analytics.roofs.standings import Standing, find_standings, measured
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.records import Manifest, PowerMode, Processor, Record, Scope, Source
 
-# Which kernels show a level: stores of a GPU go past its L1, and it has no scale.
+# Which of the usual kernels show a level: stores of a GPU go past its L1, and it has no scale. Any
+# other kernel shows the levels that it was run in.
 _KERNELS: Mapping[Scope, tuple[str, ...]] = MappingProxyType(
     {"core": STREAM_KERNELS, "sm": ("read",), "gpu": ("read", "copy", "triad")}
 )
@@ -179,10 +180,16 @@ def _bandwidths(levels: Sequence[Level], rates: Sequence[TrialRate]) -> tuple[Ce
     # Host memory that a GPU reads in place is no level of its own memory.
     streams = [rate for rate in rates if rate.family == "stream" and rate.operands == "chaotic"]
     own = [rate for rate in streams if rate.memory != "zero-copy"]
+    others = sorted(
+        {(rate.kernel, rate.scope) for rate in own if rate.kernel not in STREAM_KERNELS}
+    )
     return tuple(
         find_bandwidth(level, kernel, [rate for rate in own if rate.kernel == kernel])
         for level in levels
-        for kernel in _KERNELS[level.scope]
+        for kernel in (
+            *_KERNELS[level.scope],
+            *(kernel for kernel, scope in others if scope == level.scope),
+        )
     )
 
 

@@ -44,7 +44,9 @@ class MachineIdentity(Record, frozen=True, kw_only=True):
     memory_bytes: int | None
     operating_system: str
     kernel_release: str
-    machine_hash: str | None  # hash of the machine id: tells equal boards apart, names nobody
+    machine_hash: (
+        str | None
+    )  # hash of the machine id: tells equal boards apart, identifies no person
     accelerators: tuple[str, ...]  # seen here, whether or not they are measured
     board: Board | None
     cuda: str | None  # version of the toolkit that is installed

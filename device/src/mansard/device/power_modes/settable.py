@@ -25,7 +25,7 @@ _COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """What somebody wrote, and how far from it the value that is meant can be."""
+    """What was written, and how far from it the value that is meant can be."""
 
     value: float
     slack: float = 0.0

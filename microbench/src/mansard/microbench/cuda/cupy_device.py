@@ -30,7 +30,7 @@ _LONGEST_LOG = 1500  # of a compiler
 
 @dataclass
 class CudaMemory:
-    """Memory that CUDA gave; it is freed when nobody holds ``owner`` any more."""
+    """Memory that CUDA gave; it is freed with the last reference to ``owner``."""
 
     owner: Any
     address: int
@@ -191,7 +191,7 @@ _WARP = 32
 
 
 class Stamps:
-    """Stamps on the runtime's stream; their memory goes when nobody holds them any more."""
+    """Stamps on the runtime's stream; their memory goes with the last reference to them."""
 
     def __init__(self, runtime: CupyDevice, clock: CudaMemory) -> None:
         source = _source()
