@@ -26,8 +26,7 @@ from mansard.analytics.decide.significance import (
 from mansard.analytics.decide.values import Array
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.roofs.plateau import estimate
-from mansard.analytics.roofs.rates import TrialRate, trial_rates
+from mansard.analytics.roofs.rates import TrialRate, estimate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import Manifest, Measurement, Record
