@@ -15,7 +15,7 @@ from mansard.core.errors import UsageError
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
     from mansard.analytics.decide.compare import Comparison, Side
-    from mansard.analytics.published.importing import Origin
+    from mansard.analytics.published.importing import PublishedOrigin
     from mansard.analytics.report.summary import Summary
 
 
@@ -178,8 +178,8 @@ def import_tables(
     return tuple(written)
 
 
-def _origin(origin: TableOrigin, module: str | None) -> Origin:
-    from mansard.analytics.published.importing import Origin
+def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
+    from mansard.analytics.published.importing import PublishedOrigin
 
     device = origin.device or module
     if not device or not device.strip():
@@ -187,7 +187,7 @@ def _origin(origin: TableOrigin, module: str | None) -> Origin:
     if not origin.citation.strip():
         raise UsageError("the citation is empty", fix="say where the table was published")
     citation = origin.citation.strip()
-    return Origin(device=device.strip(), processor=origin.processor, citation=citation)
+    return PublishedOrigin(device=device.strip(), processor=origin.processor, citation=citation)
 
 
 def merge(locations: Sequence[str | Path], into: str) -> Merged:

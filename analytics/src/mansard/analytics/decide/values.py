@@ -25,7 +25,7 @@ Z95 = _NORMAL.inv_cdf(0.975)
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class ValueBand:
     """Values of one quantity with their 95 % intervals, arrays of one length; NaN is unknown."""
 
     value: Array
@@ -39,13 +39,13 @@ class Band:
             np.where(np.isnan(self.high), self.value, self.high),
         )
 
-    def times(self, other: Band) -> Band:
+    def times(self, other: ValueBand) -> ValueBand:
         """The product; its ends are those of both at once."""
-        return Band(self.value * other.value, self.low * other.low, self.high * other.high)
+        return ValueBand(self.value * other.value, self.low * other.low, self.high * other.high)
 
-    def over(self, divisor: Array) -> Band:
+    def over(self, divisor: Array) -> ValueBand:
         """Divided by something that is known exactly."""
-        return Band(self.value / divisor, self.low / divisor, self.high / divisor)
+        return ValueBand(self.value / divisor, self.low / divisor, self.high / divisor)
 
     def quantile(self, probability: float) -> Array:
         """What each value stays below with ``probability``; the value itself without interval."""
@@ -83,21 +83,21 @@ class Values:
     """
 
     frame: pl.DataFrame
-    latency: Band
-    item: Band
-    energy: Band
-    power: Band
+    latency: ValueBand
+    item: ValueBand
+    energy: ValueBand
+    power: ValueBand
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
         return self.frame.height
 
-    def of(self, quantity: Quantity) -> Band:
+    def of(self, quantity: Quantity) -> ValueBand:
         """The quantity that a limit is about; of a rate the time of one item."""
         bands = {"latency": self.latency, "power": self.power, "energy": self.energy}
         return bands.get(quantity, self.item)
 
-    def objective(self, minimise: Objective) -> Band:
+    def objective(self, minimise: Objective) -> ValueBand:
         """What is to be as small as can be: s, J, W, or J·s of the energy-delay product."""
         if minimise == "edp":
             return self.energy.times(self.latency)
@@ -177,7 +177,7 @@ def _is_positive(column: str) -> pl.Expr:
     return (pl.col(column).is_finite() & (pl.col(column) > 0)).fill_null(value=False)
 
 
-def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
+def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
     columns = (f"{name}_{unit}", f"{name}_low_{unit}", f"{name}_high_{unit}")
     value, low, high = (
         rows.select(pl.when(_is_positive(column)).then(pl.col(column)).cast(pl.Float64))
@@ -188,7 +188,7 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
     )
     # An interval counts only whole, and contains its value however it was rounded.
     whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
-    return Band(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
+    return ValueBand(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
 
 
 def _where(mask: Array, values: Array) -> Array:

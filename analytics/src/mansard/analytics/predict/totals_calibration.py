@@ -55,7 +55,7 @@ class TotalsCalibration:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TotalsLine:
     """T = scale · T_model^slope, s."""
 
     scale: float
@@ -120,15 +120,15 @@ def _columns(pairs: pl.DataFrame) -> tuple[Array, Array]:
     return pairs["modelled_s"].to_numpy(), pairs["measured_s"].to_numpy()
 
 
-def _line(modelled_s: Array, measured_s: Array) -> _Line:
+def _line(modelled_s: Array, measured_s: Array) -> _TotalsLine:
     """Through the logarithms of one network's times; of slope 1 where they do not tell it."""
     x, y = np.log(modelled_s), np.log(measured_s)
     if np.ptp(x) >= np.log(LEAST_SPAN):
         away = x - x.mean()
         slope = float(away @ y / (away @ away))
         if slope > 0:  # or else the model has the modes the wrong way round
-            return _Line(float(np.exp(y.mean() - slope * x.mean())), slope)
-    return _Line(float(np.exp((y - x).mean())), 1.0)
+            return _TotalsLine(float(np.exp(y.mean() - slope * x.mean())), slope)
+    return _TotalsLine(float(np.exp((y - x).mean())), 1.0)
 
 
 def _without_each_mode(parts: list[pl.DataFrame]) -> Iterator[tuple[Array, Array]]:
@@ -169,7 +169,7 @@ def _ratio(unseen: Misfit | None) -> float | None:
 
 
 def _measured_rows(
-    parts: list[pl.DataFrame], lines: list[_Line], ratio: float | None
+    parts: list[pl.DataFrame], lines: list[_TotalsLine], ratio: float | None
 ) -> Iterator[Mapping[str, object]]:
     for part, line in zip(parts, lines, strict=True):
         own = part.select(PREDICTION_KEY).row(0, named=True)
