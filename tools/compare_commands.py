@@ -43,7 +43,8 @@ from pathlib import Path
 try:
     from mansard.simulator import create_board, running, set_fault
 except ImportError:
-    from mansard.device.simulator import create_board, running, set_fault
+    from mansard.device.simulator import create_board, set_fault
+    from mansard.simulator import daemon as running
 with running(create_board(sys.argv[1], Path(sys.argv[2]))) as root:
     for fault in sys.argv[3:]:
         name, _, value = fault.partition("=")

@@ -1,7 +1,7 @@
 """Each kernel and backend of a GPU beside the best one and the hardware's limit, and its latencies.
 
 The limit is taken at the SM count and the median SM clock of the trials themselves:
-arithmetic SMs × FLOP per cycle and SM × f (core/hardware/sm_peaks.py); main memory
+arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memory
 2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/model.md).
 
 Latency is how long one dependent load takes from each level: one thread follows a random cycle

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
+from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
