@@ -153,5 +153,5 @@ class RunningClocks:
         return dynamic(hz / table[-1], load.memory)
 
     def rate_written(self, path: Path) -> bool:
-        """Whether it was somebody else who wrote the memory's rate file."""
+        """Whether another program wrote the memory's rate file."""
         return self._memory[0].was_touched(read_text(path))

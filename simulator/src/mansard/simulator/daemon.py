@@ -199,7 +199,7 @@ class Daemon:
 
 
 def board_of(root: Path) -> BoardSpec:
-    """Which board a tree is; raises InputError where it is none of ours."""
+    """Which board a tree is; raises InputError where it is no simulated board."""
     try:
         return BY_NAME[json.loads((root / INFO).read_text())["name"]]
     except (OSError, ValueError, KeyError, TypeError) as error:

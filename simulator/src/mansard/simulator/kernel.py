@@ -247,7 +247,7 @@ class Kernel:
         return self._texts.get(path)
 
     def put_back(self, domain: str) -> None:
-        """Somebody else wants the old limits of a domain back."""
+        """Another program wants the old limits of a domain back."""
         for limits in self._groups().get(domain, []):
             limits.put_back()
         if domain == "memory" and self.locked_hz is not None:

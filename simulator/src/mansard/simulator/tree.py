@@ -239,7 +239,7 @@ def add_clocks(tree: Tree, board: BoardSpec) -> None:
         _add_gpu(tree, gpu)
     if board.gpu_folder:
         _add_gpu_device(tree, board, board.gpu_folder)
-    # Nobody uses the GPU's memory; the form is that of nvgpu's list of clients.
+    # No process uses the GPU's memory; the form is that of nvgpu's list of clients.
     clients = f"{'CLIENT':<20} {'PROCESS':>16} {'PID':>8} {'SIZE':>11}\n{'total':<20} {'0K':>37}"
     tree.put("/sys/kernel/debug/nvmap/iovmm", {"clients": clients})
     _add_memory(tree, board)

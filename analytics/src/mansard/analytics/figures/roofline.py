@@ -105,7 +105,7 @@ def roofline_figure(
     why = "their time or their work is unknown or zero"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
     if len(labels) < len(named):
-        notes += ("Where points are close, some have no name beside them: point at them.",)
+        notes += ("Where points are close, some names are left out; the tooltips have them.",)
     columns = (
         *(Column.text("Network", "network"), Column.text("Mode", "mode")),
         *(Column.text("Batch", "batch"), Column.text("Precision", "precision")),

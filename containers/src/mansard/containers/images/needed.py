@@ -15,7 +15,7 @@ from mansard.containers.images.table import ImageTable, version_key
 from mansard.core.errors import ContainerError
 from mansard.measuring.manifest import Image
 
-# Lines of the builder and of pip that say nothing to a person.
+# Lines of the builder and of pip that tell a reader nothing.
 _NOISE = re.compile(
     r" *---> |Removing intermediate|Ignoring |Looking in links|Processing |Successfully |"
     r"Step [0-9]+/[0-9]+ : (?:ARG|ENV|LABEL|CMD|ENTRYPOINT|WORKDIR|USER)\b"
@@ -50,7 +50,7 @@ def ensure_image(
 
 
 def confirming(say: Callable[[str], None], ask: Callable[[str], bool] | None) -> Confirm:
-    """Says what would be downloaded, and asks where there is somebody to ask."""
+    """Says what would be downloaded, and asks where a question can be answered."""
 
     def confirm(wanted: Downloads) -> bool:
         say(f"to download: {wanted.told}")
@@ -60,7 +60,7 @@ def confirming(say: Callable[[str], None], ask: Callable[[str], bool] | None) ->
 
 
 def quietly(say: Callable[[str], None]) -> Callable[[str], None]:
-    """``say`` without the lines of a build that say nothing to a person."""
+    """``say`` without the lines of a build that tell a reader nothing."""
 
     def tell(line: str) -> None:
         if not _NOISE.match(line):

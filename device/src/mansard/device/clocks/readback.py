@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
+from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
@@ -142,7 +142,7 @@ _MEDDLERS = ("nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower"
 def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
     """Read every setting back; raises DeviceError that says wanted, found and available.
 
-    ``is_settled``: it was right at once, so that another value now is somebody else's doing.
+    ``is_settled``: it was right at once, so that another value now was set by another program.
     """
     what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
     last = {write.path: write for write in writes}

@@ -23,7 +23,7 @@ class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=Tr
 
 
 class Hello(Ask, tag="hello", frozen=True):
-    """The first line: who asks."""
+    """The first line: the version of the caller."""
 
     protocol: int = PROTOCOL
     tool_version: str = VERSION

@@ -48,7 +48,7 @@ class Channel(Protocol):
     """Lines to and from a controller's process."""
 
     def send(self, line: bytes) -> None:
-        """Send one line, its end included; raises OSError where nobody reads any more."""
+        """Send one line, its end included; raises OSError where the other end is closed."""
         ...
 
     def receive(self) -> bytes:
@@ -56,7 +56,7 @@ class Channel(Protocol):
         ...
 
     def beat(self) -> None:
-        """Say that somebody is still there; not while an answer is awaited. Raises OSError."""
+        """Send a heartbeat; not while an answer is awaited. Raises OSError."""
         ...
 
     def end(self) -> None:
@@ -79,7 +79,7 @@ Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
 
 
 class Line:
-    """Questions one by one over a channel; who was interrupted leaves an answer behind, which
+    """Questions one by one over a channel; an interrupted question leaves an answer behind, which
     the next question passes over."""
 
     def __init__(self, channel: Channel, board: str) -> None:
@@ -121,7 +121,7 @@ class Line:
                 continue
             try:
                 self._channel.beat()
-            except OSError:  # whoever asks next learns of it
+            except OSError:  # the next question raises it
                 return
             finally:
                 self._is_busy.release()

@@ -1,7 +1,7 @@
 """The other end of a remote controller: answers questions about one board, one after the other.
 
 Whatever ends it but SIGKILL, the board is put back: the end of the questions, a signal, an
-answer that nobody reads. After SIGKILL the journal on the board is there for the next one.
+answer that is not read. After SIGKILL the journal on the board is there for the next one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def serve(make: MakeController, questions: LineReader, answers: IO[bytes]) -> No
     """Answer until the questions end; raises MansardError where the board is not put back then.
 
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
-    BrokenPipeError: nobody reads the answers any more.
+    BrokenPipeError: the answers are not read any more.
     """
     _Server(questions, answers).serve(make)
 
@@ -90,7 +90,7 @@ class _Server:
                     answer = partial(_answer_held, controller, held, question.ask)
                     self._reply(question.number, answer)
         except MansardError as error:
-            if not is_wanted:  # nobody is there to be told
+            if not is_wanted:  # no answer is awaited
                 raise
             self._send(number, Failed(to_wire(error)))
         else:

@@ -234,7 +234,7 @@ def find_torn(root: Path) -> tuple[Path, ...]:
 
 
 def clean_up(root: Path) -> None:
-    """Remove what a killed writer left where no journal was finished; for who has the lock."""
+    """Remove what a killed writer left where no journal was finished; the caller holds the lock."""
     for torn in find_torn(root):
         with contextlib.suppress(OSError):
             torn.unlink()

@@ -23,7 +23,7 @@ from mansard.device.system import below, is_there
 def planned_steps(root: Path, mode: PowerMode, clocks: Clocks | None = None) -> tuple[Step, ...]:
     """What setting ``mode`` would do now; nothing is touched. Raises UsageError.
 
-    Finding the clocks takes a while: who asks for many modes hands them in.
+    Finding the clocks takes a while: a caller with many modes passes them in.
     """
     if mode.kind == "card":
         return planned_card_steps(mode)

@@ -300,7 +300,7 @@ def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored 
 
 
 def restore_pending(actor: Actor) -> Restored | None:
-    """The same for one who has the lock."""
+    """The same, for a caller that holds the lock."""
     restored = None
     while (path := find_journal(actor.root)) is not None:
         restored = bring_back(actor, read_journal(path), path.parent)

@@ -98,7 +98,7 @@ def _stuck(rail: str, readings: dict[str, Reading], total: Total | None) -> str 
 def _paused(reading: Reading, window_s: float) -> str | None:
     paused_s = sum(reading.gaps_s)
     if reading.is_counter or paused_s <= _PAUSE_SHARE * window_s:
-        return None  # a counter goes on while nobody looks
+        return None  # a counter goes on between two readings
     return f"not measurable: no reading for {paused_s:.3g} s of {window_s:.3g} s"
 
 

@@ -115,7 +115,7 @@ def trapezoid(points: Points, start_s: float, end_s: float) -> float:
 # Readings that cannot be true: a sensor that fell silent, jumped, or went below zero.
 #
 # Such a reading is found here and makes the energy of its window unknown, with the reason;
-# it is never left out, because nobody knows what it stood for.
+# it is never left out, because what it stood for is not known.
 
 # A reading beyond this many times those around it has jumped: a slipped decimal is ten times,
 # less what the readings around it waver.

@@ -1,7 +1,7 @@
 """Power as tegrastats prints it: for boards whose chips cannot be read directly.
 
 It is started by the first reading, at the shortest interval that boards keep (about 100 ms,
-recorded by others), and ends by itself when nobody has read for a while. Between two lines
+recorded by others), and ends when it was not read for a while. Between two lines
 a reading repeats the last one, so that only the lines count as changes.
 """
 
@@ -65,7 +65,7 @@ class TegrastatsMeter:
         return "line"
 
     def take(self, line: _Line) -> bool:
-        """Take in a line that was printed; False when nobody wants more of them."""
+        """Take in a line that was printed; False when no more of them are wanted."""
         with self._arrival:
             self._line = line
             self._arrival.notify_all()
@@ -105,7 +105,7 @@ class TegrastatsMeter:
 
 
 def _follow(meter: weakref.ref[TegrastatsMeter], root: Path, clock: Callable[[], float]) -> None:
-    why = "nobody read it"
+    why = "it was not read"
     try:
         with live(root, INTERVAL_S, clock=clock) as samples:
             for arrived_s, sample in samples:

@@ -21,7 +21,7 @@ class Param(msgspec.Struct, frozen=True):
     """Something that can be set: the board's absolute path of each of its arguments.
 
     An argument of kind HWMON holds a pattern: the number in its folder's name is not stable.
-    Paths are as the file gives them: whoever opens one goes through ``system.below``.
+    Paths are as the file gives them: they are opened through ``system.below``.
     """
 
     kind: str  # FILE, CLOCK or HWMON

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from mansard.core.frequency import parse_frequency
 from mansard.core.power_mode import Settings, core_count_mode, parse_custom_name, parse_modes
 from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
 from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
 from mansard.device.power_modes.settable import Choices, Cluster, Table, merge

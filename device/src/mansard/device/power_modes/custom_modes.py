@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import format_frequency, parse_frequency
 from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
+from mansard.core.units import format_frequency, parse_frequency
 from mansard.device.power_modes.settable import KEYS, Amount, Choices, Cluster, Table, read_amount
 
 EXAMPLE = "gpu=612MHz,emc=2133MHz,cpu=1190MHz,cores=4"

@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import format_frequency, highest_up_to, nearest_first, parse_frequency
 from mansard.core.power_mode import CLOCKS
 from mansard.core.records import PowerMode
+from mansard.core.units import format_frequency, highest_up_to, nearest_first, parse_frequency
 
 Unit = Literal["Hz", "W", "cores"]
 
@@ -25,7 +25,7 @@ _COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """What somebody wrote, and how far from it the value that is meant can be."""
+    """What was written, and how far from it the value that is meant can be."""
 
     value: float
     slack: float = 0.0

@@ -41,7 +41,7 @@ class Amount(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cpu(msgspec.Struct, frozen=True, gc=False):
-    """One core. ``elided``: whoever copied the line wrote "..." for this and further cores."""
+    """One core. ``elided``: the copied line has "..." for this and further cores."""
 
     state: Literal["on", "off", "elided"]
     load_percent: float | None

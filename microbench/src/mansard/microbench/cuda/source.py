@@ -62,7 +62,7 @@ class CudaSource:
             self._start = self._runtime.load(
                 self._kernel, self.case, self.launch, self._arrays.buffers, self._words
             )
-            # The first launch of a kernel loads it: its time is nobody's.
+            # The first launch of a kernel loads it: its time is not counted.
             self._timeline(self._start).take(1, 1, lambda: False)
             self._stack = stack.pop_all()
         return self

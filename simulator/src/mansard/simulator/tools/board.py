@@ -93,7 +93,7 @@ def find_board(script: str) -> Board:
 
 
 def hang() -> None:
-    """Do nothing until somebody stops us, or nobody waits for us any more."""
+    """Do nothing until a signal comes, or the parent process is gone."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(0.1)

@@ -37,7 +37,7 @@ def main(script: str, arguments: list[str]) -> int:
     try:
         _print_lines(board, out, max(0.001, options.interval / 1000))
     except BrokenPipeError:
-        # Nobody reads on; what is left must not be flushed into the void at the end.
+        # The output is closed; what is left must not be flushed into the void at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         pass
