@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -54,13 +53,8 @@ class Observation:
         self._watch.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._watch.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._watch.__exit__(None, None, None)
         self.duration_s = time.monotonic() - self._start_s
 
     @property

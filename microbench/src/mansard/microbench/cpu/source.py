@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -80,16 +79,11 @@ class PinnedThreads:
         try:
             self.run(lambda index: _pin(self._cpus[index]))
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for tasks in self._queues:
             tasks.put(None)
         for thread in self._threads:
@@ -162,17 +156,12 @@ class CpuSource:
         try:
             self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
         except BaseException:
-            self._threads.__exit__(None, None, None)
+            self._threads.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._threads.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._threads.__exit__()
         self._operands = []
 
     @property
