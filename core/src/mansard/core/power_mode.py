@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, format_frequency, parse_frequency
 from mansard.core.records import PowerMode
+from mansard.core.units import Frequency, format_frequency, parse_frequency
 
 _CORE_COUNT = re.compile(r"([1-9][0-9]{0,3})c")
 _GOVERNED = "left to the system's governor; Mansard does not set it on a plain machine"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 
+from mansard.core.caches import dram_low_bytes
 from mansard.core.errors import DeviceError, MeasurementError
-from mansard.core.gpu_levels import dram_low_bytes
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.measuring.metering import UNMETERED, Metering
