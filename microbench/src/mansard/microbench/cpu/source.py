@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import MeasurementError
-from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
 from mansard.measuring.sampling import Samples, calibrate, collect
@@ -226,7 +226,7 @@ def sample_case(
     protocol: Protocol,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
-    metering: Metering | None = None,
+    metering: EnergyMetering | None = None,
 ) -> Samples:
     """Measure ``case`` with one pinned thread on each of ``cpus``.
 
