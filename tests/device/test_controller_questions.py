@@ -12,7 +12,7 @@ from mansard.core import errors
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.line_channel import LineReader, encode_line, from_wire, to_wire
 from mansard.device.controller.messages import (
-    Failed,
+    ErrorAnswer,
     Question,
     Reply,
     decode,
@@ -79,8 +79,8 @@ def test_every_error_arrives_as_what_it_was(
     kind: type[MansardError], what: str, where: str | None, fix: str | None
 ) -> None:
     error = kind(what, where=where, fix=fix)
-    reply = decode(encode_line(Reply(1, Failed(to_wire(error)))), Reply)
-    assert isinstance(reply.answer, Failed)
+    reply = decode(encode_line(Reply(1, ErrorAnswer(to_wire(error)))), Reply)
+    assert isinstance(reply.answer, ErrorAnswer)
     found = from_wire(reply.answer.error, "bench-1")
     assert type(found) is kind
     assert (found.what, found.fix, found.exit_code) == (error.what, error.fix, error.exit_code)
