@@ -1,4 +1,4 @@
-"""A sweep that is killed 400 times at random moments loses no finished row.
+"""A sweep that is killed 1,000 times at random moments loses no finished row.
 
 The sweep runs in a forked child with a stub in place of the kernel's sampling
 (the runner's own seam), so that a trial takes microseconds and kills hit the
@@ -30,7 +30,7 @@ from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
-N_KILLS = 400
+N_KILLS = 1000
 
 
 def stub_sampling(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
@@ -105,7 +105,7 @@ def kill_at_random(child: int, read_end: int, rng: random.Random) -> int:
     return int(lines[-1]) if lines else 0
 
 
-def test_hundreds_of_kills_lose_no_finished_row(tmp_path: Path) -> None:
+def test_a_thousand_kills_lose_no_finished_row(tmp_path: Path) -> None:
     plan = make_sweep()
     path = tmp_path / plan.run_id / "trials.jsonl"
     rng = random.Random(4)

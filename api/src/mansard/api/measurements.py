@@ -57,7 +57,7 @@ def plan_modes(
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
     """Seconds that measuring what is missing takes at most."""
-    from mansard.device.power_modes.sweep_time import sweep_time
+    from mansard.measuring.protocol import sweep_time
 
     return sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
 
