@@ -11,7 +11,7 @@ from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate
 from mansard.microbench.catalog import find_kernel
-from mansard.microbench.cuda import sizes
+from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import gpu_case
@@ -24,7 +24,7 @@ def repeat_energy(opened: OpenGpu, meters: Meters) -> Figure:
     if not meters.found:
         return energy_figure((), "no meter; 'mansard doctor' says what is missing")
     protocol = replace(PROTOCOLS["full"], n_energy_windows=N_WINDOWS)
-    one = sizes.chain_set(opened.gpu)
+    one = trials.chain_set(opened.gpu)
     case = gpu_case("fma", "fp32", one.n_bytes, fma_per_element=1024)
     kernel = find_kernel("fma", "cupy")
     try:
