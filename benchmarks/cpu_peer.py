@@ -27,8 +27,7 @@ from statistics import mean, median
 
 from mansard.device.identity import identify
 from mansard.measuring.raw_samples import rejection
-from mansard.measuring.sampling import calibrate
-from mansard.measuring.stability import median_interval
+from mansard.measuring.sampling import calibrate, median_interval
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu.launching import fill
 from mansard.microbench.cpu.source import CpuSource

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
-from mansard.core.gpu_levels import dram_low_bytes
+from mansard.core.caches import dram_low_bytes
 from mansard.core.hardware import Unit, sm_flop_per_cycle
 from mansard.core.records import Gpu, Trial
 

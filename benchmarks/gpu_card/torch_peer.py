@@ -11,8 +11,7 @@ from typing import Any
 from gpu_card.figures import Figure, at_least
 
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.measuring.sampling import calibrate
-from mansard.measuring.stability import median_interval
+from mansard.measuring.sampling import calibrate, median_interval
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import sizes
 from mansard.microbench.cuda.sampling import OpenGpu

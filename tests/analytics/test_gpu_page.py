@@ -15,7 +15,7 @@ from mansard.analytics.predict.prediction import NetworkSelection, predict
 from mansard.analytics.report.summary import Summary, summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute, networks_of_runs
-from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows
+from mansard.core.caches import dram_low_bytes, gpu_level_windows
 from mansard.core.records import LayerScore
 from tests.analytics.factory import HOSTILE, KIB, MIB, write_run, write_two_modes
 from tests.analytics.gpu_factory import gpu_manifest, gpu_trial, orin, write_orin

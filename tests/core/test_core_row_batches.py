@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.jsonl import read_rows, write_rows
+from mansard.core.jsonl import RowReader, read_rows, write_rows
 from mansard.core.records import PowerSample
-from mansard.core.row_batches import RowReader
 
 
 def sample(rail: str) -> PowerSample:

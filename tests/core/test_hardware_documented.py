@@ -15,7 +15,7 @@ from mansard.core.hardware import (
     sm_flop_per_cycle,
     sm_l1_bytes,
 )
-from mansard.core.hardware.sm_peaks import _FMA
+from mansard.core.hardware.peaks import _FMA
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/hardware.md"
 MODULES_BY_NAME = {module.name: module for module in MODULES.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mansard.core.hardware import MODULES, Unit, sm_flop_per_cycle, sm_l1_bytes
-from mansard.core.hardware.sm_peaks import _FMA, _TENSOR
+from mansard.core.hardware.peaks import _FMA, _TENSOR
 from mansard.core.precision import PRECISIONS
 
 CAPABILITIES = (53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.frequency import (
+from mansard.core.power_mode import Settings, custom_name, parse_custom_name
+from mansard.core.units import (
     find_frequency,
     format_frequency,
     nearest_first,
     parse_frequency,
 )
-from mansard.core.power_mode import Settings, custom_name, parse_custom_name
 
 MHZ = st.integers(1, 9_999)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.measuring.stability import (
+from mansard.measuring.sampling import (
     block_medians,
     interval_rank,
     median_interval,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mansard.microbench.cuda import cupy_device
+from mansard.microbench.cuda import cupy_runtime
 from mansard.microbench.cuda.building import OPTIONS
 from tests.microbench.cuda_compilers import find_compilers, read_functions
 
-SOURCE = Path(cupy_device.__file__).parent / "sources" / "stamp.cu"
+SOURCE = Path(cupy_runtime.__file__).parent / "sources" / "stamp.cu"
 
 
 def test_stamps_compile_for_all_architectures() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows, scope_of
+from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import sizes

@@ -126,7 +126,7 @@ def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu:
 
 def _settings_text(pick: Pick) -> str:
     """``gpu=612MHz,emc=2133MHz,cores=4``; empty where clocks alone do not make the mode."""
-    from mansard.core.frequency import format_frequency
+    from mansard.core.units import format_frequency
 
     # SMs and power limits are of the board's own modes: no setting of clocks gives them.
     if "n_sms" in pick.settings or "power_limit_w" in pick.settings:

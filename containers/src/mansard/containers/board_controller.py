@@ -65,7 +65,7 @@ class ContainerChannel:
         self.send(HEARTBEAT)
         with suppress(TimeoutError):
             for chunk in self._attached.receive(_SEND_S):
-                self._keep(chunk)  # say an answer that nobody waited for
+                self._keep(chunk)  # say an answer that comes too late
 
     def end(self) -> None:
         """End the questions."""
@@ -170,7 +170,7 @@ def controller_arguments(
 
 
 def _user(engine: Engine, root: PurePosixPath) -> User:
-    """Root on a real board; on a simulated one whoever its folder belongs to."""
+    """Root on a real board; on a simulated one the owner of its folder."""
     if root == _REAL:
         return User(uid=0, gid=0, why="clocks and power modes are root's")
     if engine.facts.is_rootless:

@@ -215,7 +215,7 @@ def _check_facts(facts: EngineFacts, address: str) -> None:
 # Long answers of the engine, over the Docker SDK's own session, closed when we say so.
 #
 # The SDK hands out generators whose connection lives on until Python collects them. A build ends
-# when nobody listens any more, so to leave early must close the line at once.
+# when its connection is closed, so to leave early must close the line at once.
 
 
 _PIECE = 1 << 20

@@ -46,7 +46,7 @@ class Claims:
         self._boards: dict[str, str] = {}
 
     def claim(self, machine_hash: str, board: str) -> None:
-        """Take the machine for ``board``; raises UsageError that names who has it."""
+        """Take the machine for ``board``; raises UsageError that names the board which has it."""
         with self._lock:
             holder = self._boards.setdefault(machine_hash, board)
         if holder != board:

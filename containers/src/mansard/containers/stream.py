@@ -105,7 +105,7 @@ class Attached:
     def receive(self, timeout_s: float) -> Iterator[Chunk]:
         """What comes within ``timeout_s``, until the container's end; raises TimeoutError.
 
-        The time starts anew with every piece. Who stops listening loses nothing: the next
+        The time starts anew with every piece. A caller that stops early loses nothing: the next
         call goes on where this one was left.
         """
         silent_since_s = time.monotonic()
@@ -139,7 +139,7 @@ class Attached:
             self._holder.close()  # the connection stays open as long as its file is
 
     def _beat(self) -> None:
-        """Say that somebody still listens: an engine that dies does not end the input."""
+        """Send a heartbeat: an engine that dies does not end the input."""
         now_s = time.monotonic()
         if self._is_open and now_s >= self._beaten_s + self._beat_s:
             self._beaten_s = now_s

@@ -121,7 +121,7 @@ _READY_S = 60.0  # key exchange on a small board, over a jump host
 _STOP_S = 5.0
 _POLL_S = 0.05
 _OPTIONS = {
-    "BatchMode": "yes",  # nobody is there to type a password
+    "BatchMode": "yes",  # a password cannot be typed here
     "ConnectTimeout": str(CONNECT_S),
     "ConnectionAttempts": "1",
     "ExitOnForwardFailure": "yes",
@@ -162,7 +162,7 @@ class Tunnel:
 
     @property
     def has_ended(self) -> bool:
-        """Whether ssh is gone: the board, the network, or somebody's doing."""
+        """Whether ssh is gone: the board, the network, or its process was stopped."""
         return self._process.poll() is not None
 
     def last_words(self) -> str:
@@ -239,7 +239,7 @@ def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
 
 @contextlib.contextmanager
 def _private_folder() -> Iterator[Path]:
-    """A folder for the socket that nobody else can look into; its path is short."""
+    """A folder for the socket that only this user can read; its path is short."""
     # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
     parent = tempfile.gettempdir()
     short = parent if len(os.fsencode(parent)) < 60 else "/tmp"  # noqa: S108 - mkdtemp is safe

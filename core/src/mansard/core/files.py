@@ -54,7 +54,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def check_regular(path: Path) -> None:
-    """Raises StorageError for a device or a pipe, which nobody should read to its end."""
+    """Raises StorageError for a device or a pipe, which may have no end."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder has its own message
         raise StorageError(

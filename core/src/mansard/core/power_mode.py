@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import Frequency, format_frequency, parse_frequency
 from mansard.core.records import PowerMode
+from mansard.core.units import Frequency, format_frequency, parse_frequency
 
 _CORE_COUNT = re.compile(r"([1-9][0-9]{0,3})c")
 _GOVERNED = "left to the system's governor; Mansard does not set it on a plain machine"
@@ -20,7 +20,7 @@ _NAME_PART = re.compile(rf"({'|'.join(CLOCKS)})([0-9]+[kMG]?Hz)")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants set; what is None stays as it is."""
+    """What is to be set; what is None stays as it is."""
 
     gpu: Frequency | None = None
     emc: Frequency | None = None

@@ -15,7 +15,7 @@ def read_commit() -> str | None:
     describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         told = subprocess.run(describe, capture_output=True, text=True, timeout=10, check=False)
-        # An installed package may lie inside somebody else's checkout: that commit is not ours.
+        # An installed package may lie inside another project's checkout: that commit is not ours.
         ours = subprocess.run(
             [*git, "ls-files", "--error-unmatch", place.name],
             capture_output=True,

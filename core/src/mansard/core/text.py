@@ -8,7 +8,7 @@ MAX_SHOWN_CHARACTERS = 2000
 def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     """``text`` on one line, with control and direction-changing characters escaped.
 
-    A model's or node's name is chosen by whoever made the file: without this a
+    A model's or node's name comes out of a file that may be hostile: without this a
     name could move the cursor, clear the screen or reverse the reading order.
     """
     shown = "".join(_escape(character) for character in text[:limit])

@@ -19,7 +19,7 @@ class PlannedTrial(Record, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What a person reads while the trial runs."""
+        """What is shown while it is measured."""
         raise NotImplementedError
 
 

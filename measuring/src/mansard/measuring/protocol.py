@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Literal
+
+import msgspec
 
 from mansard.core.records import Record
 
@@ -37,58 +40,72 @@ class Protocol(Record, frozen=True, kw_only=True):
 # The energy windows of "full" are the protocol for boards: 5 of at least 2 s and 20 changed
 # values, once the power has settled to 0.5 %. "quick" and "brief" take what still gives 20 values
 # of a sensor that changes ten times a second.
-PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
-    {
-        "brief": Protocol(
-            n_accepted_min=40,
-            n_blocks_min=8,
-            sample_s=0.002,
-            cpu_share_min=0.98,
-            fma_interval=0.02,
-            stream_interval=0.05,
-            time_cap_s=0.6,
-            n_energy_windows=1,
-            energy_window_s=0.3,
-            n_changed_min=20,
-            energy_window_cap_s=2.5,
-            settle_s=0.1,
-            settle_change=0.05,
-            settle_cap_s=0.4,
-            idle_s=1.0,
-        ),
-        "quick": Protocol(
-            n_accepted_min=80,
-            n_blocks_min=8,
-            sample_s=0.002,
-            cpu_share_min=0.98,
-            fma_interval=0.01,
-            stream_interval=0.03,
-            time_cap_s=1.5,
-            n_energy_windows=1,
-            energy_window_s=0.5,
-            n_changed_min=20,
-            energy_window_cap_s=3.0,
-            settle_s=0.2,
-            settle_change=0.02,
-            settle_cap_s=1.0,
-            idle_s=2.0,
-        ),
-        "full": Protocol(
-            n_accepted_min=200,
-            n_blocks_min=20,
-            sample_s=0.002,
-            cpu_share_min=0.98,
-            fma_interval=0.005,
-            stream_interval=0.015,
-            time_cap_s=8.0,
-            n_energy_windows=5,
-            energy_window_s=2.0,
-            n_changed_min=20,
-            energy_window_cap_s=6.0,
-            settle_s=1.0,
-            settle_change=0.005,
-            settle_cap_s=10.0,
-            idle_s=10.0,
-        ),
-    }
+_FULL = Protocol(
+    n_accepted_min=200,
+    n_blocks_min=20,
+    sample_s=0.002,
+    cpu_share_min=0.98,
+    fma_interval=0.005,
+    stream_interval=0.015,
+    time_cap_s=8.0,
+    n_energy_windows=5,
+    energy_window_s=2.0,
+    n_changed_min=20,
+    energy_window_cap_s=6.0,
+    settle_s=1.0,
+    settle_change=0.005,
+    settle_cap_s=10.0,
+    idle_s=10.0,
 )
+_QUICK = msgspec.structs.replace(
+    _FULL,
+    n_accepted_min=80,
+    n_blocks_min=8,
+    fma_interval=0.01,
+    stream_interval=0.03,
+    time_cap_s=1.5,
+    n_energy_windows=1,
+    energy_window_s=0.5,
+    energy_window_cap_s=3.0,
+    settle_s=0.2,
+    settle_change=0.02,
+    settle_cap_s=1.0,
+    idle_s=2.0,
+)
+_BRIEF = msgspec.structs.replace(
+    _QUICK,
+    n_accepted_min=40,
+    fma_interval=0.02,
+    stream_interval=0.05,
+    time_cap_s=0.6,
+    energy_window_s=0.3,
+    energy_window_cap_s=2.5,
+    settle_s=0.1,
+    settle_change=0.05,
+    settle_cap_s=0.4,
+    idle_s=1.0,
+)
+PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
+    {"brief": _BRIEF, "quick": _QUICK, "full": _FULL}
+)
+
+MODE_CHANGE_S = 3.0  # nvpmodel, a query, the locks and their reading back: seconds on a board
+
+
+def sweep_time(plans: Iterable[tuple[Protocol, int]], *, has_meter: bool = True) -> float:
+    """Seconds that a sweep takes at most: for each mode its protocol and how many trials it lacks.
+
+    Every trial is taken to use up its caps. A mode without missing trials is not visited, and
+    takes no time; cooling down between modes is not counted.
+    """
+    total_s = 0.0
+    for protocol, n_missing in plans:
+        if n_missing < 1:
+            continue
+        trial_s, idle_s = protocol.time_cap_s, 0.0
+        if has_meter:
+            trial_s += protocol.n_energy_windows * protocol.energy_window_cap_s
+            trial_s += protocol.settle_cap_s
+            idle_s = 3 * protocol.idle_s  # three idle windows bracket a mode's trials
+        total_s += MODE_CHANGE_S + idle_s + n_missing * trial_s
+    return total_s

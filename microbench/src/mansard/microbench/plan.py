@@ -24,7 +24,7 @@ class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What a person reads while the trial runs."""
+        """What is shown while the trial runs."""
         chain = f" × {self.fma_per_element}" if self.fma_per_element is not None else ""
         backend = "" if self.backend == "numba-cpu" else f" ({self.backend})"
         size = f"{self.working_set_bytes // 1024} KiB"
@@ -44,7 +44,7 @@ class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
         )
 
 
-class Plan(RunPlan, frozen=True, kw_only=True):
+class KernelPlan(RunPlan, frozen=True, kw_only=True):
     """The plan of a run of kernels."""
 
     schema: ClassVar[Schema] = Schema("plan", 3)

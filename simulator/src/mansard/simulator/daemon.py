@@ -199,7 +199,7 @@ class Daemon:
 
 
 def board_of(root: Path) -> BoardSpec:
-    """Which board a tree is; raises InputError where it is none of ours."""
+    """Which board a tree is; raises InputError where it is no simulated board."""
     try:
         return BY_NAME[json.loads((root / INFO).read_text())["name"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -224,7 +224,7 @@ def serve(root: Path, ready: IO[str], parent: int) -> None:
     """Run a daemon for ``parent``; writes a line to ``ready`` once readings are there."""
     daemon = Daemon(root)
     signal.signal(signal.SIGTERM, daemon.stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for who measures
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for the process that measures
     daemon.step_once()
     ready.write("ready\n")
     ready.flush()

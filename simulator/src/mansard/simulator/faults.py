@@ -76,7 +76,7 @@ def set_fault(root: Path, name: str, value: Value) -> None:
 
 
 def write_state(path: Path, content: object) -> None:
-    """Replace a file of the simulator's own, so that nobody reads half of it."""
+    """Replace a file of the simulator's own, so that it is never read half written."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(content) + "\n")
     os.replace(fresh, path)  # noqa: PTH105

@@ -42,7 +42,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
     A link holds its target. The last newline is left out: the kernel puts one behind
     whatever was written, and a file in a folder keeps what it was given. The cpufreq folder
-    of a cluster that is off is left out too: nobody can write it before one of its cores is
+    of a cluster that is off is left out too: it cannot be written before one of its cores is
     on again, and what it held then is set anew (Linux, drivers/cpufreq/cpufreq.c).
     """
     asleep = tuple(f"{_POLICIES}/{name}/" for name in _policies_off(root))

@@ -26,9 +26,8 @@ from mansard.analytics.data.run_frames import (
 from mansard.analytics.data.store import LAYOUT, RunFiles, Store, run_part
 from mansard.core.errors import InputError
 from mansard.core.files import check_regular, storage_error
-from mansard.core.jsonl import Row
+from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
-from mansard.core.row_batches import BATCH_BYTES, RowReader
 
 MANIFEST, TRIALS, SAMPLES = "manifest.json", "trials.jsonl", "samples.jsonl"
 _PIECE_BYTES = 1024**2

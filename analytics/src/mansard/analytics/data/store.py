@@ -123,7 +123,7 @@ class Store:
         return 0 if self.is_remote else Path(self.location(name)).stat().st_size
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove files of a folder; in an object store they stay, and nobody reads them."""
+        """Remove files of a folder; in an object store they stay, unread."""
         if not self.is_remote:
             for name in names:
                 _remove(Path(self.location(name)))

@@ -22,7 +22,7 @@ PROBABILITY = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What somebody asks for. A limit that is None was not asked for.
+    """What is wanted of a mode. A limit that is None is not set.
 
     ``max_latency_s`` bounds the time of one batch, ``max_energy_j`` the energy of one item,
     ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could

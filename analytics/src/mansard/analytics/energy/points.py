@@ -24,7 +24,7 @@ from mansard.analytics.roofs.roofline import Roofline
 
 IDLE = "idle"
 # A chase of loads is all waiting, and a library's matrix product moves bytes through caches
-# that nobody counts; constant operands and memory of the host have costs of their own.
+# that are not counted; constant operands and memory of the host have costs of their own.
 _FITTED = (
     pl.col("family").is_in(["fma", "stream", "tensor"])
     & (pl.col("backend") != "cublas")

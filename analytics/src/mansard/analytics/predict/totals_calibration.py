@@ -63,7 +63,7 @@ def calibrate_totals(predictions: pl.DataFrame, observations: pl.DataFrame) -> T
     """Lines for all networks of ``predictions`` whose device and phase have observations.
 
     PREDICTION_SCHEMA and OBSERVATION_SCHEMA, matched by device, mode, network, batch, precision
-    and phase. Published observations count only of networks that nobody here measured. Where
+    and phase. Published observations count only of networks that were not measured here. Where
     nothing matches, InputError.
     """
     pairs = _pairs(predictions, observations)

@@ -18,8 +18,8 @@ from pathlib import Path
 from mansard.analytics.published.columns import Column
 from mansard.core.errors import InputError
 from mansard.core.files import read_whole
-from mansard.core.frequency import format_frequency
 from mansard.core.records import PublishedMode
+from mansard.core.units import format_frequency
 
 MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
 LONGEST_CELL = 500  # characters

@@ -49,7 +49,7 @@ def _table() -> dict[str, Unit]:
         (("ns", "nanoseconds"), 1e-9),
     ):
         units |= dict.fromkeys(words, Unit("time", factor))
-    # Of watts and joules m is milli, whatever the case: nobody tables megawatts of a board.
+    # Of watts and joules m is milli, whatever the case: no table lists megawatts of a board.
     units |= dict.fromkeys(("w", "watt", "watts"), Unit("power", 1.0))
     units |= dict.fromkeys(("mw", "milliwatts"), Unit("power", 1e-3))
     units |= dict.fromkeys(("j", "joule", "joules"), Unit("energy", 1.0))

@@ -90,7 +90,7 @@ def write_reference(runs: Path, tables: tuple[ReferenceTable, ...] = RATES) -> N
         write_published(runs, table.read())
 
 
-# In the order of the table. The formats are those that PyTorch computes in when nobody asks:
+# In the order of the table. The formats are those that PyTorch computes in by default:
 # convolutions of fp32 tensors in TF32, matrix products in FP32 (its notes on CUDA semantics).
 USUAL_FORMATS = MappingProxyType(
     {

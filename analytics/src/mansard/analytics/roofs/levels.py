@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mansard.core.caches import LevelWindow, level_windows
-from mansard.core.gpu_levels import DRAM_MARGIN as GPU_DRAM_MARGIN
-from mansard.core.gpu_levels import gpu_level_windows, scope_of
+from mansard.core.caches import DRAM_MARGIN as GPU_DRAM_MARGIN
+from mansard.core.caches import LevelWindow, gpu_level_windows, level_windows, scope_of
 from mansard.core.records import Gpu, MachineIdentity, Record, Scope
 
 # STREAM's rule is arrays of four times the last caches; three are enough for one
 # pass over a set that an LRU-like cache cannot keep, two are used where no larger
-# set was measured. On a GPU both are larger by the same factor (core/gpu_levels.py).
+# set was measured. On a GPU both are larger by the same factor (core/caches.py).
 DRAM_MARGIN = 3.0
 DRAM_LEAST_MARGIN = 2.0
 DRAM = "DRAM"

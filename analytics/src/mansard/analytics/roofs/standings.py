@@ -1,7 +1,7 @@
 """How each kernel and backend of a GPU stands beside the best one and the hardware's limit.
 
 The limit is taken at the SM count and the median SM clock of the trials themselves:
-arithmetic SMs × FLOP per cycle and SM × f (core/hardware/sm_peaks.py); main memory
+arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memory
 2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/model.md).
 """
 

@@ -196,7 +196,7 @@ def run_step(
     """Build one image; raises ContainerError or StorageError.
 
     ``large`` are files for the context that are not read into memory. Whatever ends the
-    build early ends the engine's part as well: it sees that nobody listens, removes its
+    build early ends the engine's part as well: it sees that its connection is closed, removes its
     container, and gives no name.
     """
     said: deque[str] = deque(maxlen=_KEPT_LINES)

@@ -3,18 +3,18 @@
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
 
-from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes
+from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering
 from mansard.core.hardware.module import CoreCluster, Module
 from mansard.core.hardware.peaks import (
+    Unit,
     active_sms,
     memory_bytes_per_s,
     memory_roof_bytes_per_s,
     peak_flop_per_s,
+    sm_flop_per_cycle,
 )
-from mansard.core.hardware.sm_caches import sm_l1_bytes
-from mansard.core.hardware.sm_peaks import Unit, sm_flop_per_cycle
 from mansard.core.hardware.table import MODULES
 
 __all__ = [

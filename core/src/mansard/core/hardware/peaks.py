@@ -1,9 +1,94 @@
-"""What a module can reach at most, at given clocks and with the SMs that are on."""
+"""What one SM does in a cycle, by CUDA's compute capability.
+
+CUDA cores: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"
+(results a cycle and SM, a multiply-add being one result and two FLOP; packed fp16 and bf16
+count both lanes), and the white papers of A100, GA102, AD102 and H100, whose FP16 and BF16
+peaks agree. The fp64 of 87 is from the guide's chapter on compute capability 8.x, that of
+103 from the data sheet of HGX B300 (1.3 TFLOP/s). Not published, so unknown: packed fp16 and
+bf16 of 87, 101, 103, 110 and 121, fp64 of 101, 110 and 121.
+
+Tensor cores: dense FLOP a cycle and SM with fp32 (int8: int32) accumulation: a GPU's dense
+peak over its SMs and clock, from NVIDIA's white papers (V100, TU102, A100, GA102, AD102,
+H100) and data sheets (AGX Xavier 11.3, AGX Orin 42.6 and Thor 258 TFLOP/s fp16; HGX B200 and
+B300). 87: also the best that recorded boards show; its tf32 is half its fp16, as on A100.
+
+75, 86, 89 and 120: GeForce cards accumulate in fp32 at half the rate of the professional
+cards of the same compute capability, which therefore does not tell: unknown, but for int8,
+which both do alike. How far 103's int8 was cut is not published per SM.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
 from mansard.core.hardware.module import Module
-from mansard.core.hardware.sm_peaks import Unit, sm_flop_per_cycle
+
+Unit = Literal["fma", "tensor"]
+Row = Mapping[str, int]
+
+
+def _cores(*, fp64: int | None, fp32: int, fp16: int | None, bf16: int | None) -> Row:
+    """FLOP a cycle of the CUDA cores from the guide's results: two for a multiply-add."""
+    results = {"fp64": fp64, "fp32": fp32, "fp16": fp16, "bf16": bf16}
+    return MappingProxyType({name: 2 * n for name, n in results.items() if n is not None})
+
+
+_FMA = MappingProxyType(
+    {
+        53: _cores(fp64=4, fp32=128, fp16=256, bf16=None),
+        60: _cores(fp64=32, fp32=64, fp16=128, bf16=None),
+        61: _cores(fp64=4, fp32=128, fp16=2, bf16=None),
+        62: _cores(fp64=4, fp32=128, fp16=256, bf16=None),
+        70: _cores(fp64=32, fp32=64, fp16=128, bf16=None),
+        72: _cores(fp64=32, fp32=64, fp16=128, bf16=None),
+        75: _cores(fp64=2, fp32=64, fp16=128, bf16=None),
+        80: _cores(fp64=32, fp32=64, fp16=256, bf16=128),
+        86: _cores(fp64=2, fp32=128, fp16=128, bf16=128),
+        87: _cores(fp64=2, fp32=128, fp16=None, bf16=None),
+        89: _cores(fp64=2, fp32=128, fp16=128, bf16=128),
+        90: _cores(fp64=64, fp32=128, fp16=256, bf16=256),
+        100: _cores(fp64=64, fp32=128, fp16=256, bf16=256),
+        101: _cores(fp64=None, fp32=128, fp16=None, bf16=None),
+        103: _cores(fp64=2, fp32=128, fp16=None, bf16=None),
+        110: _cores(fp64=None, fp32=128, fp16=None, bf16=None),
+        120: _cores(fp64=2, fp32=128, fp16=128, bf16=128),
+        121: _cores(fp64=None, fp32=128, fp16=None, bf16=None),
+    }
+)
+
+_BLACKWELL = {"fp16": 8192, "bf16": 8192, "tf32": 4096, "fp8": 16384}
+_THOR = {"fp16": 8192, "bf16": 8192, "int8": 16384, "fp8": 16384}
+_TENSOR: Mapping[int, Row] = MappingProxyType(
+    {
+        70: {"fp16": 1024},
+        72: {"fp16": 1024, "int8": 2048},
+        75: {"int8": 2048},
+        80: {"fp64": 128, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096},
+        86: {"int8": 2048},
+        87: {"tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096},
+        89: {"int8": 2048},
+        90: {"fp64": 256, "tf32": 2048, "fp16": 4096, "bf16": 4096, "int8": 8192, "fp8": 8192},
+        100: {**_BLACKWELL, "int8": 16384},
+        101: _THOR,  # CUDA 12.9's name for 110
+        103: _BLACKWELL,
+        110: _THOR,
+        120: {"int8": 2048},
+    }
+)
+
+
+def sm_flop_per_cycle(sm: int, precision: str, unit: Unit) -> int | None:
+    """FLOP of one SM in a cycle; None where it is not there or not known.
+
+    ``sm``: CUDA's compute capability, 87 is 8.7. ``fma``: on the CUDA cores, fp16 and bf16
+    packed in pairs. ``tensor``: on the tensor cores, dense, accumulating in fp32 (int8: in
+    int32, counted as operations).
+    """
+    table: Mapping[int, Row] = _TENSOR if unit == "tensor" else _FMA
+    return table.get(sm, {}).get(precision)
+
 
 # Best STREAM bandwidth over the memory's peak in modes that the memory limits (recorded
 # on AGX Orin, Orin NX and Orin Nano: 0.90 to 0.93).

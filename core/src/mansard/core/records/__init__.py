@@ -6,12 +6,11 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.energy import EnergyWindow, PowerSample, RailEnergy
-from mansard.core.records.gpu import Gpu
 from mansard.core.records.machine import (
     Board,
     Cache,
     CpuCluster,
+    Gpu,
     MachineIdentity,
     ModeCommands,
     PowerMode,
@@ -27,10 +26,13 @@ from mansard.core.records.run import Manifest, Measurement
 from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.trial import (
     Conditions,
+    EnergyWindow,
     Family,
     MemoryKind,
     Operands,
+    PowerSample,
     Processor,
+    RailEnergy,
     Scope,
     Spread,
     Trial,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.energy import EnergyWindow
-from mansard.core.records.gpu import Gpu
-from mansard.core.records.machine import MachineIdentity, PowerMode
+from mansard.core.records.machine import Gpu, MachineIdentity, PowerMode
 from mansard.core.records.score import Phase
+from mansard.core.records.trial import EnergyWindow
 
 
 class Measurement(Record, frozen=True, kw_only=True):

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.frequency import format_frequency
 from mansard.core.records import CpuCluster, PowerMode
+from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
-from mansard.device.nvpmodel.config import Setting, Table
+from mansard.device.nvpmodel.config import ModeSection, Setting
 from mansard.device.nvpmodel.gating import mode_sms, present_masks
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
@@ -32,7 +32,7 @@ def read_sms(root: Path) -> int | str:
     if silent and masks.get(_COUNTED) is None:
         return f"the GPU's gating mask {silent[-1]} cannot be read"
     known = (Setting("", name, text) for name, text in masks.items() if text is not None)
-    return mode_sms(modes.soc, modes.module, Table(0, "present", tuple(known)))
+    return mode_sms(modes.soc, modes.module, ModeSection(0, "present", tuple(known)))
 
 
 _SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools
@@ -142,7 +142,7 @@ _MEDDLERS = ("nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower"
 def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
     """Read every setting back; raises DeviceError that says wanted, found and available.
 
-    ``is_settled``: it was right at once, so that another value now is somebody else's doing.
+    ``is_settled``: it was right at once, so that another value now was set by another program.
     """
     what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
     last = {write.path: write for write in writes}

@@ -151,7 +151,7 @@ def _real_setting(root: Path, path: str) -> Path | None:
     except (MansardError, OSError, ValueError):
         return None
     if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o222:
-        return None  # nobody may write it: it is a reading, not a setting
+        return None  # it cannot be written: it is a reading, not a setting
     return real
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.frequency import (
+from mansard.core.records import PowerMode
+from mansard.core.units import (
     Frequency,
     find_frequency,
     format_frequency,
     highest_up_to,
     nearest_first,
 )
-from mansard.core.records import PowerMode
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.emc import Emc
 from mansard.device.clocks.settings import Clocks

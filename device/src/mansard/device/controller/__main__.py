@@ -1,6 +1,6 @@
 """``python -m mansard.device.controller``: answers on stdout what is asked on stdin.
 
-Started on a board by who wants to bench it, in a container or not. It ends with its stdin, and
+Started on the board that is to be measured, in a container or not. It ends with its stdin, and
 puts the board back whatever ends it but SIGKILL. Exit codes: 0 done, 1 failed, 2 wrong usage,
 130 interrupted.
 """
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         load_everything()
         serve(lambda: _make(options), LineReader(0, options.quiet_s), answers)
     except BrokenPipeError:
-        return 1  # who asked is gone; the board is as it was
+        return 1  # the caller is gone; the board is as it was
     except KeyboardInterrupt:
         _say("stopped; the board is as it was")
         return 130
@@ -67,5 +67,5 @@ if __name__ == "__main__":
     code = main()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
-    # Not sys.exit: it would write out what an answer that nobody reads has left.
+    # Not sys.exit: it would write out what an unread answer has left.
     os._exit(code)

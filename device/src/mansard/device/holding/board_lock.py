@@ -20,7 +20,7 @@ from mansard.device.system import SYSTEM_ROOT, is_there, read_text
 
 @contextlib.contextmanager
 def board_lock(root: Path) -> Iterator[None]:
-    """Hold the machine for one sweep; raises DeviceError that names who has it."""
+    """Hold the machine for one sweep; raises DeviceError that names the process which has it."""
     folder = _folder(root)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -72,7 +72,7 @@ def _folder(root: Path) -> Path:
 
 
 def _holder(handle: int) -> str:
-    """Who has the lock and since when, as far as the kernel tells: ``, process 12 since …``."""
+    """The process that has the lock and since when, where known: ``, process 12 since …``."""
     status = os.fstat(handle)
     inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in (read_text(SYSTEM_ROOT / "proc/locks") or "").splitlines():

@@ -1,7 +1,7 @@
 """Power as tegrastats prints it: for boards whose chips cannot be read directly.
 
 It is started by the first reading, at the shortest interval that boards keep (about 100 ms,
-recorded by others), and ends by itself when nobody has read for a while. Between two lines
+recorded by others), and ends when it was not read for a while. Between two lines
 a reading repeats the last one, so that only the lines count as changes.
 """
 
@@ -27,7 +27,7 @@ _STALE_S = 1.0  # without a line: it has stopped
 _UNREAD_S = 5.0  # after which it need not run any longer
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _PrintedLine(msgspec.Struct, frozen=True):
     arrived_s: float
     powers_w: dict[str, float]
 
@@ -44,7 +44,7 @@ class TegrastatsMeter:
         self._root = root
         self._clock = clock
         self._arrival = threading.Condition()
-        self._line: _Line | None = None
+        self._line: _PrintedLine | None = None
         self._why: str | None = "it was not started"  # None while it runs
         self._read_s = clock()
         self._started_s = -_STALE_S + self._read_s
@@ -64,8 +64,8 @@ class TegrastatsMeter:
     def sensor(self, rail: str) -> str:  # noqa: ARG002
         return "line"
 
-    def take(self, line: _Line) -> bool:
-        """Take in a line that was printed; False when nobody wants more of them."""
+    def take(self, line: _PrintedLine) -> bool:
+        """Take in a line that was printed; False when no more of them are wanted."""
         with self._arrival:
             self._line = line
             self._arrival.notify_all()
@@ -77,7 +77,7 @@ class TegrastatsMeter:
             self._why = why
             self._arrival.notify_all()
 
-    def _last_line(self) -> _Line:
+    def _last_line(self) -> _PrintedLine:
         """The line that holds now; raises DeviceError where none came for too long."""
         with self._arrival:
             self._read_s = self._clock()
@@ -105,12 +105,12 @@ class TegrastatsMeter:
 
 
 def _follow(meter: weakref.ref[TegrastatsMeter], root: Path, clock: Callable[[], float]) -> None:
-    why = "nobody read it"
+    why = "it was not read"
     try:
         with live(root, INTERVAL_S, clock=clock) as samples:
             for arrived_s, sample in samples:
                 owner = meter()
-                line = _Line(arrived_s, {rail.name: rail.power_w for rail in sample.rails})
+                line = _PrintedLine(arrived_s, {rail.name: rail.power_w for rail in sample.rails})
                 if owner is None or not owner.take(line):
                     break
                 del owner

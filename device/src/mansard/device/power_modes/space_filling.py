@@ -31,7 +31,7 @@ def spread(points: Sequence[Sequence[float]], n: int, seed: int) -> tuple[int, .
     import numpy as np
 
     order = list(range(len(points)))
-    random.Random(seed).shuffle(order)  # noqa: S311 - ties go to whoever comes first
+    random.Random(seed).shuffle(order)  # noqa: S311 - ties go to the first
     scaled = normalise(points)[order]
     speed = scaled.sum(axis=1).round(9)
     fastest = int(speed.argmax())

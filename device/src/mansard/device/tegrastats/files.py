@@ -116,7 +116,7 @@ def _doubted(line: str) -> str:
     """A last line without its end, with its last token set apart if it may have been cut.
 
     A token that ends with its unit or bracket is whole; one that ends with a digit may have
-    had more of them. A log of one line alone is one that somebody copied, and is believed.
+    had more of them. A log of one line alone was copied by hand, and is believed.
     """
     if not line[-1].isdecimal():
         return line

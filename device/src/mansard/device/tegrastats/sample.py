@@ -33,7 +33,7 @@ class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
     unit: str
 
 
-class Amount(msgspec.Struct, frozen=True, gc=False):
+class MemoryAmount(msgspec.Struct, frozen=True, gc=False):
     """Memory of one kind: what of SWAP is cached."""
 
     size_bytes: int
@@ -41,7 +41,7 @@ class Amount(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cpu(msgspec.Struct, frozen=True, gc=False):
-    """One core. ``elided``: whoever copied the line wrote "..." for this and further cores."""
+    """One core. ``elided``: the copied line has "..." for this and further cores."""
 
     state: Literal["on", "off", "elided"]
     load_percent: float | None
@@ -100,7 +100,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
     ram: Usage | None
     ram_free: FreeBlocks | None
     swap: Usage | None
-    swap_cached: Amount | None
+    swap_cached: MemoryAmount | None
     iram: Usage | None
     iram_free: FreeBlocks | None
     mts_foreground_percent: float | None  # of the time the TX2's Denver cores translate code

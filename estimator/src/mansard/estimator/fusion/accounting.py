@@ -296,7 +296,7 @@ def _written_amounts(
 
 
 def _leaves(storage: Storage, draft: Draft, drafts: Drafts) -> bool:
-    """Whether anything but ``draft`` needs ``storage``; what nobody reads is written too."""
+    """Whether anything but ``draft`` needs ``storage``; what is never read is written too."""
     readers = storage.readers
     if storage.is_kept or not readers:
         return True

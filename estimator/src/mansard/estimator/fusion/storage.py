@@ -11,7 +11,7 @@ class Storage(msgspec.Struct, eq=False):
     """A stretch of memory. ``readers`` are positions among the live nodes of its graph.
 
     ``maker`` is the group of nodes that writes it, None where it comes from outside the
-    graph. ``is_kept``: it is needed as it is, whoever reads it in this graph; an output of
+    graph. ``is_kept``: it is needed as it is, whatever reads it in this graph; an output of
     the graph (``is_output``) is, and it stays to the end. ``parent`` is where it stands if it
     is a part of another one: an input of a Concat that is written in position. ``n_bytes`` is
     None where it is not known.

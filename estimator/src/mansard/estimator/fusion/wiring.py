@@ -1,4 +1,4 @@
-"""Who writes and who reads each stretch of memory of one graph.
+"""Which nodes write and read each stretch of memory of one graph.
 
 Views have no memory of their own: a name stands for a part of what another node wrote.
 Everything that can be computed before data is there is stored, and only read.

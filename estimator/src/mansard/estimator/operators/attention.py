@@ -15,7 +15,7 @@ from mansard.estimator.operators.shapes import broadcast, check_rank, same
 from mansard.estimator.tensors import Node
 
 
-class AttentionSizes(msgspec.Struct, frozen=True):
+class _AttentionSizes(msgspec.Struct, frozen=True):
     """Sizes of an attention; ``n_keys`` counts those of the cache too."""
 
     batch: int
@@ -31,7 +31,7 @@ class AttentionSizes(msgspec.Struct, frozen=True):
         return self.batch * self.heads * self.n_queries * self.n_keys
 
 
-def attention_sizes(node: Node) -> AttentionSizes:
+def attention_sizes(node: Node) -> _AttentionSizes:
     """Sizes from the inputs and attributes; raises ModelError where they contradict."""
     q, k, v = node.input(0), node.input(1), node.input(2)
     if q.rank not in (3, 4) or k.rank != q.rank or v.rank != q.rank:
@@ -59,7 +59,7 @@ def attention_sizes(node: Node) -> AttentionSizes:
             f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} "
             f"do not fit {heads} and {kv_heads} heads"
         )
-    return AttentionSizes(batch, heads, kv_heads, n_q, n_kv + _cached(node), width, v_width)
+    return _AttentionSizes(batch, heads, kv_heads, n_q, n_kv + _cached(node), width, v_width)
 
 
 def _cached(node: Node) -> int:
@@ -90,7 +90,7 @@ def _attention_shape(node: Node) -> Specs:
     ]
 
 
-def products_and_softmax(sizes: AttentionSizes) -> Cost:
+def products_and_softmax(sizes: _AttentionSizes) -> Cost:
     """Q·Kᵀ, a factor for each score, softmax of each query's row, and its product with V."""
     scores = sizes.n_scores
     rows = scores // sizes.n_keys if sizes.n_keys else 0
@@ -156,7 +156,7 @@ class LinearSizes(msgspec.Struct, frozen=True):
     v_width: int
 
 
-def linear_attention_sizes(node: Node) -> LinearSizes:
+def _linear_attention_sizes(node: Node) -> LinearSizes:
     """Sizes from [batch, steps, heads · width] inputs; ModelError where they contradict."""
     q, k, v = node.input(0), node.input(1), node.input(2)
     for position in range(3):
@@ -179,7 +179,7 @@ def linear_attention_sizes(node: Node) -> LinearSizes:
 
 
 def _linear_attention_shape(node: Node) -> Specs:
-    sizes, dtype = linear_attention_sizes(node), node.input(0).dtype
+    sizes, dtype = _linear_attention_sizes(node), node.input(0).dtype
     state = (sizes.batch, sizes.kv_heads, sizes.width, sizes.v_width)
     past = node.optional(3)
     if past is not None and past.shape != state:
@@ -215,7 +215,7 @@ def linear_attention(node: Node) -> Cost:
     of its numbers; the delta rule reads S by d·e multiply-adds, then takes e differences
     and e factors. A chunked form does other work for the same result.
     """
-    sizes, decay = linear_attention_sizes(node), node.optional(4)
+    sizes, decay = _linear_attention_sizes(node), node.optional(4)
     return recurrence_cost(
         node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
     )

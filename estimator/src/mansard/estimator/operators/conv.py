@@ -59,12 +59,12 @@ def window_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     n = data.rank - 2
     if any(width < 1 for width in kernel):
         raise node.error(f"a window of {list(kernel)} holds nothing")
-    strides, dilations = per_axis(node, "strides", n, 1), per_axis(node, "dilations", n, 1)
+    strides, dilations = _per_axis(node, "strides", n, 1), _per_axis(node, "dilations", n, 1)
     mode, round_up = (
         chosen(node, "auto_pad", "NOTSET", _PADDINGS),
         node.integer("ceil_mode", 0) == 1,
     )
-    pads = pads_of(node, n) if mode in ("NOTSET", "") else (0,) * (2 * n)
+    pads = _pads_of(node, n) if mode in ("NOTSET", "") else (0,) * (2 * n)
     sizes = []
     for i, size in enumerate(data.shape[2:]):
         if mode.startswith("SAME"):
@@ -87,11 +87,11 @@ def window_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
 def transposed_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     """The spatial dimensions that such a window came from: ConvTranspose and MaxUnpool."""
     n = data.rank - 2
-    strides, dilations = per_axis(node, "strides", n, 1), per_axis(node, "dilations", n, 1)
-    extra = per_axis(node, "output_padding", n, 0)
+    strides, dilations = _per_axis(node, "strides", n, 1), _per_axis(node, "dilations", n, 1)
+    extra = _per_axis(node, "output_padding", n, 0)
     if chosen(node, "auto_pad", "NOTSET", _PADDINGS).startswith("SAME"):
         return tuple(size * stride for size, stride in zip(data.shape[2:], strides, strict=True))
-    pads = pads_of(node, n)
+    pads = _pads_of(node, n)
     return tuple(
         stride * (size - 1) + more + (width - 1) * dilation + 1 - pads[i] - pads[i + n]
         for i, (size, stride, more, width, dilation) in enumerate(
@@ -100,7 +100,7 @@ def transposed_shape(node: Node, data: Tensor, kernel: Shape) -> Shape:
     )
 
 
-def per_axis(node: Node, name: str, n: int, default: int) -> Shape:
+def _per_axis(node: Node, name: str, n: int, default: int) -> Shape:
     """An attribute with a number for each of ``n`` spatial axes, none below its default."""
     values = node.integers(name) or (default,) * n
     if len(values) != n or any(value < default for value in values):
@@ -108,7 +108,7 @@ def per_axis(node: Node, name: str, n: int, default: int) -> Shape:
     return values
 
 
-def pads_of(node: Node, n: int) -> Shape:
+def _pads_of(node: Node, n: int) -> Shape:
     """Attribute ``pads``: what is put before each of ``n`` axes, then what is put behind."""
     pads = node.integers("pads") or (0,) * (2 * n)
     if len(pads) != 2 * n:
@@ -123,7 +123,7 @@ def _conv_shape(node: Node) -> Specs:
     return [(data.dtype, shape)]
 
 
-def conv_macs(output: Shape, weights: Shape) -> int:
+def _conv_macs(output: Shape, weights: Shape) -> int:
     """Multiply-adds: each output element sums over its group's channels and the kernel."""
     return math.prod(output) * math.prod(weights[1:])
 
@@ -131,7 +131,7 @@ def conv_macs(output: Shape, weights: Shape) -> int:
 @operator("Conv", shape=_conv_shape)
 def conv(node: Node) -> Cost:
     """Padding counts like data; a bias adds once per output element."""
-    macs = conv_macs(node.output.shape, node.input(1).shape)
+    macs = _conv_macs(node.output.shape, node.input(1).shape)
     return Cost(macs=macs, simple=node.output.n_elements if node.has(2) else 0)
 
 
@@ -142,7 +142,7 @@ def _conv_integer_shape(node: Node) -> Specs:
 @operator("ConvInteger", shape=_conv_integer_shape, not_weights=(2, 3))
 def conv_integer(node: Node) -> Cost:
     """Zero points are folded into the weights' sums."""
-    return Cost(macs=conv_macs(node.output.shape, node.input(1).shape))
+    return Cost(macs=_conv_macs(node.output.shape, node.input(1).shape))
 
 
 def _qlinear_conv_shape(node: Node) -> Specs:
@@ -159,7 +159,7 @@ def qlinear_conv(node: Node) -> Cost:
     They are: scale, round, add the zero point, clamp twice.
     """
     per_element = 6 if node.has(8) else 5
-    macs = conv_macs(node.output.shape, node.input(3).shape)
+    macs = _conv_macs(node.output.shape, node.input(3).shape)
     return Cost(macs=macs, simple=per_element * node.output.n_elements)
 
 
@@ -186,7 +186,7 @@ def _conv_transpose_shape(node: Node) -> Specs:
 @operator("ConvTranspose", shape=_conv_transpose_shape)
 def conv_transpose(node: Node) -> Cost:
     """Each input element is multiplied into a whole kernel of its group's filters."""
-    macs = conv_macs(node.input(0).shape, node.input(1).shape)
+    macs = _conv_macs(node.input(0).shape, node.input(1).shape)
     return Cost(macs=macs, simple=node.output.n_elements if node.has(2) else 0)
 
 
@@ -219,7 +219,7 @@ def deform_conv(node: Node) -> Cost:
     point = weights_cost("linear", n_axes) + Cost(simple=n_axes)
     sample = interpolation_cost(2, n_axes) + Cost(simple=1 if node.has(4) else 0)
     bias = Cost(simple=node.output.n_elements if node.has(3) else 0)
-    macs = Cost(macs=conv_macs(node.output.shape, weights))
+    macs = Cost(macs=_conv_macs(node.output.shape, weights))
     return macs + bias + n_points * (point + channels * sample)
 
 
@@ -258,8 +258,8 @@ def _col2im_shape(node: Node) -> Specs:
     size = math.prod(block)
     if len(block) != n or size < 1 or data.shape[1] % size:
         raise node.error(f"blocks of {list(block)} do not fit columns {list(data.shape)}")
-    strides, dilations = per_axis(node, "strides", n, 1), per_axis(node, "dilations", n, 1)
-    pads = pads_of(node, n)
+    strides, dilations = _per_axis(node, "strides", n, 1), _per_axis(node, "dilations", n, 1)
+    pads = _pads_of(node, n)
     n_blocks = math.prod(
         (image[i] + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
         for i in range(n)

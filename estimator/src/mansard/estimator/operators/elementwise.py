@@ -78,8 +78,8 @@ def _where_shape(node: Node) -> Specs:
     return [(yes.dtype, broadcast(node, condition.shape, yes.shape, no.shape))]
 
 
-PAIRS = ("Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "Sub")
-ARITHMETIC = (*PAIRS, "Max", "Mean", "Min", "Sum", "PRelu")
+_PAIRS = ("Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "Sub")
+ARITHMETIC = (*_PAIRS, "Max", "Mean", "Min", "Sum", "PRelu")
 COMPARISON = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 LOGIC = ("And", "Or", "Xor")
 _ROUNDING = ("Abs", "BitwiseNot", "Ceil", "Floor", "Neg", "Not", "Reciprocal", "Round", "Sign")
@@ -111,7 +111,7 @@ _ROWS: dict[ShapeRule, dict[str, tuple[int, int]]] = {
         **_ACTIVATIONS,
     },
     as_large_as_first(BOOL): dict.fromkeys(("IsInf", "IsNaN"), (1, 0)),
-    _arithmetic_shape: dict.fromkeys(PAIRS, (1, 0)),
+    _arithmetic_shape: dict.fromkeys(_PAIRS, (1, 0)),
     _comparison_shape: dict.fromkeys((*COMPARISON, *LOGIC), (1, 0)),
     _where_shape: {"Where": (1, 0)},
     _parametric_relu_shape: {"PRelu": (2, 0)},  # x < 0 ? slope·x : x

@@ -29,11 +29,11 @@ _REDUCTIONS = ("none", "add", "mul", "min", "max")
 def _gather_shape(node: Node) -> Specs:
     data, indices = node.input(0), node.input(1)
     axis = data.axis(node.integer("axis", 0))
-    check_indices(node, indices, data.shape[axis])
+    _check_indices(node, indices, data.shape[axis])
     return [(data.dtype, data.shape[:axis] + indices.shape + data.shape[axis + 1 :])]
 
 
-def check_indices(node: Node, indices: Tensor, size: int) -> None:
+def _check_indices(node: Node, indices: Tensor, size: int) -> None:
     """Raise ModelError where an index that is known lies outside ``size`` elements."""
     value = indices.value
     if value is None or not value.data:
@@ -49,7 +49,7 @@ def _gather_elements_shape(node: Node) -> Specs:
     data, indices = node.input(0), node.input(1)
     if data.rank != indices.rank:
         raise node.error(f"indices {list(indices.shape)} do not fit {list(data.shape)}")
-    check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
+    _check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
     return [(data.dtype, indices.shape)]
 
 
@@ -219,7 +219,7 @@ def _scatter_elements_shape(node: Node) -> Specs:
             f"indices {list(indices.shape)} and updates {list(updates.shape)} do not fit "
             f"{list(data.shape)}"
         )
-    check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
+    _check_indices(node, indices, data.shape[data.axis(node.integer("axis", 0))])
     return [same(data)]
 
 

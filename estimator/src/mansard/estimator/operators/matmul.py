@@ -113,7 +113,7 @@ def gemm(node: Node) -> Cost:
     return Cost(macs=m * n * k, simple=simple)
 
 
-def einsum_sizes(node: Node) -> tuple[dict[str, int], list[str], str]:
+def _einsum_sizes(node: Node) -> tuple[dict[str, int], list[str], str]:
     """Sizes by label, the inputs' labels, the output's labels; ellipses spelled out.
 
     An ellipsis is written as digits counted from the right, as broadcasting does.
@@ -155,7 +155,7 @@ def _spell(node: Node, term: str, rank: int) -> str:
 
 
 def _einsum_shape(node: Node) -> Specs:
-    sizes, _, output = einsum_sizes(node)
+    sizes, _, output = _einsum_sizes(node)
     return [(node.input(0).dtype, tuple(sizes[label] for label in output))]
 
 
@@ -166,7 +166,7 @@ def einsum(node: Node) -> Cost:
     Without a summed label the products are plain multiplications; with one operand
     there is nothing to multiply, and sums are additions.
     """
-    sizes, terms, output = einsum_sizes(node)
+    sizes, terms, output = _einsum_sizes(node)
     points = math.prod(sizes.values())
     is_summed = len(output) < len(sizes)
     if len(terms) == 1:

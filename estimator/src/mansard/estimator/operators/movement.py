@@ -178,13 +178,13 @@ def _split_shape(node: Node) -> Specs:
     before, behind = data.shape[:axis], data.shape[axis + 1 :]
     if node.has(1) and node.input(1).value is None:
         return [(data.dtype, (*before, None, *behind))] * n_outputs
-    sizes = split_sizes(node, total)
+    sizes = _split_sizes(node, total)
     if sum(sizes) != total or len(sizes) != n_outputs or min(sizes) < 0:
         raise node.error(f"cannot split {total} elements into {list(sizes)}", BAKED_IN)
     return [(data.dtype, (*before, size, *behind)) for size in sizes]
 
 
-def split_sizes(node: Node, total: int) -> Shape:
+def _split_sizes(node: Node, total: int) -> Shape:
     """How many of ``total`` elements each output of a Split gets."""
     if node.has(1):
         # In version 1 the sizes are of the data's own type.

@@ -47,7 +47,7 @@ def trailing_width(node: Node) -> int:
     return math.prod(data.shape[data.axis(node.integer("axis", -1)) :])
 
 
-def softmax_rows(node: Node) -> tuple[int, int]:
+def _softmax_rows(node: Node) -> tuple[int, int]:
     """(rows, elements of a row); before version 13 all axes from ``axis`` on are one row."""
     data = node.input(0)
     if node.opset >= 13:
@@ -66,7 +66,7 @@ def _softmax_shape(node: Node) -> Specs:
     if node.opset >= 13:
         data.axis(node.integer("axis", -1))
     else:
-        softmax_rows(node)
+        _softmax_rows(node)
     return [(data.dtype, data.shape)]
 
 
@@ -76,20 +76,20 @@ def softmax(node: Node) -> Cost:
 
     Before version 13 all axes from ``axis`` on are one row.
     """
-    return softmax_cost(*softmax_rows(node))
+    return softmax_cost(*_softmax_rows(node))
 
 
 @operator("LogSoftmax", shape=_softmax_shape)
 def log_softmax(node: Node) -> Cost:
     """As Softmax, with a difference in place of the quotient and a logarithm for each row."""
-    n_rows, width = softmax_rows(node)
+    n_rows, width = _softmax_rows(node)
     return softmax_cost(n_rows, width) + Cost(functions=n_rows)
 
 
 @operator("Hardmax", shape=_softmax_shape)
 def hardmax(node: Node) -> Cost:
     """A row of n: n - 1 comparisons."""
-    n_rows, width = softmax_rows(node)
+    n_rows, width = _softmax_rows(node)
     return Cost(simple=n_rows * max(width - 1, 0))
 
 

@@ -18,12 +18,12 @@ from mansard.estimator.tensors import Node
 optimizer = partial(operator, domain="ai.onnx.preview.training")
 
 # operator -> tensors of each parameter: itself, its gradient, and its state
-GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
+_GROUPS = MappingProxyType({"Adagrad": 3, "Adam": 4, "Momentum": 3})
 
 
-def n_parameters(node: Node) -> int:
+def _n_parameters(node: Node) -> int:
     """How many tensors are trained; the first two inputs are learning rate and step count."""
-    n, rest = divmod(len(node.inputs) - 2, GROUPS[node.op_type])
+    n, rest = divmod(len(node.inputs) - 2, _GROUPS[node.op_type])
     if rest or n < 1:
         raise node.error(f"{len(node.inputs)} inputs are not 2 and a multiple of the tensors")
     return n
@@ -31,17 +31,17 @@ def n_parameters(node: Node) -> int:
 
 def _step_shape(node: Node) -> Specs:
     """The parameters, then each state, as they are after the step."""
-    n = n_parameters(node)
+    n = _n_parameters(node)
     parameters = [node.input(2 + i) for i in range(n)]
     for position in range(2, len(node.inputs)):
         tensor, parameter = node.input(position), parameters[(position - 2) % n]
         if tensor.shape != parameter.shape:
             raise node.error(f"{tensor.name!r} is not of the shape {list(parameter.shape)}")
-    return [same(parameter) for parameter in parameters] * (GROUPS[node.op_type] - 1)
+    return [same(parameter) for parameter in parameters] * (_GROUPS[node.op_type] - 1)
 
 
 def _elements(node: Node) -> int:
-    return sum(node.input(2 + i).n_elements for i in range(n_parameters(node)))
+    return sum(node.input(2 + i).n_elements for i in range(_n_parameters(node)))
 
 
 def _decay(node: Node) -> int:

@@ -95,7 +95,7 @@ def _recurrent_shape(node: Node) -> Specs:
 
 
 # What an activation does for one element, by the definitions in the specification.
-ACTIVATIONS = {
+_ACTIVATIONS = {
     "affine": Cost(simple=2),  # a·x + b
     "scaledtanh": Cost(simple=2, functions=1),  # a·tanh(b·x)
 }
@@ -104,7 +104,7 @@ for _name in (
     "ThresholdedRelu",
 ):
     _simple, _functions = PER_ELEMENT[_name]
-    ACTIVATIONS[_name.lower()] = Cost(simple=_simple, functions=_functions)
+    _ACTIVATIONS[_name.lower()] = Cost(simple=_simple, functions=_functions)
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 
 
@@ -120,7 +120,7 @@ def _cells(sizes: RecurrentSizes) -> int:
     return sizes.n_steps * sizes.batch * sizes.n_directions * sizes.hidden_size
 
 
-def activations(node: Node) -> list[list[Cost]]:
+def _activations(node: Node) -> list[list[Cost]]:
     """The activations of each direction, a clamp of their input with them where there is one."""
     default = _DEFAULTS[node.op_type]
     n_directions = recurrent_sizes(node).n_directions
@@ -134,7 +134,7 @@ def activations(node: Node) -> list[list[Cost]]:
     clamp = Cost(simple=0 if node.attributes.get("clip") is None else 2)
     costs = []
     for name in given:
-        known = ACTIVATIONS.get(str(name).lower())
+        known = _ACTIVATIONS.get(str(name).lower())
         if known is None:
             raise node.error(f"activation {name!r} does not exist")
         costs.append(known + clamp)
@@ -154,7 +154,7 @@ def lstm(node: Node) -> Cost:
     total = NOTHING
     gate = Cost(simple=2 if node.has(3) else 1)
     peephole = Cost(simple=2 if node.has(7) else 0)
-    for f, g, h in activations(node):
+    for f, g, h in _activations(node):
         one = gate + peephole + f
         forget = Cost(simple=1) if node.integer("input_forget", 0) else one
         total += 2 * one + forget + gate + g + h + Cost(simple=4)
@@ -169,7 +169,7 @@ def gru(node: Node) -> Cost:
     h has two biases, for r multiplies one of them. Activations and ``clip`` as in LSTM.
     """
     total = NOTHING
-    for f, g in activations(node):
+    for f, g in _activations(node):
         cell = 3 * Cost(simple=2 if node.has(3) else 1) + 2 * f + g + Cost(simple=5)
         if node.has(3) and node.integer("linear_before_reset", 0):
             cell += Cost(simple=1)
@@ -181,7 +181,7 @@ def gru(node: Node) -> Cost:
 def rnn(node: Node) -> Cost:
     """H = tanh(W·x + R·H + bias). Activations and ``clip`` as in LSTM."""
     total = NOTHING
-    for (f,) in activations(node):
+    for (f,) in _activations(node):
         total += Cost(simple=2 if node.has(3) else 1) + f
     return _with_macs(node, total)
 

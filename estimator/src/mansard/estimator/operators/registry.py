@@ -65,12 +65,12 @@ Operators = Mapping[tuple[str, str], Operator | None]
 class Registry:
     """Operators by domain and type. Registering one twice is an error.
 
-    ``load_rest`` registers those that are rarely needed; it is called when one is missing.
+    ``rest``: modules of rarely needed operators, imported when one is missing.
     """
 
-    def __init__(self, load_rest: Callable[[], object] | None = None) -> None:
+    def __init__(self, rest: Sequence[str] = ()) -> None:
         self._operators: dict[tuple[str, str], Operator] = {}
-        self._load_rest = load_rest or (lambda: None)
+        self._rest = rest
 
     def operator(  # noqa: PLR0913 - one keyword for each field of an Operator
         self,
@@ -139,7 +139,7 @@ class Registry:
         """The operator, or None where there is none of this name."""
         found = self._operators.get((domain, op_type))
         if found is None:
-            self._load_rest()
+            self._import_rest()
             found = self._operators.get((domain, op_type))
         return found
 
@@ -150,16 +150,15 @@ class Registry:
 
     def operators(self) -> dict[tuple[str, str], Operator]:
         """All registered operators by (domain, type), sorted."""
-        self._load_rest()
+        self._import_rest()
         return dict(sorted(self._operators.items()))
 
-
-def _load_rest() -> None:
-    """Import the operators outside ONNX's own domain: many, and most networks need none."""
-    import_module("mansard.estimator.operators.contrib")
-    import_module("mansard.estimator.operators.ml")
+    def _import_rest(self) -> None:
+        for module in self._rest:
+            import_module(module)
 
 
-REGISTRY = Registry(_load_rest)
+# Operators outside ONNX's own domain are many, and most networks need none of them.
+REGISTRY = Registry(rest=(f"{__package__}.contrib", f"{__package__}.ml"))
 operator = REGISTRY.operator
 shape_of = REGISTRY.shape_of

@@ -15,7 +15,7 @@ from mansard.estimator.operators.shapes import check_rank, distinct_axes, known_
 from mansard.estimator.tensors import Node, Shape
 
 # Neighbours along one axis; nearest has one and no weights.
-TAPS = {"linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}
+_TAPS = {"linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}
 
 # Weights along one axis, of a position t behind its lower neighbour. Both: floor and
 # difference. Linear: t and 1 - t. Cubic, R. Keys, IEEE Trans. ASSP 29(6), 1981, as in
@@ -35,7 +35,7 @@ def weights_cost(mode: str, n_axes: int) -> Cost:
 
     Those of each axis, and the products that make them the weights of all neighbours.
     """
-    taps = TAPS.get(mode, 1)
+    taps = _TAPS.get(mode, 1)
     if taps == 1:
         return Cost(simple=n_axes)
     products = sum(taps**i for i in range(2, n_axes + 1))
@@ -49,7 +49,7 @@ def resize(node: Node) -> Cost:
     are made once for an axis and left out. With ``antialias`` a window that shrinks by s
     holds s times as many neighbours, and the axes are resized one after the other.
     """
-    taps = TAPS.get(node.text("mode", "nearest"), 1)
+    taps = _TAPS.get(node.text("mode", "nearest"), 1)
     data, result = node.input(0).shape, node.output.shape
     if taps > 1 and node.integer("antialias", 0):
         return _antialiased(taps, data, result)
@@ -187,7 +187,7 @@ def grid_sample(node: Node) -> Cost:
     n_axes = node.input(0).rank - 2
     n_samples = node.input(1).n_elements // max(n_axes, 1)
     point = weights_cost(mode, n_axes) + Cost(simple=4 * n_axes)
-    each = interpolation_cost(TAPS.get(mode, 1), n_axes)
+    each = interpolation_cost(_TAPS.get(mode, 1), n_axes)
     return n_samples * point + node.output.n_elements * each
 
 

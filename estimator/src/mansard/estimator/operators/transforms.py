@@ -15,10 +15,10 @@ from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length, check_rank, element_type, known_int
 from mansard.estimator.tensors import Node
 
-WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
 
 
-class Transform(msgspec.Struct, frozen=True):
+class _Transform(msgspec.Struct, frozen=True):
     """A DFT. ``axis``, ``length``: along which axis, over how many points; None: not known.
 
     ``is_real``: its input or its output is real.
@@ -29,7 +29,7 @@ class Transform(msgspec.Struct, frozen=True):
     is_real: bool
 
 
-def transform_of(node: Node) -> Transform:
+def _transform_of(node: Node) -> _Transform:
     """What a DFT node does; raises ModelError where it contradicts itself."""
     data = node.input(0)
     if data.rank < 2 or data.shape[-1] not in (1, 2):
@@ -43,7 +43,7 @@ def transform_of(node: Node) -> Transform:
     if node.opset >= 20:
         given = known_int(node, 2) if node.has(2) else -2
         if given is None:
-            return Transform(None, None, bool(onesided) or not is_complex)
+            return _Transform(None, None, bool(onesided) or not is_complex)
         axis = given
     position = data.axis(axis)
     if position == data.rank - 1:
@@ -55,11 +55,11 @@ def transform_of(node: Node) -> Transform:
     else:
         size = data.shape[position]
         length = 2 * (size - 1) if onesided and inverse else size
-    return Transform(position, length, bool(onesided) or not is_complex)
+    return _Transform(position, length, bool(onesided) or not is_complex)
 
 
 def _dft_shape(node: Node) -> Specs:
-    data, found = node.input(0), transform_of(node)
+    data, found = node.input(0), _transform_of(node)
     inverse, onesided = node.integer("inverse", 0), node.integer("onesided", 0)
     parts = 1 if onesided and inverse else 2
     if found.axis is None:
@@ -88,7 +88,7 @@ def dft(node: Node) -> Cost:
 
     Whatever the length, as FFTW's authors count; the inverse divides what it writes by n.
     """
-    data, found = node.input(0), transform_of(node)
+    data, found = node.input(0), _transform_of(node)
     axis, is_inverse = found.axis, node.integer("inverse", 0)
     if axis is None or found.length is None:
         # The output's shape was given: the axis that differs, else ONNX's default.
@@ -100,7 +100,7 @@ def dft(node: Node) -> Cost:
     return Cost(simple=work + (node.output.n_elements if is_inverse else 0))
 
 
-def frame_length(node: Node) -> int | None:
+def _frame_length(node: Node) -> int | None:
     """Points of each frame of an STFT; None where they depend on data."""
     signal = node.input(0)
     if node.has(3):
@@ -117,7 +117,7 @@ def _stft_shape(node: Node) -> Specs:
     if onesided and signal.shape[2:] == (2,):
         raise node.error("a one-sided transform needs a real signal")
     node.input(1)
-    length, step = frame_length(node), known_int(node, 1)
+    length, step = _frame_length(node), known_int(node, 1)
     if length is None:
         return [(signal.dtype, (signal.shape[0], None, None, 2))]
     check_length(node, 2, length, "points of a frame")
@@ -132,7 +132,7 @@ def _stft_shape(node: Node) -> Specs:
 def stft(node: Node) -> Cost:
     """A fast transform of each frame (see DFT), its points times the window before."""
     signal, batch, n_frames = node.input(0), node.output.shape[0], node.output.shape[1]
-    length = frame_length(node)
+    length = _frame_length(node)
     if length is None:
         n_bins = node.output.shape[2]
         length = 2 * (n_bins - 1) if node.integer("onesided", 1) else n_bins
@@ -149,7 +149,7 @@ def _window_shape(node: Node) -> Specs:
     return [(element_type(node, "output_datatype", FLOAT32), (size,))]
 
 
-@operator(*WINDOWS, shape=_window_shape, not_weights=(0,))
+@operator(*_WINDOWS, shape=_window_shape, not_weights=(0,))
 def window(node: Node) -> Cost:
     """a - b·cos(c·i): 3 operations and a function for each point; Blackman has one cosine more.
 

@@ -11,10 +11,12 @@ sweeps a piece of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mansard.core.hashing import file_hash
-from mansard.microbench.kernel import Case, Launch, Shape, source_id
+from mansard.microbench.kernel import Case, Kernel, Launch, Shape, source_id
 
 _FOLDER = Path(__file__).parent / "sources"
 
@@ -22,8 +24,6 @@ _SHARED = ("access.cuh", "sweep.cuh")
 
 # For NVRTC 11.4 and newer, which JetPack 5 has. No headers are needed.
 OPTIONS = ("--std=c++17",)
-
-NUMBA_SOURCE = Path(__file__).with_name("numba_functions.py").read_text(encoding="utf-8")
 
 
 def read_source(*names: str) -> str:
@@ -65,4 +65,26 @@ def shape_sweep(
         n_elements=n_rounds * grid * tile_bytes // element_bytes,
         fma_per_element=case.fma_per_element or 0,
         array_bytes=(n_rounds * grid * tile_bytes,) * n_arrays,
+    )
+
+
+def numba_function(name: str, *arguments: object) -> Any:
+    """What a function of numba_functions.py makes for the card at hand; in the simulator as is."""
+    from mansard.microbench.cuda import numba_functions
+
+    return getattr(numba_functions, name)(*arguments)
+
+
+def in_numba(kernel: Kernel, name: str, *arguments: object) -> Kernel:
+    """The same kernel in Python, made by the function ``name`` of numba_functions.py."""
+    source = Path(__file__).with_name("numba_functions.py").read_text(encoding="utf-8")
+    return replace(
+        kernel,
+        backend="numba-cuda",
+        entry=lambda case: case.kernel,
+        source=source,
+        source_hash=hash_source(source),
+        scopes=("gpu",),
+        level_scopes=("gpu",),
+        build=lambda _case: numba_function(name, *arguments),
     )

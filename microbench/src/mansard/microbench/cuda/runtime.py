@@ -60,7 +60,7 @@ class Runtime(Protocol):
         """Compile what runs the case on these arrays; raises MeasurementError, UsageError."""
 
     def record(self, *, spin: bool = False) -> Event:
-        """Enqueue a mark of time; ``spin``: whoever waits for it stays awake, for exactness."""
+        """Enqueue a mark of time; ``spin``: a wait for it does not sleep, for exactness."""
 
     def synchronize(self, event: Event) -> None:
         """Wait until the GPU has passed the mark."""

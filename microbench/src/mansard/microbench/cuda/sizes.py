@@ -1,14 +1,19 @@
 """Which working sets a sweep of a GPU visits: some for every level of its memory.
 
-The levels' windows are core/gpu_levels.py's, which the analysis goes by too.
+The levels' windows are core/caches.py's, which the analysis goes by too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mansard.core.caches import UPPER_MARGIN, LevelWindow
-from mansard.core.gpu_levels import dram_low_bytes, gpu_level_windows, scope_of
+from mansard.core.caches import (
+    UPPER_MARGIN,
+    LevelWindow,
+    dram_low_bytes,
+    gpu_level_windows,
+    scope_of,
+)
 from mansard.core.precision import parse_precision
 from mansard.core.records import Gpu, Scope
 

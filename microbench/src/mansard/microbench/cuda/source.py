@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 
 import numpy as np
 
@@ -62,17 +61,12 @@ class CudaSource:
             self._start = self._runtime.load(
                 self._kernel, self.case, self.launch, self._arrays.buffers, self._words
             )
-            # The first launch of a kernel loads it: its time is nobody's.
+            # The first launch of a kernel loads it: its time is not counted.
             self._timeline(self._start).take(1, 1, lambda: False)
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._start = self._words = self._flush = None
         self._stack.close()
 

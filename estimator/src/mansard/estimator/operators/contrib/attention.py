@@ -88,7 +88,7 @@ def past_length(node: Node, cache: Tensor, axis: int, n_new: int, position: int 
     return length
 
 
-def projected_sizes(node: Node) -> FusedSizes:
+def _projected_sizes(node: Node) -> FusedSizes:
     """Sizes of an attention that projects its input; raises ModelError where they contradict."""
     weights_at, past_at, length_at = _PLACES[node.op_type]
     data, weights = node.input(0), node.input(weights_at)
@@ -140,7 +140,7 @@ def packed_sizes(node: Node, lengths: int, heads: int, width: int, v_width: int)
 
 def _attention_shape(node: Node) -> Specs:
     """[batch, queries, width], and the cache [2, batch, heads, length, width of a head]."""
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     dtype = node.input(3 if node.op_type == "QAttention" else 0).dtype
     cache = (2, sizes.batch, sizes.heads, sizes.n_room, sizes.width)
     return [(dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)), (dtype, cache)]
@@ -189,14 +189,14 @@ def _rotation(node: Node, sizes: FusedSizes) -> Cost:
 
 def _cached_reads(node: Node, precision: Precision | None) -> int:
     """All inputs, but of the cache only what is valid."""
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     valid = 2 * sizes.batch * sizes.heads * sizes.n_past * sizes.width
     return reads_only(node, precision, {_PLACES[node.op_type][1] or 0: valid})
 
 
 def _cached_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of a shared cache only the new rows."""
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     new = 2 * sizes.batch * sizes.heads * sizes.n_new * sizes.width
     return writes_only(node, precision, {1: new} if sizes.is_shared else {})
 
@@ -216,7 +216,7 @@ def attention(node: Node) -> Cost:
     an element of queries and keys. Of the cache it reads what is valid, and writes the new
     rows where past and present share it, else all of it.
     """
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     work = _projection(node, sizes, node.has(2)) + _rotation(node, sizes)
     return work + attend(sizes, masks(node, 3, 5))
 
@@ -233,7 +233,7 @@ def quantized_attention(node: Node) -> Cost:
 
     The projection is of integers; scores are floats, but counted in one precision with it.
     """
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     n_rows = sizes.batch * sizes.n_queries
     factors = Cost(simple=n_rows * sizes.heads * (2 * sizes.width + sizes.v_width))
     work = _projection(node, sizes, True) + factors + _rotation(node, sizes)
@@ -241,7 +241,7 @@ def quantized_attention(node: Node) -> Cost:
 
 
 def _packed_attention_shape(node: Node) -> Specs:
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     return [(node.input(0).dtype, (sizes.n_queries, sizes.heads * sizes.v_width))]
 
 
@@ -252,7 +252,7 @@ def packed_attention(node: Node) -> Cost:
     The lengths of the sequences count where they are known; otherwise each token sees as
     many keys as the longest sequence may have.
     """
-    sizes = projected_sizes(node)
+    sizes = _projected_sizes(node)
     return _projection(node, sizes, node.has(2)) + attend(sizes, int(node.has(5)))
 
 
@@ -295,7 +295,7 @@ def ordered_attention(node: Node) -> Cost:
 
 
 def _longformer_shape(node: Node) -> Specs:
-    data, weights = check_rank(node, 0, 3), node.input(long_positions(node)[0])
+    data, weights = check_rank(node, 0, 3), node.input(_long_positions(node)[0])
     hidden = data.shape[2]
     split_heads(node, hidden, required(node, "num_heads"))
     required(node, "window")
@@ -319,7 +319,7 @@ def longformer(node: Node) -> Cost:
     """
     data, heads = node.input(0), node.integer("num_heads", 1)
     batch, steps, hidden = data.shape
-    widths = sum(node.input(position).shape[1] for position in long_positions(node))
+    widths = sum(node.input(position).shape[1] for position in _long_positions(node))
     width = hidden // max(heads, 1)
     seen = min(2 * node.integer("window", 0) + 1, steps)
     n_rows = batch * heads * steps
@@ -327,7 +327,7 @@ def longformer(node: Node) -> Cost:
     return projected + scores_cost(n_rows * seen, n_rows, width, width, 1)
 
 
-def long_positions(node: Node) -> tuple[int, int]:
+def _long_positions(node: Node) -> tuple[int, int]:
     """Positions of the weights for local and for global attention."""
     return (2, 8) if node.op_type == "QOrderedLongformerAttention" else (1, 4)
 
@@ -336,7 +336,7 @@ def _decoder_attention_shape(node: Node) -> Specs:
     """Steps first; the caches come out as long as the keys that were seen."""
     data, heads = check_rank(node, 0, 3), required(node, "num_heads")
     steps, batch, hidden = data.shape
-    cache: Shape = (batch, heads, decoder_keys(node), split_heads(node, hidden, heads))
+    cache: Shape = (batch, heads, _decoder_keys(node), split_heads(node, hidden, heads))
     check_shape(node, 2, (hidden, hidden))
     check_shape(node, 3, (hidden, 2 * hidden))
     return [(data.dtype, (steps, batch, hidden)), (data.dtype, cache), (data.dtype, cache)]
@@ -350,25 +350,25 @@ def decoder_attention(node: Node) -> Cost:
     """
     query, heads = node.input(0), node.integer("num_heads", 1)
     steps, batch, hidden = query.shape
-    static, past, state = decoder_flags(node)
+    static, past, state = _decoder_flags(node)
     source = node.input(1) if static else query
     n_source = 0 if static and past and state else source.n_elements
     projected = query.n_elements + 2 * n_source
     width, n_rows = hidden // max(heads, 1), batch * heads * steps
     masked = int(bool(node.value(11).first))
-    scores = scores_cost(n_rows * decoder_keys(node), n_rows, width, width, masked)
+    scores = scores_cost(n_rows * _decoder_keys(node), n_rows, width, width, masked)
     return Cost(macs=projected * hidden, simple=projected) + scores
 
 
-def decoder_flags(node: Node) -> tuple[bool, bool, bool]:
+def _decoder_flags(node: Node) -> tuple[bool, bool, bool]:
     """(static keys, uses the cache, has a state), inputs of a DecoderAttention."""
     static, past, state = (bool(node.value(position).first) for position in (8, 9, 10))
     return static, past, state
 
 
-def decoder_keys(node: Node) -> int:
+def _decoder_keys(node: Node) -> int:
     """Keys of a DecoderAttention: cached, those of ``key`` in cross attention, own ones else."""
-    static, past, state = decoder_flags(node)
+    static, past, state = _decoder_flags(node)
     cached = node.input(6).shape[2] if state and past else 0
     if static:
         return cached if cached else node.input(1).shape[0]

@@ -133,11 +133,11 @@ def _last_shape(node: Node) -> Specs:
     """The same operator on channels that stand last."""
     if node.op_type == "Resize":
         return standard_specs(as_standard(node, "Resize"))  # its sizes are in that order too
-    specs = standard_specs(seen_first(node))
+    specs = standard_specs(_seen_first(node))
     return [(dtype, channels_last(shape)) for dtype, shape in specs]
 
 
-def seen_first(node: Node) -> Node:
+def _seen_first(node: Node) -> Node:
     """A node of that domain as ONNX's own operator, channels first."""
     data = channels_first(node.input(0))
     op_type, rest = node.op_type, node.inputs[1:]
@@ -220,7 +220,7 @@ def _channels_last(node: Node) -> Cost:
     """As the operator of ONNX of this name, channels last."""
     if node.op_type == "Resize":
         return standard_cost(node, "Resize")
-    seen = seen_first(node)
+    seen = _seen_first(node)
     behind = activation_cost(node)
     if node.op_type.startswith("QLinear") and node.op_type != "QLinearConv":
         behind += QUANTIZE

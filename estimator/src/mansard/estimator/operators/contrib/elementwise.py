@@ -32,7 +32,7 @@ from mansard.estimator.operators.shapes import (
 )
 from mansard.estimator.tensors import Node
 
-UINT32 = ELEMENT_TYPES["uint32"]
+_UINT32 = ELEMENT_TYPES["uint32"]
 
 microsoft("SampleOp", shape=same_as_first)(copy)
 microsoft("Gelu", shape=same_as_first)(
@@ -139,7 +139,7 @@ def _bias_dropout_shape(node: Node) -> Specs:
 def _bitmask_dropout_shape(node: Node) -> Specs:
     """The mask holds 32 elements in each of its own."""
     data = node.input(0)
-    return [same(data), (UINT32, ((data.n_elements + 31) // 32,))]
+    return [same(data), (_UINT32, ((data.n_elements + 31) // 32,))]
 
 
 microsoft("BitmaskDropout", shape=_bitmask_dropout_shape, is_view=True, not_weights=(1, 2))(
@@ -235,7 +235,7 @@ def quantized_softmax(node: Node) -> Cost:
 
 
 def _hash_shape(node: Node) -> Specs:
-    return [(UINT32 if node.integer("positive", 1) else INT32, node.input(0).shape)]
+    return [(_UINT32 if node.integer("positive", 1) else INT32, node.input(0).shape)]
 
 
 # MurmurHash3_x86_32, https://github.com/aappleby/smhasher: a word of 4 bytes takes 2

@@ -18,10 +18,10 @@ from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import same_as_first
 from mansard.estimator.tensors import Node, Tensor
 
-ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "identity")
+_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "identity")
 
 
-class ExpertSizes(msgspec.Struct, frozen=True):
+class _ExpertSizes(msgspec.Struct, frozen=True):
     """Sizes of a mixture. ``first_width``: rows of the first product, both halves of a gate."""
 
     n_tokens: int
@@ -33,7 +33,7 @@ class ExpertSizes(msgspec.Struct, frozen=True):
     has_third: bool
 
 
-def expert_sizes(node: Node) -> ExpertSizes:
+def _expert_sizes(node: Node) -> _ExpertSizes:
     """Sizes from the inputs; raises ModelError where they contradict."""
     is_quantized = node.op_type == "QMoE"
     data, router = node.input(0), node.input(1)
@@ -56,28 +56,30 @@ def expert_sizes(node: Node) -> ExpertSizes:
             f"tokens {list(data.shape)}, router {list(router.shape)}, weights "
             f"{list(first.shape)} and {list(second.shape)} do not go together"
         )
-    return ExpertSizes(n_tokens, n_experts, n_chosen, hidden, inner, first_width, third is not None)
+    return _ExpertSizes(
+        n_tokens, n_experts, n_chosen, hidden, inner, first_width, third is not None
+    )
 
 
 def _experts_shape(node: Node) -> Specs:
-    if node.text("activation_type", "relu") not in ACTIVATIONS:
-        raise node.error(f"attribute 'activation_type' does not exist: {ACTIVATIONS}")
-    expert_sizes(node)
+    if node.text("activation_type", "relu") not in _ACTIVATIONS:
+        raise node.error(f"attribute 'activation_type' does not exist: {_ACTIVATIONS}")
+    _expert_sizes(node)
     return same_as_first(node)
 
 
-def _used(sizes: ExpertSizes) -> int:
+def _used(sizes: _ExpertSizes) -> int:
     """Experts that are used at most: all of them, or one for each choice of a token."""
     return min(sizes.n_experts, sizes.n_tokens * sizes.n_chosen)
 
 
 def _read_bytes(node: Node, precision: Precision | None) -> int:
     """Of weights, biases and scales only the experts that can be used."""
-    sizes = expert_sizes(node)
+    sizes = _expert_sizes(node)
     return sum(_part(tensor, sizes, precision) for tensor in node.distinct)
 
 
-def _part(tensor: Tensor, sizes: ExpertSizes, precision: Precision | None) -> int:
+def _part(tensor: Tensor, sizes: _ExpertSizes, precision: Precision | None) -> int:
     n = tensor.n_elements
     if tensor.rank > 1 and tensor.shape[0] == sizes.n_experts and sizes.n_experts:
         is_router = tensor.shape == (sizes.n_tokens, sizes.n_experts)
@@ -85,7 +87,7 @@ def _part(tensor: Tensor, sizes: ExpertSizes, precision: Precision | None) -> in
     return tensor.dtype.size_bytes(n, precision)
 
 
-def _choice(node: Node, sizes: ExpertSizes) -> Cost:
+def _choice(node: Node, sizes: _ExpertSizes) -> Cost:
     """Softmax over the experts, a comparison for each choice of each, a sum to normalise."""
     chosen = sizes.n_tokens * sizes.n_chosen
     work = softmax_cost(sizes.n_tokens, sizes.n_experts) + Cost(simple=chosen * sizes.n_experts)
@@ -94,7 +96,7 @@ def _choice(node: Node, sizes: ExpertSizes) -> Cost:
     return work
 
 
-def _per_token(node: Node, sizes: ExpertSizes, biases: tuple[int, int, int]) -> Cost:
+def _per_token(node: Node, sizes: _ExpertSizes, biases: tuple[int, int, int]) -> Cost:
     """The products of one token in one expert, its biases and activation, and its weight."""
     widths = (sizes.first_width, sizes.hidden, sizes.inner)
     third = sizes.hidden * sizes.inner if sizes.has_third else 0
@@ -103,7 +105,7 @@ def _per_token(node: Node, sizes: ExpertSizes, biases: tuple[int, int, int]) -> 
     return Cost(macs=macs, simple=added + 2 * sizes.hidden) + _activation(node, sizes)
 
 
-def _activation(node: Node, sizes: ExpertSizes) -> Cost:
+def _activation(node: Node, sizes: _ExpertSizes) -> Cost:
     name = node.text("activation_type", "relu")
     if name == "swiglu":
         # gate · sigmoid(alpha · gate) · (value + beta), both clamped where there is a limit
@@ -121,7 +123,7 @@ def experts(node: Node) -> Cost:
     inner multiply-adds a product, biases, the activation (swiglu: 7 and a function), and
     2 operations to weigh and add each output. It reads the experts that can be chosen.
     """
-    sizes = expert_sizes(node)
+    sizes = _expert_sizes(node)
     each = _per_token(node, sizes, (3, 5, 7))
     return _choice(node, sizes) + each * (sizes.n_tokens * sizes.n_chosen)
 
@@ -130,7 +132,7 @@ def _unpacked(position: int) -> Callable[[Node], int]:
     """How many weights an input of a QMoE holds: rows as long as its product is deep."""
 
     def elements(node: Node) -> int:
-        sizes, held = expert_sizes(node), node.input(position)
+        sizes, held = _expert_sizes(node), node.input(position)
         depth = sizes.inner if position == 5 else sizes.hidden
         return held.shape[0] * held.shape[1] * depth
 
@@ -148,7 +150,7 @@ def _unpacked(position: int) -> Callable[[Node], int]:
 )
 def quantized_experts(node: Node) -> Cost:
     """As MoE; each weight of the experts that can be chosen is dequantised once (2)."""
-    sizes = expert_sizes(node)
+    sizes = _expert_sizes(node)
     each = _per_token(node, sizes, (4, 7, 10))
     third = sizes.inner if sizes.has_third else 0
     held = sizes.hidden * (sizes.first_width + sizes.inner + third)

@@ -50,7 +50,7 @@ def _transposed(node: Node, position: int) -> Shape:
     return shape
 
 
-def fused_operands(node: Node) -> tuple[Shape, Shape]:
+def _fused_operands(node: Node) -> tuple[Shape, Shape]:
     """The two shapes that a FusedMatMul multiplies."""
     return _transposed(node, 0), _transposed(node, 1)
 
@@ -58,7 +58,7 @@ def fused_operands(node: Node) -> tuple[Shape, Shape]:
 def _fused_matmul_shape(node: Node) -> Specs:
     left, right = node.input(0), node.input(1)
     check_types(node, left, (right,))
-    return [(left.dtype, product_shape(node, *fused_operands(node)))]
+    return [(left.dtype, product_shape(node, *_fused_operands(node)))]
 
 
 @microsoft("FusedMatMul", "SparseToDenseMatMul", "TransposeMatMul", shape=_fused_matmul_shape)
@@ -67,7 +67,7 @@ def fused_matmul(node: Node) -> Cost:
 
     A sparse operand counts as a dense one: how many elements it has depends on data.
     """
-    left, _ = fused_operands(node)
+    left, _ = _fused_operands(node)
     n = node.output.n_elements
     scaled = n if node.number("alpha", 1.0) != 1.0 else 0
     return Cost(macs=n * left[-1], simple=scaled)
@@ -168,7 +168,7 @@ def dynamic_matmul(node: Node) -> Cost:
 
 def _quantized_gemm_shape(node: Node) -> Specs:
     """Quantised where scale and zero point of the output are given, else float32."""
-    m, n, _ = quantized_gemm_sizes(node)
+    m, n, _ = _quantized_gemm_sizes(node)
     zero = node.optional(8)
     return [(FLOAT32 if zero is None else zero.dtype, (m, n))]
 
@@ -176,12 +176,12 @@ def _quantized_gemm_shape(node: Node) -> Specs:
 @microsoft("QGemm", shape=_quantized_gemm_shape, not_weights=(1, 2, 4, 5, 7, 8), operands=(0, 3))
 def quantized_gemm(node: Node) -> Cost:
     """M·N·K multiply-adds, the bias, then quantise (5), or one factor for a float output."""
-    m, n, k = quantized_gemm_sizes(node)
+    m, n, k = _quantized_gemm_sizes(node)
     each = QUANTIZE if node.has(7) or node.has(8) else Cost(simple=1)
     return Cost(macs=m * n * k) + (each + Cost(simple=int(node.has(6)))) * (m * n)
 
 
-def quantized_gemm_sizes(node: Node) -> tuple[int, int, int]:
+def _quantized_gemm_sizes(node: Node) -> tuple[int, int, int]:
     """(M, N, K) of a QGemm."""
     return gemm_sizes(as_standard(node, "Gemm", node.input(0), node.input(3)))
 
@@ -201,14 +201,14 @@ def ordered_matmul(node: Node) -> Cost:
     return product + each * node.output.n_elements
 
 
-def check_columns(node: Node, width: int) -> None:
+def _check_columns(node: Node, width: int) -> None:
     """Raise ModelError where the rows of the first input are not of ``width`` elements."""
     data = node.input(0)
     if not data.rank or data.shape[-1] != width:
         raise node.error(f"{data.name!r} is {list(data.shape)}: no rows of {width}", BAKED_IN)
 
 
-def check_packed(node: Node, position: int, n: int, k: int) -> None:
+def _check_packed(node: Node, position: int, n: int, k: int) -> None:
     """Raise ModelError unless an input holds N rows of whole blocks of K packed numbers."""
     block, bits = required(node, "block_size"), node.integer("bits", 4)
     packed = node.input(position)
@@ -240,8 +240,8 @@ def _elements(width: str) -> CountFunction:
 def _matmul_bits_shape(node: Node) -> Specs:
     """Rows of K times weights of K x N, which are stored in ``bits`` bits each."""
     data, k, n = node.input(0), required(node, "K"), required(node, "N")
-    check_columns(node, k)
-    check_packed(node, 1, n, k)
+    _check_columns(node, k)
+    _check_packed(node, 1, n, k)
     check_length(node, 5, n, "columns")
     return [(data.dtype, (*data.shape[:-1], n))]
 
@@ -263,7 +263,7 @@ def _matmul_bnb4_shape(node: Node) -> Specs:
     """Four bits a weight, [N, K] in storage; multiplied transposed unless told otherwise."""
     data, k, n = node.input(0), required(node, "K"), required(node, "N")
     is_transposed = node.integer("transB", 1)
-    check_columns(node, k if is_transposed else n)
+    _check_columns(node, k if is_transposed else n)
     if node.input(1).n_elements != (n * k + 1) // 2:
         raise node.error(f"{node.input(1).name!r} does not hold {n} x {k} numbers of 4 bits")
     return [(data.dtype, (*data.shape[:-1], n if is_transposed else k))]
@@ -281,7 +281,7 @@ def matmul_bnb4(node: Node) -> Cost:
     return _product(node, node.integer("K", 0), node.integer("N", 0))
 
 
-def fpq4_sizes(node: Node) -> tuple[int, int] | None:
+def _fpq4_sizes(node: Node) -> tuple[int, int] | None:
     """(K, N) of a MatMulFpQ4; None where they depend on data."""
     shape = known_ints(node, 2)
     if shape is None:
@@ -292,15 +292,15 @@ def fpq4_sizes(node: Node) -> tuple[int, int] | None:
 
 
 def _matmul_fpq4_shape(node: Node) -> Specs:
-    data, sizes = node.input(0), fpq4_sizes(node)
+    data, sizes = node.input(0), _fpq4_sizes(node)
     if sizes is None:
         return [(data.dtype, (*data.shape[:-1], None))]
-    check_columns(node, sizes[0])
+    _check_columns(node, sizes[0])
     return [(data.dtype, (*data.shape[:-1], sizes[1]))]
 
 
 def _fpq4_elements(node: Node) -> int:
-    sizes = fpq4_sizes(node)
+    sizes = _fpq4_sizes(node)
     return sizes[0] * sizes[1] if sizes else node.input(1).n_elements
 
 
@@ -316,7 +316,7 @@ def matmul_fpq4(node: Node) -> Cost:
     return _product(node, node.input(0).shape[-1], node.output.shape[-1])
 
 
-def block_sizes(node: Node) -> tuple[int, int]:
+def _block_sizes(node: Node) -> tuple[int, int]:
     """(K, N) of weights [N, K] in blocks; two numbers of 4 bits stand in one byte."""
     held = node.input(1)
     if held.rank != 2:
@@ -326,8 +326,8 @@ def block_sizes(node: Node) -> tuple[int, int]:
 
 
 def _matmul_blocks_shape(node: Node) -> Specs:
-    data, k, n = node.input(0), *block_sizes(node)
-    check_columns(node, k)
+    data, k, n = node.input(0), *_block_sizes(node)
+    _check_columns(node, k)
     return [(data.dtype, (*data.shape[:-1], n))]
 
 
@@ -337,20 +337,20 @@ def _matmul_blocks_shape(node: Node) -> Specs:
     not_weights=(4,),
     statistics=(2, 3),
     operands=(0,),
-    packed={1: lambda node: math.prod(block_sizes(node))},
+    packed={1: lambda node: math.prod(_block_sizes(node))},
 )
 def matmul_blocks(node: Node) -> Cost:
     """rows·K·N multiply-adds; two factors for each of K·N weights; a bias."""
     bias = 5 if node.op_type == "MatMulBlockQuantizedFp4Weight" else 4
-    return _product(node, *block_sizes(node), bias)
+    return _product(node, *_block_sizes(node), bias)
 
 
 def _gated_bits_shape(node: Node) -> Specs:
     """activation(A·gate) · (A·up), and where it is asked for the sum before normalisation."""
     data, k, n = node.input(0), required(node, "K"), required(node, "N")
-    check_columns(node, k)
+    _check_columns(node, k)
     for position in (3, 6):
-        check_packed(node, position, n, k)
+        _check_packed(node, position, n, k)
     return [(data.dtype, (*data.shape[:-1], n)), same(data)]
 
 
@@ -378,10 +378,10 @@ def gated_bits(node: Node) -> Cost:
 def _projection_bits_shape(node: Node) -> Specs:
     """The three projections of a normalised input, and the sum before normalisation."""
     data, k = node.input(0), required(node, "K")
-    check_columns(node, k)
+    _check_columns(node, k)
     widths = (required(node, "Nq"), required(node, "Nkv"), required(node, "Nkv"))
     for position, width in zip((3, 6, 9), widths, strict=True):
-        check_packed(node, position, width, k)
+        _check_packed(node, position, width, k)
     return [*((data.dtype, (*data.shape[:-1], width)) for width in widths), same(data)]
 
 

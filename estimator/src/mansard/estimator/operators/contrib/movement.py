@@ -177,7 +177,7 @@ def distances(node: Node) -> Cost:
     return Cost(simple=n * max(3 * width - 1, 0), functions=roots)
 
 
-def signal_axes(node: Node) -> int:
+def _signal_axes(node: Node) -> int:
     """Trailing dimensions that a transform runs over."""
     n = node.integer("signal_ndim", 1)
     data = node.input(0)
@@ -193,7 +193,7 @@ def real_fourier(node: Node) -> Cost:
     """
     is_inverse = node.op_type == "Irfft"
     real = node.output if is_inverse else node.input(0)
-    points = math.prod(real.shape[real.rank - signal_axes(node) :])
+    points = math.prod(real.shape[real.rank - _signal_axes(node) :])
     transforms = real.n_elements // max(points, 1)
     work = transforms * fft_flop(points, True)
     return Cost(simple=work + (real.n_elements if is_inverse else 0))
@@ -203,14 +203,14 @@ def real_fourier(node: Node) -> Cost:
 def _rfft_shape(node: Node) -> Specs:
     """n real numbers become n / 2 + 1 pairs of real and imaginary part."""
     data = node.input(0)
-    signal_axes(node)
+    _signal_axes(node)
     return [(data.dtype, (*data.shape[:-1], data.shape[-1] // 2 + 1, 2))]
 
 
 @microsoft_shape("Irfft", cost=real_fourier)
 def _irfft_shape(node: Node) -> Specs:
     data = node.input(0)
-    signal_axes(node)
+    _signal_axes(node)
     if data.shape[-1] != 2:
         raise node.error(f"{list(data.shape)} does not end in real and imaginary part")
     return [(data.dtype, (*data.shape[:-2], 2 * (data.shape[-2] - 1)))]

@@ -34,7 +34,7 @@ from mansard.estimator.operators.shapes import check_rank, known_int, known_ints
 from mansard.estimator.tensors import Node
 
 
-def multihead_sizes(node: Node) -> FusedSizes:
+def _multihead_sizes(node: Node) -> FusedSizes:
     """Sizes of either attention over a batch; raises ModelError where they contradict."""
     is_masked = node.op_type == "DecoderMaskedMultiHeadAttention"
     sizes = _without_past(node, required(node, "num_heads"), is_masked)
@@ -96,7 +96,7 @@ def _check_packed(node: Node, found: tuple[int, ...], expected: tuple[int, ...])
 
 def _multihead_shape(node: Node) -> Specs:
     """[batch, queries, width], keys and values [batch, heads, length, width], the scores."""
-    sizes, dtype = multihead_sizes(node), node.input(0).dtype
+    sizes, dtype = _multihead_sizes(node), node.input(0).dtype
     cache = (sizes.batch, sizes.heads, sizes.n_room)
     return [
         (dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.v_width)),
@@ -111,7 +111,7 @@ _CACHES = {"DecoderMaskedMultiHeadAttention": (5, 6), "MultiHeadAttention": (6, 
 
 def _multihead_reads(node: Node, precision: Precision | None) -> int:
     """All inputs, but of the caches only what is valid."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     first, second = _CACHES[node.op_type]
     valid = sizes.batch * sizes.heads * sizes.n_past
     return reads_only(node, precision, {first: valid * sizes.width, second: valid * sizes.v_width})
@@ -119,7 +119,7 @@ def _multihead_reads(node: Node, precision: Precision | None) -> int:
 
 def _multihead_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of shared caches only the new rows."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     new = sizes.batch * sizes.heads * sizes.n_new
     shared = {1: new * sizes.width, 2: new * sizes.v_width}
     return writes_only(node, precision, shared if sizes.is_shared else {})
@@ -147,7 +147,7 @@ def multihead_attention(node: Node) -> Cost:
     each element of queries, keys and values. Of the caches it reads what is valid, and
     writes the new rows where past and present share them, else all of them.
     """
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     return attend(sizes, masks(node, 4, 5)) + _biases(node, 3, sizes)
 
 
@@ -160,7 +160,7 @@ def multihead_attention(node: Node) -> Cost:
 )
 def masked_multihead_attention(node: Node) -> Cost:
     """As MultiHeadAttention, for one query of each sequence."""
-    sizes = multihead_sizes(node)
+    sizes = _multihead_sizes(node)
     return attend(sizes, masks(node, 3, 4)) + _biases(node, 10, sizes)
 
 
@@ -217,7 +217,7 @@ def check_tables(node: Node, first: int) -> None:
             check_rank(node, position, 2)
 
 
-def grouped_sizes(node: Node) -> FusedSizes:
+def _grouped_sizes(node: Node) -> FusedSizes:
     """Sizes of a GroupQueryAttention or SparseAttention."""
     check_rank(node, 0, 3)
     check_tables(node, 9 if node.op_type == "SparseAttention" else 7)
@@ -265,7 +265,7 @@ def _total(node: Node) -> int | None:
 
 def _grouped_shape(node: Node) -> Specs:
     """[batch, queries, width], the caches [batch, heads of keys, length, width], the scores."""
-    sizes, query, past = grouped_sizes(node), node.input(0), node.optional(3)
+    sizes, query, past = _grouped_sizes(node), node.input(0), node.optional(3)
     dtype = query.dtype if past is None else past.dtype
     cache = (sizes.batch, sizes.kv_heads, sizes.n_room, _row_width(node, sizes))
     return [
@@ -297,7 +297,7 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
 
     A window needs no more keys than its own, and one for each further query.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     is_sparse = node.op_type == "SparseAttention"
     n_past, window = sizes.n_past, node.integer("local_window_size", -1)
     if window > 0:
@@ -309,7 +309,7 @@ def _grouped_reads(node: Node, precision: Precision | None) -> int:
 
 def _grouped_writes(node: Node, precision: Precision | None) -> int:
     """All outputs, but of shared caches only the new rows."""
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     new = sizes.batch * sizes.kv_heads * sizes.n_new * _row_width(node, sizes)
     return writes_only(node, precision, {1: new, 2: new} if sizes.is_shared else {})
 
@@ -355,7 +355,7 @@ def grouped_attention(node: Node) -> Cost:
     caches it reads what is valid, and writes the new rows where past and present share
     them, else all of them.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
     new_vectors = sizes.batch * sizes.kv_heads * sizes.n_new
     n_vectors = n_rows + new_vectors
@@ -370,7 +370,7 @@ def grouped_attention(node: Node) -> Cost:
 
 
 def _sparse_shape(node: Node) -> Specs:
-    sizes, query = grouped_sizes(node), node.input(0)
+    sizes, query = _grouped_sizes(node), node.input(0)
     past, value = node.input(3), node.input(4)
     return [
         (query.dtype, (sizes.batch, sizes.n_queries, sizes.heads * sizes.width)),
@@ -392,20 +392,20 @@ def sparse_attention(node: Node) -> Cost:
 
     Where the mask depends on data, over all keys. It reads the cache as a whole.
     """
-    sizes = grouped_sizes(node)
+    sizes = _grouped_sizes(node)
     n_rows = sizes.heads * sizes.n_rows
     n_vectors = n_rows + sizes.batch * sizes.kv_heads * sizes.n_new
-    scores = scores_cost(sparse_pairs(node), n_rows, sizes.width, sizes.v_width, 1)
+    scores = scores_cost(_sparse_pairs(node), n_rows, sizes.width, sizes.v_width, 1)
     return scores + rotation(node, n_vectors, 9)
 
 
-def sparse_pairs(node: Node) -> int:
+def _sparse_pairs(node: Node) -> int:
     """Pairs of queries and keys over the batch and all heads of a SparseAttention.
 
     Where the rows of its mask are known: for each query the blocks of its row, whole.
     Otherwise every key.
     """
-    sizes, rows = grouped_sizes(node), node.input(5)
+    sizes, rows = _grouped_sizes(node), node.input(5)
     if rows.value is None or rows.rank != 2:
         return sizes.n_pairs * sizes.heads
     block, layouts = required(node, "sparse_block_size"), rows.value.array

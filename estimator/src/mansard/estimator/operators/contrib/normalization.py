@@ -69,7 +69,7 @@ def ordered_normalization(node: Node) -> Cost:
     return work + layer_norm_cost(n, trailing_width(node), 1 + node.has(3))
 
 
-def group_width(node: Node) -> int:
+def _group_width(node: Node) -> int:
     """Elements of a row of a GroupNorm: a row is one group of one image."""
     data, groups = check_rank(node, 0, 3, 4), required(node, "groups")
     channels = data.shape[-1 if node.integer("channels_last", 1) else 1]
@@ -89,24 +89,24 @@ def group_norm(node: Node) -> Cost:
     n = node.input(0).n_elements
     sums = (node.has(3) + node.has(4)) if node.op_type == "SkipGroupNorm" else 0
     behind = SILU * n if node.integer("activation", 0) else Cost()
-    return Cost(simple=sums * n) + layer_norm_cost(n, group_width(node), 2) + behind
+    return Cost(simple=sums * n) + layer_norm_cost(n, _group_width(node), 2) + behind
 
 
 @microsoft_shape("GroupNorm", cost=group_norm)
 def _group_norm_shape(node: Node) -> Specs:
-    group_width(node)
+    _group_width(node)
     return same_as_first(node)
 
 
 @microsoft_shape("SkipGroupNorm", cost=group_norm)
 def _skip_group_norm_shape(node: Node) -> Specs:
     """The normalised sum, and the sum itself."""
-    group_width(node)
+    _group_width(node)
     node.input(3)
     return [same(node.input(0))] * 2
 
 
-def branches(node: Node) -> tuple[Shape, int, int]:
+def _branches(node: Node) -> tuple[Shape, int, int]:
     """(outer dimensions, branches, width of one) of [..., branches, width] or flattened."""
     shape, n = node.input(0).shape, node.integer("num_branches", 0)
     if n > 0:
@@ -119,18 +119,18 @@ def branches(node: Node) -> tuple[Shape, int, int]:
 
 
 def _branchwise_norm_shape(node: Node) -> Specs:
-    branches(node)
+    _branches(node)
     return same_as_first(node)
 
 
 @microsoft("BranchwiseRMSNorm", shape=_branchwise_norm_shape)
 def branchwise_norm(node: Node) -> Cost:
     """As RMSNormalization; a row is one branch."""
-    return rms_norm_cost(node.input(0).n_elements, branches(node)[2], int(node.has(1)))
+    return rms_norm_cost(node.input(0).n_elements, _branches(node)[2], int(node.has(1)))
 
 
 def _pre_mix_shape(node: Node) -> Specs:
-    outer, _, width = branches(node)
+    outer, _, width = _branches(node)
     node.input(1)
     return [(node.input(0).dtype, (*outer, width))]
 
@@ -144,7 +144,7 @@ def pre_mix(node: Node) -> Cost:
 
 
 def _post_mix_shape(node: Node) -> Specs:
-    branches(node)
+    _branches(node)
     node.input(2)
     return same_as_first(node)
 
@@ -156,7 +156,7 @@ def post_mix(node: Node) -> Cost:
     That is as many multiply-adds for each element as there are branches.
     """
     n = node.output.n_elements
-    return Cost(macs=n * branches(node)[1] if node.has(3) else 0, simple=2 * n)
+    return Cost(macs=n * _branches(node)[1] if node.has(3) else 0, simple=2 * n)
 
 
 def _gated_norm_shape(node: Node) -> Specs:

@@ -23,7 +23,7 @@ from mansard.estimator.tensors import Node
 
 def _rotary_shape(node: Node) -> Specs:
     check_rank(node, 0, 3, 4)
-    rotary_sizes(node)
+    _rotary_sizes(node)
     return same_as_first(node)
 
 
@@ -49,12 +49,12 @@ def rotary_embedding(node: Node) -> Cost:
 
     Of the tables it reads a row for each position.
     """
-    n_vectors, _, rotated = rotary_sizes(node)
+    n_vectors, _, rotated = _rotary_sizes(node)
     scaled = Cost(simple=int(node.number("scale", 1.0) != 1.0))
     return (ROTATE + scaled) * (n_vectors * rotated)
 
 
-def rotary_sizes(node: Node) -> tuple[int, int, int]:
+def _rotary_sizes(node: Node) -> tuple[int, int, int]:
     """(heads' vectors, width of one, how much of it is rotated)."""
     data, cosines = node.input(0), node.input(2)
     if cosines.rank != 2:

@@ -29,9 +29,9 @@ from mansard.estimator.operators.shapes import (
 )
 from mansard.estimator.tensors import Node
 
-INT8 = ELEMENT_TYPES["int8"]
+_INT8 = ELEMENT_TYPES["int8"]
 
-UINT32 = ELEMENT_TYPES["uint32"]
+_UINT32 = ELEMENT_TYPES["uint32"]
 
 
 @microsoft_shape("QuantizeLinear", cost=cost_of("QuantizeLinear"), not_weights=(1, 2))
@@ -46,7 +46,7 @@ def _dequantize_shape(node: Node) -> Specs:
     return [(node.input(1).dtype, node.input(0).shape)]
 
 
-microsoft("QuantizeWithOrder", shape=as_large_as_first(INT8), not_weights=(1,))(
+microsoft("QuantizeWithOrder", shape=as_large_as_first(_INT8), not_weights=(1,))(
     per_element(4, text="Divide, round, clamp twice: 4 operations for each element.")
 )
 _scale = per_element(1, text="A product for each element.")
@@ -96,7 +96,7 @@ def _reduce_shape(node: Node) -> Specs:
         1 if i in gone else size for i, size in enumerate(data.shape) if keeps or i not in gone
     ]
     unsigned = data.dtype.name.startswith("u")
-    summed = (UINT32 if unsigned else INT32) if node.op_type == "ReduceSumInteger" else data.dtype
+    summed = (_UINT32 if unsigned else INT32) if node.op_type == "ReduceSumInteger" else data.dtype
     return [(summed, tuple(shape))]
 
 
@@ -145,7 +145,7 @@ def _gather_blocks_shape(node: Node) -> Specs:
     Several numbers may stand in one byte, along the last dimension.
     """
     data, indices, scales = node.input(0), node.input(1), node.input(2)
-    each = packed_numbers(node)
+    each = _packed_numbers(node)
     shape = (*data.shape[:-1], data.shape[-1] * each)
     axis = data.axis(node.integer("gather_axis", 0))
     data.axis(node.integer("quantize_axis", 1))
@@ -156,7 +156,7 @@ def _gather_blocks_shape(node: Node) -> Specs:
 def _picked_bytes(node: Node, precision: Precision | None) -> int:
     """Of the table, its scales and zero points only what belongs to the rows picked."""
     data, n = node.input(0), node.output.n_elements
-    total = data.n_elements * packed_numbers(node)
+    total = data.n_elements * _packed_numbers(node)
     elements = {
         position: -(-node.input(position).n_elements * n // max(total, 1))
         for position in (0, 2, 3)
@@ -166,7 +166,7 @@ def _picked_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def _table_elements(node: Node) -> int:
-    return node.input(0).n_elements * packed_numbers(node)
+    return node.input(0).n_elements * _packed_numbers(node)
 
 
 microsoft(
@@ -183,7 +183,7 @@ microsoft(
 )
 
 
-def packed_numbers(node: Node) -> int:
+def _packed_numbers(node: Node) -> int:
     """Numbers that stand in one element of the table of a GatherBlockQuantized."""
     bits = node.integer("bits", 4)
     if bits not in (2, 4, 8):

@@ -29,7 +29,7 @@ from mansard.estimator.operators.shapes import check_length, check_rank, same
 from mansard.estimator.tensors import Node, Shape
 
 
-def lstm_sizes(node: Node) -> RecurrentSizes:
+def _lstm_sizes(node: Node) -> RecurrentSizes:
     """Sizes of either layer; the input size is what the weights W take."""
     for position in range(3):
         check_rank(node, position, 3)
@@ -51,7 +51,7 @@ def lstm_sizes(node: Node) -> RecurrentSizes:
     return RecurrentSizes(n_steps, batch, directions, taken, hidden)
 
 
-class MemorySizes(msgspec.Struct, frozen=True):
+class _MemorySizes(msgspec.Struct, frozen=True):
     """The attention of an AttnLSTM over a memory. ``attended`` is what a step takes from it."""
 
     n_slots: int
@@ -60,18 +60,18 @@ class MemorySizes(msgspec.Struct, frozen=True):
     attended: int
 
 
-def memory_sizes(node: Node) -> MemorySizes:
+def _memory_sizes(node: Node) -> _MemorySizes:
     """Sizes of the memory, of its keys and of what the attention layer makes of them."""
     query, memory = check_rank(node, 8, 3), check_rank(node, 11, 3)
     layer = node.optional(13)
     attended = memory.shape[2] if layer is None else layer.shape[-1]
-    return MemorySizes(memory.shape[1], memory.shape[2], query.shape[2], attended)
+    return _MemorySizes(memory.shape[1], memory.shape[2], query.shape[2], attended)
 
 
 def _lstm_shape(node: Node) -> Specs:
-    sizes, dtype = lstm_sizes(node), node.input(0).dtype
+    sizes, dtype = _lstm_sizes(node), node.input(0).dtype
     if node.op_type == "AttnLSTM":
-        memory_sizes(node)
+        _memory_sizes(node)
     state = (sizes.n_directions, sizes.batch, sizes.hidden_size)
     full = (sizes.n_steps, *state)
     return [(dtype, full), (dtype, state), (dtype, state)]
@@ -100,7 +100,7 @@ def _steps(sizes: RecurrentSizes) -> int:
 )
 def dynamic_lstm(node: Node) -> Cost:
     """As LSTM on integers: inputs and states are quantised (7), 8 products scaled a cell."""
-    sizes = lstm_sizes(node)
+    sizes = _lstm_sizes(node)
     hidden = _steps(sizes) * sizes.hidden_size
     quantized = sizes.n_directions * node.input(0).n_elements + hidden
     scaled = Cost(simple=8)
@@ -115,7 +115,7 @@ def attention_lstm(node: Node) -> Cost:
     each slot of the memory a sum and a tanh for each element, their product with a vector,
     softmax over the slots, and the slots' sum by those weights; then the attention layer.
     """
-    sizes, memory = lstm_sizes(node), memory_sizes(node)
+    sizes, memory = _lstm_sizes(node), _memory_sizes(node)
     slots, inner = memory.n_slots, memory.inner
     keys = Cost(macs=sizes.batch * sizes.n_directions * slots * memory.depth * inner)
     step = Cost(macs=sizes.hidden_size * inner + slots * inner + slots * memory.depth)
@@ -125,7 +125,7 @@ def attention_lstm(node: Node) -> Cost:
     return keys + (_cell(node, sizes) * sizes.hidden_size + step) * _steps(sizes)
 
 
-def linear_sizes(node: Node) -> LinearSizes:
+def _linear_sizes(node: Node) -> LinearSizes:
     """Sizes of a LinearAttention; raises ModelError where they contradict."""
     query, key, value = node.input(0), node.input(1), node.input(2)
     for position in range(3):
@@ -141,7 +141,7 @@ def linear_sizes(node: Node) -> LinearSizes:
 
 def _linear_attention_shape(node: Node) -> Specs:
     """[batch, steps, width] and the state; with a window a state for each of its steps."""
-    sizes, query, past = linear_sizes(node), node.input(0), node.optional(3)
+    sizes, query, past = _linear_sizes(node), node.input(0), node.optional(3)
     n_outputs = max(sizes.heads, sizes.kv_heads) * sizes.v_width
     state: Shape = (sizes.batch, sizes.kv_heads, sizes.width, sizes.v_width)
     window = node.integer("state_window", 0)
@@ -157,7 +157,7 @@ def _linear_attention_shape(node: Node) -> Specs:
 )
 def linear_attention(node: Node) -> Cost:
     """As ONNX's LinearAttention; there may be more heads of keys than of queries."""
-    sizes, decay = linear_sizes(node), node.optional(4)
+    sizes, decay = _linear_sizes(node), node.optional(4)
     return recurrence_cost(
         node, sizes, None if decay is None else decay.shape[-1] // sizes.kv_heads
     )
@@ -178,7 +178,7 @@ def attention_gate(node: Node) -> Cost:
     return (Cost(simple=2) + SOFTPLUS) * n + gate
 
 
-def delta_sizes(node: Node) -> LinearSizes:
+def _delta_sizes(node: Node) -> LinearSizes:
     """Sizes of a GatedDeltaNet, which has its heads in its shapes."""
     query, state = node.input(0), node.optional(6)
     key, value = node.optional(1), node.optional(2)
@@ -203,7 +203,7 @@ def delta_sizes(node: Node) -> LinearSizes:
 def _gated_delta_net_shape(node: Node) -> Specs:
     """[tokens, heads, width], the state with values first, and captured transitions."""
     query = node.input(0)
-    sizes = delta_sizes(node)
+    sizes = _delta_sizes(node)
     tokens = query.shape[:-2] if node.has(1) else query.shape[:-1]
     each = sizes.kv_heads * (1 + sizes.v_width) + sizes.heads * sizes.width
     captured = node.integer("state_update_capacity", 0) * each
@@ -226,7 +226,7 @@ def gated_delta_net(node: Node) -> Cost:
     A vector of n: n squares, n - 1 additions, a root, n quotients. A decay of "qwen": exp
     of a weight, a sum, Softplus, a product, a sign. A rate by sigmoid.
     """
-    sizes, decay, rate = delta_sizes(node), node.optional(4), node.optional(5)
+    sizes, decay, rate = _delta_sizes(node), node.optional(4), node.optional(5)
     per_head = max(sizes.n_tokens * sizes.kv_heads, 1)
     work = recurrence_cost(node, sizes, None if decay is None else decay.n_elements // per_head)
     if node.integer("qk_l2_norm", 0):

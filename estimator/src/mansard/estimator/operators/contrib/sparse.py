@@ -33,7 +33,7 @@ from mansard.estimator.operators.shapes import check_rank, chosen, known_ints, s
 from mansard.estimator.tensors import Node
 
 
-class PagedSizes(msgspec.Struct, frozen=True):
+class _PagedSizes(msgspec.Struct, frozen=True):
     """Sizes of an attention over packed tokens.
 
     ``n_pairs``: pairs of a query and a key it sees, for one head. ``n_past``: keys in the
@@ -49,7 +49,7 @@ class PagedSizes(msgspec.Struct, frozen=True):
     n_past: int
 
 
-def paged_sizes(node: Node) -> PagedSizes:
+def _paged_sizes(node: Node) -> _PagedSizes:
     """Sizes of a PagedAttention.
 
     Lengths are known where their values are; otherwise each sequence fills its pages
@@ -61,18 +61,18 @@ def paged_sizes(node: Node) -> PagedSizes:
     width = head_width(node, heads, kv_heads)
     v_width = node.integer("v_head_size", 0) or width
     n_tokens, table = query.shape[0], check_rank(node, 7, 2)
-    capacity = table.shape[1] * pages.shape[1]
-    pairs, n_past = _lengths(node, n_tokens, table.shape[0], capacity)
-    return PagedSizes(heads, kv_heads, n_tokens, width, v_width, pairs, n_past)
+    _capacity = table.shape[1] * pages.shape[1]
+    pairs, n_past = _lengths(node, n_tokens, table.shape[0], _capacity)
+    return _PagedSizes(heads, kv_heads, n_tokens, width, v_width, pairs, n_past)
 
 
-def _lengths(node: Node, n_tokens: int, batch: int, capacity: int) -> tuple[int, int]:
+def _lengths(node: Node, n_tokens: int, batch: int, _capacity: int) -> tuple[int, int]:
     """(pairs of query and key, cached keys)."""
     window = node.integer("local_window_size", -1)
-    bound = min(capacity, window) if window > 0 else capacity
+    bound = min(_capacity, window) if window > 0 else _capacity
     ends, past = known_ints(node, 5), known_ints(node, 6)
     if ends is None or past is None:
-        return n_tokens * bound, batch * capacity
+        return n_tokens * bound, batch * _capacity
     if len(ends) != len(past) + 1 or ends[-1] != n_tokens:
         raise node.error(f"lengths {list(ends)} and {list(past)} do not fit {n_tokens} tokens")
     new = [b - a for a, b in pairwise(ends)]
@@ -84,7 +84,7 @@ def _lengths(node: Node, n_tokens: int, batch: int, capacity: int) -> tuple[int,
 
 def _paged_shape(node: Node) -> Specs:
     """[tokens, width]; the caches come out as they went in."""
-    sizes = selected_sizes(node) if node.op_type == "SparsePagedAttention" else paged_sizes(node)
+    sizes = _selected_sizes(node) if node.op_type == "SparsePagedAttention" else _paged_sizes(node)
     values = node.optional(4)
     return [
         (node.input(0).dtype, (sizes.n_tokens, sizes.heads * sizes.v_width)),
@@ -101,8 +101,8 @@ _PLACES = {
 }
 
 
-def _sizes(node: Node) -> PagedSizes:
-    return paged_sizes(node) if node.op_type == "PagedAttention" else selected_sizes(node)
+def _sizes(node: Node) -> _PagedSizes:
+    return _paged_sizes(node) if node.op_type == "PagedAttention" else _selected_sizes(node)
 
 
 def _reads(node: Node, precision: Precision | None) -> int:
@@ -152,7 +152,7 @@ def paged_attention(node: Node) -> Cost:
     return _attention(node)
 
 
-def selected_sizes(node: Node) -> PagedSizes:
+def _selected_sizes(node: Node) -> _PagedSizes:
     """Sizes of an attention over selected keys, as many for each query as the list has room."""
     query = node.input(0)
     check_tables(node, 14 if node.op_type == "SparsePagedAttention" else 11)
@@ -165,13 +165,13 @@ def selected_sizes(node: Node) -> PagedSizes:
     seen = indices.shape[1]
     if node.text("attention_mode", "selected_only") == "local_plus_selected":
         seen += max(node.integer("local_window_size", -1), 0)
-    return PagedSizes(heads, kv_heads, n_tokens, width, width, n_tokens * seen, n_tokens * seen)
+    return _PagedSizes(heads, kv_heads, n_tokens, width, width, n_tokens * seen, n_tokens * seen)
 
 
 def _dynamic_sparse_shape(node: Node) -> Specs:
     """[batch, queries, width], and the caches, which are buffers that come out as they went in."""
     check_rank(node, 0, 3)
-    sizes, query = selected_sizes(node), node.input(0)
+    sizes, query = _selected_sizes(node), node.input(0)
     batch, n_queries, _ = query.shape
     past = node.optional(3)
     cache = (batch, sizes.kv_heads, n_queries, sizes.width) if past is None else past.shape
@@ -203,19 +203,19 @@ def selected_attention(node: Node) -> Cost:
     return _attention(node)
 
 
-def capacity(node: Node) -> int:
+def _capacity(node: Node) -> int:
     """How many keys are selected for a query at most."""
-    if is_blockwise(node):
+    if _is_blockwise(node):
         return required(node, "index_topk")
     return required(node, "token_budget") + required(node, "compress_ratio") - 1
 
 
-def is_blockwise(node: Node) -> bool:
+def _is_blockwise(node: Node) -> bool:
     """Whether the entries are compressed blocks ("csa") and not tokens ("qsa")."""
     return chosen(node, "policy_mode", "", ("csa", "qsa")) == "csa"
 
 
-def compressed(node: Node) -> tuple[int, int]:
+def _compressed(node: Node) -> tuple[int, int]:
     """(blocks that this call closes, tokens that stay behind in the buffer)."""
     ratio, buffer = required(node, "compress_ratio"), node.optional(13)
     held = 0 if buffer is None else buffer.shape[2]
@@ -239,7 +239,7 @@ def index_keys(node: Node) -> Cost:
     query = node.input(0)
     keys = node.input(12 if is_packed else 7)
     entries, width = keys.shape[1], keys.shape[2]
-    blockwise = is_blockwise(node)
+    blockwise = _is_blockwise(node)
     if not blockwise and not is_packed:
         entries = -(-(entries + query.shape[1]) // max(node.integer("compress_ratio", 1), 1))
     n_tokens = query.n_elements // max(query.shape[-1], 1)
@@ -255,11 +255,11 @@ def _index_shape(node: Node) -> Specs:
     """[batch, queries, selected]; the keys so far, and what is not compressed yet."""
     query, past = node.input(0), node.input(7)
     n_entries, left = query.shape[1], 0
-    if is_blockwise(node):
-        n_entries, left = compressed(node)
+    if _is_blockwise(node):
+        n_entries, left = _compressed(node)
     grown = 0 if node.has(12) else n_entries
     keys = (past.shape[0], past.shape[1] + grown, past.shape[2])
-    specs: list[Spec] = [(INT32, (*query.shape[:2], capacity(node))), (past.dtype, keys)]
+    specs: list[Spec] = [(INT32, (*query.shape[:2], _capacity(node))), (past.dtype, keys)]
     if node.has(13):
         buffer = node.input(13)
         specs.append((buffer.dtype, (*buffer.shape[:2], left, buffer.shape[3])))
@@ -274,7 +274,7 @@ def _index_packed_shape(node: Node) -> Specs:
     gates = node.optional(14)
     captured = node.integer("state_update_capacity", 0)
     return [
-        (INT32, (query.shape[0], capacity(node))),
+        (INT32, (query.shape[0], _capacity(node))),
         (INT32, (query.shape[0],)),
         same(keys),
         same(node.input(13)),

@@ -28,12 +28,12 @@ from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_length, check_rank, same, same_as_first
 from mansard.estimator.tensors import Node
 
-PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
-plugin = partial(operator, domain=PLUGIN_DOMAINS)
-plugin_shape = partial(shape_of, domain=PLUGIN_DOMAINS)
+_PLUGIN_DOMAINS = ("", "TRT", "trt.plugins")
+plugin = partial(operator, domain=_PLUGIN_DOMAINS)
+plugin_shape = partial(shape_of, domain=_PLUGIN_DOMAINS)
 
 
-def detection_sizes(node: Node) -> tuple[int, int, int]:
+def _detection_sizes(node: Node) -> tuple[int, int, int]:
     """(batch, boxes, classes); boxes have a dimension of classes, or of 1, or none."""
     boxes, scores = node.input(0), node.input(1)
     fits = scores.rank == 3 and boxes.rank in (3, 4) and boxes.shape[-1] == 4
@@ -47,12 +47,12 @@ def detection_sizes(node: Node) -> tuple[int, int, int]:
 
 def _batched_nms_shape(node: Node) -> Specs:
     """How many, boxes, scores and classes, for up to keepTopK detections of an image."""
-    batch, _, _ = detection_sizes(node)
+    batch, _, _ = _detection_sizes(node)
     kept, dtype = required(node, "keepTopK"), node.input(0).dtype
     return [(INT32, (batch, 1)), (dtype, (batch, kept, 4)), *[(dtype, (batch, kept))] * 2]
 
 
-OVERLAP = 13  # 4 extremes, 2 differences, 2 clamps, product, sum, difference, quotient, comparison
+_OVERLAP = 13  # 4 extremes, 2 differences, 2 clamps, product, sum, difference, quotient, comparison
 
 _SORTED = 4096  # boxes that EfficientNMS looks at, efficientNMSInference.cu
 
@@ -65,15 +65,15 @@ def batched_nms(node: Node) -> Cost:
     of ``topK`` (a whole class where it is not given) are taken to pass the threshold: an
     upper bound.
     """
-    batch, n_boxes, classes = detection_sizes(node)
+    batch, n_boxes, classes = _detection_sizes(node)
     top = min(node.integer("topK", n_boxes) if node.integer("topK", -1) > 0 else n_boxes, n_boxes)
-    each = n_boxes + sort_comparisons(n_boxes) + 3 * top + OVERLAP * (top * (top - 1) // 2)
+    each = n_boxes + sort_comparisons(n_boxes) + 3 * top + _OVERLAP * (top * (top - 1) // 2)
     return Cost(simple=batch * (classes * each + sort_comparisons(classes * top)))
 
 
 def _efficient_nms_shape(node: Node) -> Specs:
     """As BatchedNMS; classes are integers."""
-    batch, _, _ = detection_sizes(node)
+    batch, _, _ = _detection_sizes(node)
     kept, dtype = required(node, "max_output_boxes"), node.input(0).dtype
     return [
         (INT32, (batch, 1)),
@@ -91,10 +91,10 @@ def efficient_nms(node: Node) -> Cost:
     scores come without. Boxes as differences to anchors: 8 operations and 2 functions for
     each of the 4096. All are taken to pass the threshold: an upper bound.
     """
-    batch, n_boxes, classes = detection_sizes(node)
+    batch, n_boxes, classes = _detection_sizes(node)
     n = n_boxes * classes
     looked, kept = min(n, _SORTED), min(node.integer("max_output_boxes", 0), n)
-    each = Cost(simple=n + sort_comparisons(n) + 3 * looked + OVERLAP * looked * kept)
+    each = Cost(simple=n + sort_comparisons(n) + 3 * looked + _OVERLAP * looked * kept)
     if node.integer("score_activation", 0):
         each += SIGMOID * kept
     if node.has(2):

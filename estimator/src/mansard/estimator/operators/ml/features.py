@@ -18,9 +18,9 @@ from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_rank, chosen, same_as_first
 from mansard.estimator.tensors import Node
 
-ML = "ai.onnx.ml"
-ml_operator = partial(operator, domain=ML)
-ml_shape = partial(shape_of, domain=ML)
+_ML = "ai.onnx.ml"
+ml_operator = partial(operator, domain=_ML)
+ml_shape = partial(shape_of, domain=_ML)
 _arrange = no_work(
     "No work; reads its inputs and writes its output, a map as the vector of its values."
 )
@@ -68,10 +68,10 @@ def look_up(node: Node) -> Cost:
 
 @ml_shape("OneHotEncoder", cost=look_up)
 def _one_hot_shape(node: Node) -> Specs:
-    return [(FLOAT32, (*node.input(0).shape, length(node, "cats_int64s", "cats_strings")))]
+    return [(FLOAT32, (*node.input(0).shape, _length(node, "cats_int64s", "cats_strings")))]
 
 
-def length(node: Node, *names: str) -> int:
+def _length(node: Node, *names: str) -> int:
     """Elements of whichever of several list attributes is given."""
     for name in names:
         held = node.attributes.get(name)
@@ -120,7 +120,7 @@ def _join_features_shape(node: Node) -> Specs:
 @ml_shape("ZipMap", cost=_arrange)
 def _zip_map_shape(node: Node) -> Specs:
     data = check_rank(node, 0, 1, 2)
-    n = length(node, "classlabels_int64s", "classlabels_strings")
+    n = _length(node, "classlabels_int64s", "classlabels_strings")
     if data.shape[-1] != n:
         raise node.error(f"{n} keys do not fit {list(data.shape)}")
     return [(data.dtype, data.shape)]
@@ -139,4 +139,4 @@ def _cast_map_shape(node: Node) -> Specs:
 
 @ml_shape("DictVectorizer", cost=_arrange)
 def _vectorize_shape(node: Node) -> Specs:
-    return [(node.input(0).dtype, (1, length(node, "int64_vocabulary", "string_vocabulary")))]
+    return [(node.input(0).dtype, (1, _length(node, "int64_vocabulary", "string_vocabulary")))]

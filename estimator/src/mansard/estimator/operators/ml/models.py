@@ -26,9 +26,9 @@ def trees(node: Node) -> Cost:
     An addition for the leaf of each tree, base values, the transform; a classifier also
     compares its scores.
     """
-    sizes = tree_sizes(node)
+    sizes = _tree_sizes(node)
     each = sizes.depth + sizes.n_trees
-    if floats(node, "base_values") or "base_values_as_tensor" in node.attributes:
+    if _floats(node, "base_values") or "base_values_as_tensor" in node.attributes:
         each += sizes.n_outputs
     work = Cost(simple=sizes.n_rows * each) + _transform(node, sizes.n_rows, sizes.n_outputs)
     if node.op_type == "TreeEnsembleClassifier":
@@ -36,14 +36,14 @@ def trees(node: Node) -> Cost:
     return work
 
 
-def rows_and_columns(node: Node) -> tuple[int, int]:
+def _rows_and_columns(node: Node) -> tuple[int, int]:
     """Of the data; a vector is one row."""
     check_rank(node, 0, 1, 2)
     shape = node.input(0).shape
     return (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
 
 
-def floats(node: Node, name: str) -> int:
+def _floats(node: Node, name: str) -> int:
     """How many numbers a list attribute holds, 0 where it is left out."""
     held = node.attributes.get(name, ())
     if not isinstance(held, tuple):
@@ -51,14 +51,14 @@ def floats(node: Node, name: str) -> int:
     return len(held)
 
 
-def labels(node: Node, integers: str) -> tuple[int, ElementType]:
+def _labels(node: Node, integers: str) -> tuple[int, ElementType]:
     """(classes, the type of their labels)."""
-    if floats(node, "classlabels_strings"):
-        return floats(node, "classlabels_strings"), STRING
-    return floats(node, integers), INT64
+    if _floats(node, "classlabels_strings"):
+        return _floats(node, "classlabels_strings"), STRING
+    return _floats(node, integers), INT64
 
 
-class LinearSizes(msgspec.Struct, frozen=True):
+class _LinearSizes(msgspec.Struct, frozen=True):
     """A linear model: ``n_products`` scores are computed, ``n_scores`` are given out."""
 
     n_rows: int
@@ -67,30 +67,30 @@ class LinearSizes(msgspec.Struct, frozen=True):
     n_scores: int
 
 
-def linear_sizes(node: Node) -> LinearSizes:
+def _linear_sizes(node: Node) -> _LinearSizes:
     """Sizes of either linear model; raises ModelError where they contradict.
 
     More coefficients than are needed are no error: ONNX Runtime ignores what is left
     over, and the ``logreg_iris.onnx`` in its own wheel is such a file.
     """
-    rows, columns = rows_and_columns(node)
-    held = floats(node, "coefficients")
+    rows, columns = _rows_and_columns(node)
+    held = _floats(node, "coefficients")
     if node.op_type == "LinearRegressor":
         targets = node.integer("targets", 1)
         if targets < 1 or held < targets * columns:
             raise node.error(f"{held} coefficients do not fit {targets} x {columns}")
-        return LinearSizes(rows, columns, targets, targets)
-    n_products = floats(node, "intercepts") or labels(node, "classlabels_ints")[0]
+        return _LinearSizes(rows, columns, targets, targets)
+    n_products = _floats(node, "intercepts") or _labels(node, "classlabels_ints")[0]
     if not columns or not n_products or held < n_products * columns:
         raise node.error(f"{held} coefficients do not fit {n_products} x {columns}")
     # One score decides between two classes; both come out, and so they do without labels.
-    n_classes = max(labels(node, "classlabels_ints")[0], n_products)
+    n_classes = max(_labels(node, "classlabels_ints")[0], n_products)
     n_scores = max(n_classes, 2) if n_products == 1 else n_products
-    return LinearSizes(rows, columns, n_products, n_scores)
+    return _LinearSizes(rows, columns, n_products, n_scores)
 
 
 def _linear_regressor_shape(node: Node) -> Specs:
-    sizes = linear_sizes(node)
+    sizes = _linear_sizes(node)
     return [(FLOAT32, (sizes.n_rows, sizes.n_scores))]
 
 
@@ -120,9 +120,9 @@ def _best(n_rows: int, n_scores: int) -> Cost:
 @ml_operator("LinearRegressor", shape=_linear_regressor_shape)
 def linear_regressor(node: Node) -> Cost:
     """Columns · targets multiply-adds for each row, the intercepts, the transform."""
-    sizes = linear_sizes(node)
+    sizes = _linear_sizes(node)
     n = sizes.n_rows * sizes.n_products
-    added = n if floats(node, "intercepts") else 0
+    added = n if _floats(node, "intercepts") else 0
     return Cost(macs=n * sizes.n_columns, simple=added) + _transform(
         node, sizes.n_rows, sizes.n_scores
     )
@@ -130,19 +130,19 @@ def linear_regressor(node: Node) -> Cost:
 
 def _linear_classifier_shape(node: Node) -> Specs:
     """The best class of each row, and the scores of all classes."""
-    sizes = linear_sizes(node)
-    _, dtype = labels(node, "classlabels_ints")
+    sizes = _linear_sizes(node)
+    _, dtype = _labels(node, "classlabels_ints")
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_scores))]
 
 
 @ml_operator("LinearClassifier", shape=_linear_classifier_shape)
 def linear_classifier(node: Node) -> Cost:
     """As LinearRegressor with a target for each class; then the best class."""
-    sizes = linear_sizes(node)
+    sizes = _linear_sizes(node)
     return linear_regressor(node) + _best(sizes.n_rows, sizes.n_scores)
 
 
-class VectorSizes(msgspec.Struct, frozen=True):
+class _VectorSizes(msgspec.Struct, frozen=True):
     """A model of support vectors. ``n_vectors`` is 0 where it is a linear one."""
 
     n_rows: int
@@ -151,23 +151,23 @@ class VectorSizes(msgspec.Struct, frozen=True):
     n_classes: int
 
 
-def vector_sizes(node: Node) -> VectorSizes:
+def _vector_sizes(node: Node) -> _VectorSizes:
     """Sizes of either model of support vectors."""
-    rows, columns = rows_and_columns(node)
+    rows, columns = _rows_and_columns(node)
     if node.op_type == "SVMRegressor":
-        return VectorSizes(rows, columns, node.integer("n_supports", 0), 1)
+        return _VectorSizes(rows, columns, node.integer("n_supports", 0), 1)
     n_vectors = sum(node.integers("vectors_per_class") or ())
-    n_classes, _ = labels(node, "classlabels_ints")
-    held = floats(node, "support_vectors")
+    n_classes, _ = _labels(node, "classlabels_ints")
+    held = _floats(node, "support_vectors")
     if n_vectors and held != n_vectors * columns:
         raise node.error(f"{held} numbers are not {n_vectors} vectors of {columns}")
     if not n_vectors:
-        n_classes = floats(node, "coefficients") // max(columns, 1)
-    return VectorSizes(rows, columns, n_vectors, n_classes)
+        n_classes = _floats(node, "coefficients") // max(columns, 1)
+    return _VectorSizes(rows, columns, n_vectors, n_classes)
 
 
 def _vector_regressor_shape(node: Node) -> Specs:
-    return [(FLOAT32, (vector_sizes(node).n_rows, 1))]
+    return [(FLOAT32, (_vector_sizes(node).n_rows, 1))]
 
 
 def _kernel(node: Node, n_columns: int) -> Cost:
@@ -193,7 +193,7 @@ def vector_regressor(node: Node) -> Cost:
     Kernels: linear n multiply-adds of n columns, polynomial and sigmoid 2 operations and
     a function more, radial 3·n operations and a function. Without vectors a linear model.
     """
-    sizes = vector_sizes(node)
+    sizes = _vector_sizes(node)
     each = (_kernel(node, sizes.n_columns) + Cost(macs=1)) * sizes.n_vectors
     if not sizes.n_vectors:
         each = Cost(macs=sizes.n_columns)
@@ -206,10 +206,10 @@ def _vector_classifier_shape(node: Node) -> Specs:
 
     Pairs are what is compared; probabilities are of classes.
     """
-    sizes = vector_sizes(node)
-    _, dtype = labels(node, "classlabels_ints")
+    sizes = _vector_sizes(node)
+    _, dtype = _labels(node, "classlabels_ints")
     n = sizes.n_classes
-    if sizes.n_vectors and not floats(node, "prob_a") and n > 2:
+    if sizes.n_vectors and not _floats(node, "prob_a") and n > 2:
         n = n * (n - 1) // 2
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, n))]
 
@@ -221,13 +221,13 @@ def vector_classifier(node: Node) -> Cost:
     An offset and a vote for each pair of classes, or probabilities of 2 operations and a
     sigmoid each; then the best class. Without vectors a linear model.
     """
-    sizes = vector_sizes(node)
+    sizes = _vector_sizes(node)
     classes = max(sizes.n_classes, 1)
     pairs = classes * (classes - 1) // 2
     if sizes.n_vectors:
         each = _kernel(node, sizes.n_columns) * sizes.n_vectors
         each += Cost(macs=sizes.n_vectors * (classes - 1), simple=2 * pairs)
-        if floats(node, "prob_a"):
+        if _floats(node, "prob_a"):
             each += (SIGMOID + Cost(simple=2)) * pairs
     else:
         each = Cost(macs=classes * sizes.n_columns, simple=classes)
@@ -236,10 +236,10 @@ def vector_classifier(node: Node) -> Cost:
     return each * sizes.n_rows + ends
 
 
-Children = dict[tuple[int, int], tuple[tuple[int, int], ...]]
+_Children = dict[tuple[int, int], tuple[tuple[int, int], ...]]
 
 
-class TreeSizes(msgspec.Struct, frozen=True):
+class _TreeSizes(msgspec.Struct, frozen=True):
     """An ensemble. ``depth``: comparisons on the longest way, summed over the trees."""
 
     n_rows: int
@@ -248,9 +248,9 @@ class TreeSizes(msgspec.Struct, frozen=True):
     depth: int
 
 
-def tree_sizes(node: Node) -> TreeSizes:
+def _tree_sizes(node: Node) -> _TreeSizes:
     """Sizes of any ensemble; raises ModelError where its trees are none."""
-    rows, _ = rows_and_columns(node)
+    rows, _ = _rows_and_columns(node)
     if node.op_type == "TreeEnsemble":
         roots, children = _newer(node)
         n_outputs = node.integer("n_targets", 1)
@@ -258,11 +258,11 @@ def tree_sizes(node: Node) -> TreeSizes:
         roots, children = _older(node)
         n_outputs = node.integer("n_targets", 1)
         if node.op_type == "TreeEnsembleClassifier":
-            n_outputs = labels(node, "classlabels_int64s")[0]
-    return TreeSizes(rows, len(roots), n_outputs, _depth(node, roots, children))
+            n_outputs = _labels(node, "classlabels_int64s")[0]
+    return _TreeSizes(rows, len(roots), n_outputs, _depth(node, roots, children))
 
 
-def _older(node: Node) -> tuple[list[tuple[int, int]], Children]:
+def _older(node: Node) -> tuple[list[tuple[int, int]], _Children]:
     """Roots and children by (tree, node) of the first two kinds of ensemble."""
     trees, own = node.integers("nodes_treeids") or (), node.integers("nodes_nodeids") or ()
     yes = node.integers("nodes_truenodeids") or ()
@@ -272,7 +272,7 @@ def _older(node: Node) -> tuple[list[tuple[int, int]], Children]:
         raise node.error("the lists that describe its trees are of different lengths")
     if len(modes) != len(trees):
         raise node.error("its nodes do not all have a mode")
-    children: Children = {}
+    children: _Children = {}
     roots: dict[int, tuple[int, int]] = {}
     for tree, number, first, second, mode in zip(trees, own, yes, no, modes, strict=True):
         roots.setdefault(tree, (tree, number))  # the first node of a tree is its root
@@ -281,21 +281,21 @@ def _older(node: Node) -> tuple[list[tuple[int, int]], Children]:
     return list(roots.values()), children
 
 
-def _newer(node: Node) -> tuple[list[tuple[int, int]], Children]:
+def _newer(node: Node) -> tuple[list[tuple[int, int]], _Children]:
     """The same of a TreeEnsemble, whose leaves are numbered apart."""
     yes, no = node.integers("nodes_truenodeids") or (), node.integers("nodes_falsenodeids") or ()
     ends = node.integers("nodes_trueleafs") or (), node.integers("nodes_falseleafs") or ()
     roots = node.integers("tree_roots") or ()
     if not len(yes) == len(no) == len(ends[0]) == len(ends[1]):
         raise node.error("the lists that describe its trees are of different lengths")
-    children: Children = {}
+    children: _Children = {}
     for number, (first, second) in enumerate(zip(yes, no, strict=True)):
         pair = ((first, ends[0][number]), (second, ends[1][number]))
         children[0, number] = tuple((0, child) for child, is_leaf in pair if not is_leaf)
     return [(0, root) for root in roots], children
 
 
-def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
+def _depth(node: Node, roots: list[tuple[int, int]], children: _Children) -> int:
     """Comparisons to the deepest leaf of each tree, summed; walks without recursion."""
     total = 0
     seen: set[tuple[int, int]] = set()
@@ -318,7 +318,7 @@ def _depth(node: Node, roots: list[tuple[int, int]], children: Children) -> int:
 
 @ml_shape("TreeEnsemble", "TreeEnsembleRegressor", cost=trees)
 def _tree_regressor_shape(node: Node) -> Specs:
-    sizes = tree_sizes(node)
+    sizes = _tree_sizes(node)
     dtype = node.input(0).dtype if node.op_type == "TreeEnsemble" else FLOAT32
     return [(dtype, (sizes.n_rows, sizes.n_outputs))]
 
@@ -326,8 +326,8 @@ def _tree_regressor_shape(node: Node) -> Specs:
 @ml_shape("TreeEnsembleClassifier", cost=trees)
 def _tree_classifier_shape(node: Node) -> Specs:
     """The best class of each row, and the scores of all classes."""
-    sizes = tree_sizes(node)
-    if not floats(node, "class_ids"):
+    sizes = _tree_sizes(node)
+    if not _floats(node, "class_ids"):
         raise node.error("its leaves vote for no class")
-    _, dtype = labels(node, "classlabels_int64s")
+    _, dtype = _labels(node, "classlabels_int64s")
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_outputs))]

@@ -22,11 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from mansard.microbench.cuda.building import NUMBA_SOURCE, hash_source, read_source, shape_sweep
+from mansard.microbench.cuda.building import (
+    hash_source,
+    in_numba,
+    numba_function,
+    read_source,
+    shape_sweep,
+)
 from mansard.microbench.cuda.values import (
     bf16_bits,
     square_add_bf16,
@@ -132,23 +137,14 @@ def _launch_numba(case: Case, shape: Shape) -> Launch:
     return shape_sweep(case, shape, n_arrays=1, tile_vectors=_NUMBA_TILE_VECTORS, element_bytes=4)
 
 
-def _build_numba(case: Case) -> Any:
-    """The kernel, compiled for the card at hand; in the simulator it runs as it stands."""
-    from mansard.microbench.cuda.numba_functions import build_chains
-
-    return build_chains(CHAOS_C["fp32"] if case.operands == "chaotic" else CONSTANT_C)
-
-
 NUMBA_FMA = replace(
-    FMA,
-    backend="numba-cuda",
+    in_numba(FMA, "build_chains"),
     precisions={"fp32": 50},
     launch=_launch_numba,
     entry=lambda _case: "chains",
-    source=NUMBA_SOURCE,
-    source_hash=hash_source(NUMBA_SOURCE),
-    scopes=("gpu",),
-    build=_build_numba,
+    build=lambda case: numba_function(
+        "build_chains", CHAOS_C["fp32"] if case.operands == "chaotic" else CONSTANT_C
+    ),
 )
 
 KERNELS = (FMA, NUMBA_FMA)

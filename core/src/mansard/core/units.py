@@ -1,13 +1,30 @@
-"""Frequencies as people write them: ``612MHz``, ``1190400kHz``, ``1.3GHz``."""
+"""Sizes and frequencies as people write them: ``4MiB``, ``612MHz``, ``1190400kHz``, ``1.3GHz``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from mansard.core.errors import UsageError
+
+_UNITS = MappingProxyType(
+    {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20}
+    | {"GB": 10**9, "GiB": 1 << 30}
+)
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)")
+
+
+def parse_bytes(text: str) -> int:
+    """``512KiB`` as 524288; raises UsageError."""
+    found = _SIZE.fullmatch(text)
+    unit = _UNITS.get(found[2]) if found else None
+    if found is None or unit is None:
+        raise UsageError(f"{text!r} is no size in bytes", fix="write 4MiB or 512KiB")
+    return round(float(found[1]) * unit)
+
 
 _UNITS_HZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
 _FREQUENCY = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,9}))? ?([kmg]?hz)", re.IGNORECASE | re.ASCII)
@@ -15,7 +32,7 @@ _SLACK_HZ = 1e6
 
 
 class Frequency(msgspec.Struct, frozen=True):
-    """A frequency that somebody wrote, and how far from it the one meant can be.
+    """A frequency as it was written, and how far from it the one meant can be.
 
     Tools print whole MHz, rounded or cut: 1190 MHz stands for a table's 1190.4 MHz, and
     76 for 76.8. So one unit of the last digit written is left open, but never 1 MHz or more.
