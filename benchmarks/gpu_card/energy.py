@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mansard.core.errors import MansardError
 from mansard.device.meters.meter import Meters
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate
 from mansard.microbench.catalog import find_kernel
@@ -30,7 +30,7 @@ def repeat_energy(opened: OpenGpu, meters: Meters) -> Figure:
     try:
         with CudaSource(kernel, case, opened.gpu, opened.runtime) as source:
             repetitions = calibrate(source, protocol.sample_s, lambda: False)
-            metering = Metering(meters, protocol, lambda _sample: None)
+            metering = EnergyMetering(meters, protocol, lambda _sample: None)
             found = metering.run(source, repetitions, lambda: False)
     except MansardError as error:
         return energy_figure((), str(error))
