@@ -44,8 +44,7 @@ from pathlib import Path
 try:
     from mansard.simulator import create_board, running, set_fault
 except ImportError:
-    from mansard.device.simulator import create_board, set_fault
-    from mansard.simulator import daemon as running
+    from mansard.device.simulator import create_board, running, set_fault
 with running(create_board(sys.argv[1], Path(sys.argv[2]))) as root:
     for fault in sys.argv[3:]:
         name, _, value = fault.partition("=")
