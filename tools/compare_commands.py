@@ -7,7 +7,8 @@
 ``tools/command_inputs/commands.txt`` lists the commands and says how they are written; its folder
 holds their inputs. What differs between two runs of the same code (dates, folders, process ids,
 times of this machine) is replaced before it is recorded. ``reasons.toml`` there names what differs
-on purpose: lines ``"part of a command" = "reason"``.
+on purpose: lines ``"part of a command" = "reason"``. A reason that begins with ``words:``
+covers the sentences of pages alone, not their data.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ from pathlib import Path
 try:
     from mansard.simulator import create_board, running, set_fault
 except ImportError:
-    from mansard.device.simulator import create_board, set_fault
-    from mansard.simulator import daemon as running
+    from mansard.device.simulator import create_board, running, set_fault
 with running(create_board(sys.argv[1], Path(sys.argv[2]))) as root:
     for fault in sys.argv[3:]:
         name, _, value = fault.partition("=")
@@ -310,7 +310,11 @@ class _Page(HTMLParser):
         if self.kind in {"script", "style"}:
             self.lines.append(hashlib.sha256(data.encode()).hexdigest())
         elif self.kind == "application/json":
-            self.lines.append(_pretty(json.loads(data)))
+            document = json.loads(data)
+            for each in document.values():  # scripts look columns up by name: no order is meant
+                if isinstance(each, dict) and isinstance(each.get("columns"), dict):
+                    each["columns"] = dict(sorted(each["columns"].items()))
+            self.lines.append(_pretty(document))
         elif data.strip():
             self.lines.append(" ".join(data.split()))
 
@@ -341,6 +345,9 @@ def compare(given: argparse.Namespace) -> int:
             continue
         print(f"\n=== {command}")
         found = [part for part in named if part in command]
+        is_words = any(named[part].startswith("words:") for part in found)
+        if is_words and _data(one) != _data(other):
+            found, one, other = [], _data(one), _data(other)
         used |= set(found)
         n_named, n_differ = n_named + bool(found), n_differ + (not found)
         for part in found:
@@ -362,7 +369,18 @@ def _lines(one: Record | None) -> list[str]:
         return ["(there is no such command)"]
     texts = {"exit code": str(one["exit"]), "stdout": one["stdout"], "stderr": one["stderr"]}
     texts |= one["files"]
-    return [f"{name}| {line}" for name, text in texts.items() for line in text.splitlines() or [""]]
+    # A list of plain values is one line.
+    values = r'\n +(?=(?:-?\d[\w.+-]*|null|true|false|"[^"\n]*"),?\n)'
+    return [
+        f"{name}| {line}"
+        for name, text in texts.items()
+        for line in re.sub(values, " ", text).splitlines() or [""]
+    ]
+
+
+def _data(lines: Sequence[str]) -> list[str]:
+    """``lines`` without the sentences of pages: of a page its data alone."""
+    return [line for line in lines if not re.match(r'[^|]*\.html\|(?! *[{}\[\]"])', line)]
 
 
 def _difference(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -373,7 +391,16 @@ def _difference(one: Sequence[str], other: Sequence[str]) -> list[str]:
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         command = ["diff", "-U2", *map(str, sides)]
         found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return found.splitlines()[2:]
+    lines = found.splitlines()[2:]
+    for at, line in enumerate(lines):  # of a long line that was replaced, where it differs
+        before = lines[at - 1] if at else ""
+        pairs = enumerate(zip(before[1:], line[1:], strict=False))
+        common = next((n for n, (one, other) in pairs if one != other), 0)
+        if before[:1] == "-" and line[:1] == "+" and common > 100:
+            title = line[1 : line.index("|") + 2]
+            for n, text in ((at - 1, before), (at, line)):
+                lines[n] = f"{text[0]}{title}… {text[common - 30 :]}"
+    return lines
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
@@ -86,7 +86,7 @@ class Killer:
         self._root, self._number, self._kind = root, number, kind
         self._n_steps = 0
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: MachineStep) -> None:
         counts = {"before": True, "torn": step.kind == "write", "during": step.kind != "write"}
         if not counts.get(self._kind):
             return

@@ -7,10 +7,10 @@ from typing import Any
 
 from mansard.device.tegrastats.sample import (
     OFFLINE,
-    Amount,
     Cpu,
     Engine,
     FreeBlocks,
+    MemoryAmount,
     Rail,
     TegrastatsSample,
     Temperature,
@@ -59,8 +59,8 @@ def _memory(sample: TegrastatsSample, name: str, detail: str) -> str:
     return f"{text} {_amount(extra)})"
 
 
-def _amount(amount: Amount | FreeBlocks) -> str:
-    if isinstance(amount, Amount):
+def _amount(amount: MemoryAmount | FreeBlocks) -> str:
+    if isinstance(amount, MemoryAmount):
         return f"{amount.size_bytes // _BYTES[amount.unit]}{amount.unit}"
     count = "" if amount.n_blocks is None else f"{amount.n_blocks}x"
     return f"{count}{amount.block_bytes // _BYTES[amount.unit]}{amount.unit}"

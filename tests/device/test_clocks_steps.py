@@ -14,7 +14,7 @@ from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import find_clocks
 from mansard.device.clocks.steps import Write, lock_steps
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from tests.device.clock_trees import (
     CPU,
@@ -155,7 +155,7 @@ def test_a_bandwidth_manager_is_halted_and_goes_on_afterwards(tmp_path: Path) ->
     root = make_orin(tmp_path)
     halt = "/sys/kernel/debug/bpmp/debug/bwmgr/bwmgr_halt"
     write(root, halt.lstrip("/"), 0)
-    done: list[Step] = []
+    done: list[MachineStep] = []
     with hold_machine(root, on_step=done.append, settle_s=0) as hold:
         hold.set(own_mode(root, memory_hz=2133e6))
         assert read(root, halt) == "1"
@@ -238,7 +238,7 @@ def test_kinds_that_write_no_clock(tmp_path: Path, kind: str) -> None:
 def test_what_was_planned_is_what_is_written(tmp_path: Path) -> None:
     root = make_orin(tmp_path)
     mode = own_mode(root, gpu_hz=612e6, memory_hz=2133e6, cpu_hz=1190e6, n_cpus=4)
-    done: list[Step] = []
+    done: list[MachineStep] = []
     with hold_machine(root, on_step=done.append, settle_s=0) as hold:
         planned = hold.steps(mode)
         del done[:]

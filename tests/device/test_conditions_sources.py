@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mansard.device.conditions import Watch, disturbances, find_sources
 from mansard.device.conditions.gpu_processes import parse_clients
-from mansard.device.conditions.sources import Reading, count_increase, count_rises
+from mansard.device.conditions.sources import ConditionsReading, count_increase, count_rises
 from mansard.device.conditions.watch import temperature_slope
 from tests.device.conditions_machine import CPUS, create_board, mode, put
 
@@ -100,8 +100,8 @@ def test_a_reading_is_few_files(tmp_path: Path) -> None:
     assert n_files == 11
 
 
-def reading(at_s: float, celsius: float | None) -> Reading:
-    return Reading(
+def reading(at_s: float, celsius: float | None) -> ConditionsReading:
+    return ConditionsReading(
         monotonic_s=at_s,
         cpu_clock_hz=None,
         gpu_clock_hz=None,

@@ -11,7 +11,7 @@ from mansard.core.errors import DeviceError, InputError, MansardError, StorageEr
 from mansard.core.hashing import content_hash
 from mansard.core.line_channel import encode_line
 from mansard.device.controller.controller import LocalController
-from mansard.device.controller.messages import Hello, Identify, Question
+from mansard.device.controller.messages import Greeting, Identify, Question
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import set_fault, snapshot
 from tests.device.controller_board import controller_of, mode_of
@@ -111,7 +111,7 @@ def test_the_error_in_a_sweep_is_kept_with_that_of_putting_back(agx_orin: Path) 
 
 def test_another_version_is_refused(agx_orin: Path) -> None:
     with controller_process(agx_orin) as channel:
-        channel.send(encode_line(Question(1, Hello(tool_version="0.0.1"))))
+        channel.send(encode_line(Question(1, Greeting(tool_version="0.0.1"))))
         reply = channel.receive()
         assert b"its caller of 0.0.1" in reply
         assert b"build the board's image again" in reply
@@ -146,7 +146,7 @@ class Recorded:
          "the board controller there is of Mansard 0.0.1"),
         (b'{"number":1,"answer":{"answer":"welcome","colour":"red"}}\n', "is not of Mansard"),
         (b"exec python: no such file\n", "is not of Mansard"),
-        (b'{"number":1,"answer":{"answer":"lines","lines":[]}}\n', "answers Lines to Hello"),
+        (b'{"number":1,"answer":{"answer":"lines","lines":[]}}\n', "answers Lines to Greeting"),
         (b"", "its board controller has ended: Killed"),
     ],
 )  # fmt: skip

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from mansard.core.errors import InputError, MansardError, StorageError
 from mansard.core.power_mode import core_count_mode
 from mansard.device.power_modes.custom_modes import custom_mode, exact_point
-from mansard.device.power_modes.grid import Band, Grid, grid_points, read_grid, snap
+from mansard.device.power_modes.grid import Grid, ValueRange, grid_points, read_grid, snap
 from mansard.device.power_modes.selection import choose_modes
-from mansard.device.power_modes.settable import Amount, Choices, Cluster, Table
+from mansard.device.power_modes.settable import Amount, Choices, CoreGroup, ValueTable
 from tests.device.grid_machines import add_cpufreq, machine
 
 MHZ = 1e6
-CPU = Table(tuple(MHZ * step for step in (700, 1000, 1300, 1600, 2000)))
+CPU = ValueTable(tuple(MHZ * step for step in (700, 1000, 1300, 1600, 2000)))
 ORIN_NANO_LIKE = Choices(
     present=core_count_mode(6),
     cpus=(0, 1, 2, 3, 4, 5),
-    clusters=(Cluster((0, 1, 2, 3), CPU), Cluster((4, 5), CPU)),
+    clusters=(CoreGroup((0, 1, 2, 3), CPU), CoreGroup((4, 5), CPU)),
     cpu=CPU,
-    gpu=Table(tuple(MHZ * step for step in (306, 408, 510, 612, 1020))),
-    emc=Table((2133e6, 3199e6)),
-    dla=Table(why_not="this board has none"),
+    gpu=ValueTable(tuple(MHZ * step for step in (306, 408, 510, 612, 1020))),
+    emc=ValueTable((2133e6, 3199e6)),
+    dla=ValueTable(why_not="this board has none"),
 )
 
 
@@ -116,14 +116,14 @@ def test_a_sixty_thousand_mode_grid_is_thinned() -> None:
     points = grid_points(Grid(axes), ORIN_NANO_LIKE)
     # The CPU's clocks above 2000 MHz and those between its five steps are steps of lower ones.
     assert len(points) == 50 * 10 * 5 * 6
-    wide = Table(axes["cpu"])
+    wide = ValueTable(axes["cpu"])
     choices = Choices(
         present=core_count_mode(6),
         cpus=ORIN_NANO_LIKE.cpus,
-        clusters=(Cluster(ORIN_NANO_LIKE.cpus, wide),),
+        clusters=(CoreGroup(ORIN_NANO_LIKE.cpus, wide),),
         cpu=wide,
-        gpu=Table(axes["gpu"]),
-        emc=Table(axes["emc"]),
+        gpu=ValueTable(axes["gpu"]),
+        emc=ValueTable(axes["emc"]),
         dla=ORIN_NANO_LIKE.dla,
     )
     points = grid_points(Grid(axes), choices)
@@ -242,7 +242,7 @@ def test_a_grid_without_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_grid_of_which_nothing_is_left_is_refused() -> None:
-    grid = Grid({"gpu": (306e6,)}, ({"gpu": Band(0.0, 1e9, None)},))
+    grid = Grid({"gpu": (306e6,)}, ({"gpu": ValueRange(0.0, 1e9, None)},))
     with pytest.raises(MansardError, match="the grid has no mode left"):
         grid_points(grid, ORIN_NANO_LIKE)
 
@@ -256,8 +256,8 @@ TABLES = st.lists(st.integers(1, 10**10), min_size=1, unique=True).map(
 def test_snapping_gives_an_available_frequency(
     steps: tuple[float, ...], hz: float, data: st.DataObject
 ) -> None:
-    table = Table(steps)
-    band = Band(steps[0], steps[-1], None)
+    table = ValueTable(steps)
+    band = ValueRange(steps[0], steps[-1], None)
     snapped = snap(hz, band, table)
     assert snapped in steps
     assert all(abs(snapped - hz) <= abs(step - hz) for step in steps)

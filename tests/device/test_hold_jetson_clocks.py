@@ -11,7 +11,7 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.settings import find_clocks
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import find_journal, journal_folders
 from mansard.device.holding.planning import planned_steps
@@ -64,7 +64,7 @@ def test_it_stores_locks_and_restores(board: Path) -> None:
     assert emc is not None
     assert emc.lock is None
     store = journal_folders(board)[0] / "jetson_clocks.store"
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     with hold_machine(board, on_step=steps.append, settle_s=0) as hold:
         hold.set(maxn(board))
         assert read(board, f"{LOCK}/lock") == "1"

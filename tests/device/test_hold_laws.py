@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import find_clocks, find_settings
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.simulator import snapshot
 from tests.device.clock_trees import CPU, ORIN_GPU, ORIN_KHZ, make_orin, write
@@ -106,7 +106,7 @@ def test_no_step_leaves_a_minimum_above_its_maximum(
     folders = [f"{CPU}/cpufreq/policy0/scaling_", f"{CPU}/cpufreq/policy4/scaling_",
                "sys/class/devfreq/17000000.gpu/"]  # fmt: skip
 
-    def look(step: Step) -> None:
+    def look(step: MachineStep) -> None:
         for folder in folders:
             low, high = (int((root / f"{folder}{end}_freq").read_text()) for end in ("min", "max"))
             assert low <= high, step

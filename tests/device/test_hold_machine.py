@@ -13,7 +13,7 @@ import pytest
 from mansard.core.errors import DeviceError, RebootRequired, UsageError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.planning import planned_steps
 from mansard.device.holding.restoring import restore
@@ -116,7 +116,7 @@ def test_an_error_in_the_body_restores_and_is_not_hidden(agx_orin: Path) -> None
 
 def test_nothing_is_left_where_nothing_was_set(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     with hold_machine(agx_orin, on_step=steps.append):
         pass
     assert [step.kind for step in steps] == ["journal", "journal"]
@@ -128,7 +128,7 @@ def test_a_dry_run_touches_nothing_and_is_what_is_done(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
     planned = planned_steps(agx_orin, mode)
     assert snapshot(agx_orin) == before
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     with hold_machine(agx_orin, on_step=steps.append, settle_s=0) as hold:
         del steps[:]
         hold.set(mode)
@@ -160,7 +160,7 @@ def test_a_mode_of_another_board_is_not_set_by_its_number(agx_orin: Path) -> Non
 
 
 def test_an_unknown_frequency_is_refused_before_anything_is_touched(agx_orin: Path) -> None:
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     with hold_machine(agx_orin, on_step=steps.append) as hold:
         del steps[:]
         with pytest.raises(UsageError, match="500MHz is no frequency of gpu"):
@@ -269,7 +269,7 @@ def test_a_gating_mask_that_does_not_hold_is_told(agx_orin: Path) -> None:
     before = snapshot(agx_orin)
     mask = agx_orin / "sys/devices/platform/bus@0/17000000.gpu/tpc_pg_mask"
 
-    def ignore(step: Step) -> None:
+    def ignore(step: MachineStep) -> None:
         if step.kind == "write" and "MHz" in step.why:  # after nvpmodel, before reading back
             mask.write_text("240\n")  # 4 of 8 TPCs with 2 SMs each
 

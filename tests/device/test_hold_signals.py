@@ -11,7 +11,7 @@ import pytest
 
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import find_journal, observe, write_journal
 from mansard.device.holding.restoring import restore
@@ -35,9 +35,9 @@ class Interrupter:
 
     def __init__(self, number: int, stop: signal.Signals, *, is_stubborn: bool) -> None:
         self._number, self._stop, self._is_stubborn = number, stop, is_stubborn
-        self.steps: list[Step] = []
+        self.steps: list[MachineStep] = []
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: MachineStep) -> None:
         self.steps.append(step)
         n_steps = len(self.steps)
         if n_steps == self._number or (self._is_stubborn and n_steps > self._number):

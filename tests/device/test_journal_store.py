@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mansard.core.documents import write_document
 from mansard.core.errors import DeviceError, MansardError, StorageError
 from mansard.device.clocks.readback import read_mode
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import (
     FileFound,
@@ -56,7 +56,7 @@ def test_the_journal_is_there_before_anything_is_touched(root: Path) -> None:
     before = snapshot(root)
     seen: list[bool] = []
 
-    def look(step: Step) -> None:
+    def look(step: MachineStep) -> None:
         if step.kind == "write" and not seen:
             seen.append(True)
             journal = read_journal(root / PLACE)
@@ -143,7 +143,7 @@ def test_a_hostile_journal_writes_nowhere_but_to_settings(root: Path, path: str)
         write(root, name, "harmless")
     before = snapshot(root)
     leave_behind(root, files=(FileFound(path, "evil\n"),))
-    steps: list[Step] = []
+    steps: list[MachineStep] = []
     with pytest.raises(DeviceError, match="is no setting of this machine"):
         restore(root, on_step=steps.append)
     assert [step for step in steps if step.kind == "write"] == []

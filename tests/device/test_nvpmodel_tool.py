@@ -9,7 +9,7 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import (
-    Outcome,
+    ModeOutcome,
     Query,
     parse_query,
     parse_status,
@@ -129,7 +129,7 @@ def test_a_mode_that_needs_a_reboot_is_declined_and_nothing_changes(tmp_path: Pa
 
 def test_a_refusal_carries_the_tools_words(tmp_path: Path) -> None:
     root = make_board(tmp_path, refused=(0,))
-    assert set_mode(root, 0) == Outcome("refused", "NVPM ERROR: failed to set power mode!")
+    assert set_mode(root, 0) == ModeOutcome("refused", "NVPM ERROR: failed to set power mode!")
 
 
 def test_a_tool_that_only_says_it_did_is_not_believed(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_probing_puts_the_present_mode_back_even_if_it_fails(tmp_path: Path) -> 
     root = make_board(tmp_path)
     asked: list[int] = []
 
-    def stumble(place: Path, number: int) -> Outcome:
+    def stumble(place: Path, number: int) -> ModeOutcome:
         asked.append(number)
         if len(asked) == 2:
             raise DeviceError("stumbled")

@@ -6,11 +6,11 @@ import tracemalloc
 from collections.abc import Iterator
 
 from mansard.device.tegrastats import stream
-from mansard.device.tegrastats.tokens import Table
+from mansard.device.tegrastats.tokens import TokenTable
 
 
 def test_a_table_forgets_when_it_is_full() -> None:
-    table = Table(float)
+    table = TokenTable(float)
     assert all(table[str(number)] == number for number in range(100_000))
     assert len(table) < 40_000
     table["1" * 200] = 0.0

@@ -16,7 +16,7 @@ from tests.estimator.models import model
 
 
 class Fused(msgspec.Struct, frozen=True, eq=False):
-    """A placed network and its groups."""
+    """A network with its shapes, and its groups."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""Small networks with graphs inside nodes: placed by us, run by ONNX Runtime."""
+"""Small networks with graphs inside nodes: shapes inferred by us, run by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stored(text: str, **shapes: tuple[int, ...]) -> str:
     return text
 
 
-def placed(
+def inferred(
     proto: onnx.ModelProto, given: Given | None = None, max_inner_nodes: int = MAX_INNER_NODES
 ) -> InferredNetwork:
     """The network with all its shapes."""
@@ -72,7 +72,7 @@ def check(
     proto: onnx.ModelProto, feeds: Mapping[str, Array], given: Given | None = None
 ) -> InferredNetwork:
     """Place the network and compare every output with the real one; known values too."""
-    network = placed(proto, given)
+    network = inferred(proto, given)
     for name, value in run(proto, **feeds).items():
         tensor = network.tensors[name]
         assert our_look(tensor) == look(value), name

@@ -187,7 +187,9 @@ def given(case: NodeCase, loaded: Loaded, dims: Mapping[str, int]) -> Given:
     return Given(dims=sizes, shapes=shapes)
 
 
-def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded, InferredNetwork]:
+def infer_case(
+    case: NodeCase, dims: Mapping[str, int] | None = None
+) -> tuple[Loaded, InferredNetwork]:
     """The case's network with shapes; ``dims`` are those of outputs that depend on data."""
     loaded = load(case.model, case.name)
     binding = bind(loaded.model, given(case, loaded, dims or {}))
@@ -198,7 +200,7 @@ def place(case: NodeCase, dims: Mapping[str, int] | None = None) -> tuple[Loaded
 
 def rows_of(case: NodeCase) -> list[LayerScore]:
     """The rows of the case; sizes that depend on data are given. Raises ModelError."""
-    loaded, network = place(case)
+    loaded, network = infer_case(case)
     told = given(case, loaded, open_dimensions(case, network))
     return list(score(case.model, dims=told.dims, shapes=told.shapes).layers)
 
@@ -221,7 +223,7 @@ def _tensor(name: str, held: Any, bound: Tensor) -> Tensor:
 
 
 def open_dimensions(case: NodeCase, network: InferredNetwork) -> dict[str, int]:
-    """Sizes of outputs that depend on data, by their place; from the real tensors."""
+    """Sizes of outputs that depend on data, by their position; from the real tensors."""
     sizes: dict[str, int] = {}
     for node in network.nodes:
         for tensor in node.outputs:

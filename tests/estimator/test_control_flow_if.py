@@ -8,7 +8,7 @@ import pytest
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.model import Given
 from mansard.estimator.tensors import Origin
-from tests.estimator.networks import check, floats, parsed, placed, stored, times
+from tests.estimator.networks import check, floats, inferred, parsed, stored, times
 
 # The branch follows from the number of rows: a product for 4 of them, a sum for others.
 BY_SHAPE = """g (float[n,3] x) => (float[a,b] y) <float[3,5] w> {
@@ -53,16 +53,16 @@ def test_a_branch_that_is_not_taken_need_not_fit() -> None:
             else_branch = e () => (float[k,l] q) { q = Add(x, x) }
         > }"""
     proto = parsed(stored(text, w=(3, 5)))
-    network = placed(proto, Given(dims={"n": 3}))
+    network = inferred(proto, Given(dims={"n": 3}))
     (node,) = [node for node in network.nodes if node.op_type == "If"]
     assert [(body.name, body.is_taken) for body in node.bodies] == [("else_branch", True)]
     assert network.tensors["y"].shape == (3, 4)
     with pytest.raises(ModelError, match="node 'p' \\(MatMul\\)"):
-        placed(proto, Given(dims={"n": 9}))
+        inferred(proto, Given(dims={"n": 9}))
 
 
 def test_where_data_decides_the_dearer_branch_counts() -> None:
-    network = placed(parsed(stored(BY_DATA, w=(3, 3))), Given(dims={"n": 2}))
+    network = inferred(parsed(stored(BY_DATA, w=(3, 3))), Given(dims={"n": 2}))
     (node,) = network.nodes
     # else: 2·3·3 multiply-adds and 6 negations against 6 operations
     assert [(body.name, body.is_taken) for body in node.bodies] == [
@@ -91,14 +91,14 @@ def test_equal_work_is_decided_by_bytes(branch: str, taken: list[bool]) -> None:
             then_branch = t () => (float[k] p) {{ p = Add(x, z) }},
             else_branch = e () => (float[k] q) {{ {branch} }}
         > }}"""
-    (node,) = placed(parsed(text)).nodes
+    (node,) = inferred(parsed(text)).nodes
     assert [body.is_taken for body in node.bodies] == taken
 
 
 @pytest.mark.parametrize(("value", "taken"), [(True, [True, False]), (0, [False, True])])
 def test_a_condition_can_be_stated(value: bool | int, taken: list[bool]) -> None:
     proto = parsed(stored(BY_DATA, w=(3, 3)))
-    network = placed(proto, Given(dims={"n": 2}, values={"c": value}))
+    network = inferred(proto, Given(dims={"n": 2}, values={"c": value}))
     assert [body.is_taken for body in network.nodes[0].bodies] == taken
     assert network.notes == ()
 
@@ -112,11 +112,11 @@ def test_a_condition_inside_the_network_can_be_stated() -> None:
             then_branch = t () => (float[k] p) { p = Relu(x) },
             else_branch = e () => (float[k] q) { h = Exp(x) q = Neg(h) }
         > }"""
-    assert [body.is_taken for body in placed(parsed(text)).nodes[-1].bodies] == [False, True]
-    stated = placed(parsed(text), Given(values={"c": 1}))
+    assert [body.is_taken for body in inferred(parsed(text)).nodes[-1].bodies] == [False, True]
+    stated = inferred(parsed(text), Given(values={"c": 1}))
     assert [body.is_taken for body in stated.nodes[-1].bodies] == [True, False]
     with pytest.raises(UsageError, match="the value given for 'm' does not fit float32"):
-        placed(parsed(text), Given(values={"m": (1.0, 2.0)}))
+        inferred(parsed(text), Given(values={"m": (1.0, 2.0)}))
 
 
 def test_branches_of_different_shapes_leave_a_note() -> None:
@@ -125,7 +125,7 @@ def test_branches_of_different_shapes_leave_a_note() -> None:
             then_branch = t () => (float[k] p) { p = Concat<axis=0>(x, x) },
             else_branch = e () => (float[k] q) { q = Exp(x) }
         > }"""
-    network = placed(parsed(text))
+    network = inferred(parsed(text))
     assert network.tensors["y"].shape == (6,)  # Exp works, Concat only moves
     assert network.notes[0].endswith("whose outputs differ in shape from the other's")
 
@@ -136,7 +136,7 @@ def test_where_only_one_branch_fits_data_cannot_choose_the_other() -> None:
             then_branch = t () => (float[k,l] p) { p = MatMul(x, x) },
             else_branch = e () => (float[k,l] q) { q = Relu(x) }
         > }"""
-    network = placed(parsed(text))
+    network = inferred(parsed(text))
     assert [(body.name, body.is_taken) for body in network.nodes[0].bodies] == [
         ("else_branch", True)
     ]
@@ -150,7 +150,7 @@ def test_no_branch_fits() -> None:
             else_branch = e () => (float[k,l] q) { q = Gemm(x, x) }
         > }"""
     with pytest.raises(ModelError, match="node 'p' \\(MatMul\\)"):
-        placed(parsed(text))
+        inferred(parsed(text))
 
 
 NESTED = """g (float[n,3] x, bool outer, bool inner) => (float[a,b] y) {
@@ -177,7 +177,7 @@ def test_nested_branches_are_those_that_run(outer: bool, inner: bool) -> None:
 
 
 def test_node_indexes_are_unique_over_all_graphs() -> None:
-    network = placed(parsed(NESTED), Given(dims={"n": 5}))
+    network = inferred(parsed(NESTED), Given(dims={"n": 5}))
 
     def indexes(nodes: tuple[object, ...]) -> list[int]:
         found = []
@@ -200,7 +200,7 @@ def test_equal_names_in_two_branches_are_two_weights() -> None:
             else_branch = e () => (float[k,l] q) <float[2,3] w = {1,2,3,4,5,6}> {
                 q = MatMul(x, w) }
         > }"""
-    (node,) = placed(parsed(text)).nodes
+    (node,) = inferred(parsed(text)).nodes
     weights = [body.passes[0].nodes[0].input(1).weights[0] for body in node.bodies]
     assert [weight.shape for weight in weights] == [(2, 2), (2, 3)]
     assert weights[0].name != weights[1].name
@@ -213,7 +213,7 @@ def test_filled_weights_of_equal_names_in_two_branches() -> None:
             then_branch = t () => (float[k,l] p) { w = ConstantOfShape(s) p = MatMul(x, w) },
             else_branch = e () => (float[k,l] q) { w = ConstantOfShape(s2) q = MatMul(x, w) }
         > }"""
-    (node,) = placed(parsed(text)).nodes
+    (node,) = inferred(parsed(text)).nodes
     weights = [body.passes[0].nodes[1].input(1).weights[0] for body in node.bodies]
     assert [weight.shape for weight in weights] == [(2, 2), (2, 3)]
     assert weights[0].name != weights[1].name
@@ -226,7 +226,7 @@ def test_what_follows_from_the_file_alone_is_constant() -> None:
             else_branch = e () => (float[k] q) { q = Identity(w) }
         >
         y = Add(h, x) }"""
-    network = placed(parsed(text))
+    network = inferred(parsed(text))
     assert network.nodes[0].is_constant
     assert network.tensors["h"].origin is Origin.FILE
     assert [weight.name for weight in network.tensors["h"].weights] == ["w"]
@@ -236,10 +236,10 @@ def test_a_graph_that_is_missing() -> None:
     proto = parsed(NESTED)
     del proto.graph.node[0].attribute[0]
     with pytest.raises(ModelError, match="attribute 'then_branch' must hold a graph"):
-        placed(proto, Given(dims={"n": 5}))
+        inferred(proto, Given(dims={"n": 5}))
 
 
 def test_a_condition_of_two_elements() -> None:
     text = BY_SHAPE.replace("int64[1] {4}", "int64[2] {4, 4}").replace("end=1", "end=2")
     with pytest.raises(ModelError, match="its condition has 2 elements, not 1"):
-        placed(parsed(stored(text, w=(3, 5))), Given(dims={"n": 4}))
+        inferred(parsed(stored(text, w=(3, 5))), Given(dims={"n": 4}))

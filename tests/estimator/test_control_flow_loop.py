@@ -11,7 +11,7 @@ from mansard.estimator.model import Given
 from mansard.estimator.numbers import hold
 from mansard.estimator.tensors import Origin
 from tests.estimator.loop_texts import WHILE, counted
-from tests.estimator.networks import check, floats, parsed, placed, stored, times
+from tests.estimator.networks import check, floats, inferred, parsed, stored, times
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 50])
@@ -24,7 +24,7 @@ def test_a_count_in_the_file(n: int) -> None:
 
 def test_a_great_many_iterations_are_one_pass() -> None:
     n = 10**12
-    network = placed(parsed(counted(n)), max_inner_nodes=200)
+    network = inferred(parsed(counted(n)), max_inner_nodes=200)
     assert times(network, "e") == [((2, 3), n)]
     assert network.tensors["z"].shape == (n, 2, 3)
     # counting so far would take too long
@@ -104,7 +104,7 @@ def test_shapes_that_settle_become_one_pass() -> None:
             g = Concat<axis=0>(h, x)
             e = Slice(g, start, end)
         }> }"""
-    network = placed(parsed(text), max_inner_nodes=200)
+    network = inferred(parsed(text), max_inner_nodes=200)
     assert times(network, "e") == [*(((rows, 4), 1) for rows in (2, 3, 4, 5)), ((5, 4), 396)]
     assert times(network, "g") == [*(((rows, 4), 1) for rows in (2, 3, 4, 5)), ((6, 4), 396)]
     assert check(parsed(text), {"x": floats(1, 4)}).tensors["y"].shape == (5, 4)
@@ -153,7 +153,7 @@ def test_a_branch_that_stays_the_same_does_not_hinder() -> None:
                 else_branch = f () => (float[k] q2) { q2 = Relu(h) }
             >
         }> }"""
-    assert times(placed(parsed(text), max_inner_nodes=100), "p2") == [((2,), 5000)]
+    assert times(inferred(parsed(text), max_inner_nodes=100), "p2") == [((2,), 5000)]
 
 
 def test_an_inner_loop_that_an_outer_counter_ends_is_counted_out() -> None:
@@ -170,7 +170,7 @@ def test_an_inner_loop_that_an_outer_counter_ends_is_counted_out() -> None:
     network = check(parsed(text), {"x": floats(2)})
     assert sum(runs for _, runs in times(network, "f")) == sum(range(1, 41))
     with pytest.raises(UsageError, match="loop 'e' runs 2 times, as its file says, not 1"):
-        placed(parsed(text), Given(trips={"e": 1}))
+        inferred(parsed(text), Given(trips={"e": 1}))
 
 
 def test_tensors_that_swap_places_never_settle() -> None:
@@ -210,8 +210,8 @@ def test_inner_loops_of_one_length() -> None:
 
 def test_an_inner_loop_is_told_its_number_by_name() -> None:
     proto = parsed(NESTED % "many")
-    assert "pass --trip 'e=N'" in str(placed(proto).tensors["y"].unknown)
-    assert times(placed(proto, Given(trips={"e": 3})), "f") == [((2,), 15)]
+    assert "pass --trip 'e=N'" in str(inferred(proto).tensors["y"].unknown)
+    assert times(inferred(proto, Given(trips={"e": 3})), "f") == [((2,), 15)]
 
 
 def test_what_is_collected_must_keep_its_shape() -> None:
@@ -219,20 +219,20 @@ def test_what_is_collected_must_keep_its_shape() -> None:
     with pytest.raises(
         ModelError, match=r"collects tensors of different shapes .* \[4, 3\] and \[8, 3\]"
     ):
-        placed(parsed(text))
+        inferred(parsed(text))
 
 
 def test_zero_iterations_tell_the_shape_they_would_have_collected() -> None:
-    network = placed(parsed(counted(0)))
+    network = inferred(parsed(counted(0)))
     assert times(network, "e") == []
     # ONNX Runtime says [0, 0, 3], for it does not look into the loop
     assert network.tensors["z"].shape == (0, 2, 3)
     assert network.tensors["y"].shape == (2, 3)
     assert network.tensors["k"].value == hold(INT64, (), (0,))
     text = counted(0).replace("e = MatMul(h, w)", "e = MatMul(h, h)")  # fits no tensor
-    assert "does not run" in str(placed(parsed(text)).tensors["z"].unknown)
+    assert "does not run" in str(inferred(parsed(text)).tensors["z"].unknown)
     declared = text.replace("float[p3,q3] f)", "float[4,5] f)")
-    assert placed(parsed(declared)).tensors["z"].shape == (0, 4, 5)
+    assert inferred(parsed(declared)).tensors["z"].shape == (0, 4, 5)
 
 
 def test_values_collected_in_a_loop_are_known() -> None:
@@ -260,7 +260,7 @@ def test_values_collected_in_a_loop_are_known() -> None:
 def test_loops_that_contradict_themselves(old: str, new: str, message: str) -> None:
     text = counted(2).replace("int64 one = {1}", "int64 one = {1}, int64[2] s = {1, 1}")
     try:
-        network = placed(parsed(text.replace(old, new)))
+        network = inferred(parsed(text.replace(old, new)))
         found = str(network.tensors["y"].unknown)
     except ModelError as error:
         found = str(error)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from mansard.core.errors import ModelError
 from mansard.estimator.model import Given
-from tests.estimator.networks import check, floats, parsed, placed, stored, times
+from tests.estimator.networks import check, floats, inferred, parsed, stored, times
 
 # A recurrent cell: h = tanh(x·W + h·R), which hands on h and collects it.
 CELL = stored(
@@ -121,7 +121,7 @@ def test_version_8_scans_each_sequence_of_a_batch(lengths: list[int] | None, run
 
 def test_version_8_with_lengths_that_do_not_fit() -> None:
     with pytest.raises(ModelError, match=r"its sequence lengths do not fit \[4, 5\]"):
-        placed(scan_8(4, 5, [1, 2, 3, 6]))
+        inferred(scan_8(4, 5, [1, 2, 3, 6]))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_scans_that_contradict_themselves(attributes: str, inputs: str, message:
             h, y = Scan<{attributes}, {CELL}>({inputs}) }}"""
     )
     with pytest.raises(ModelError, match=message.replace("[", r"\[")):
-        placed(proto)
+        inferred(proto)
 
 
 def sequence_map(lengths: list[int], inputs: list[str]) -> onnx.ModelProto:
@@ -195,14 +195,14 @@ def test_a_map_runs_for_each_element(second: str) -> None:
 
 def test_a_map_over_no_sequence() -> None:
     with pytest.raises(ModelError, match="input 0 must be a sequence"):
-        placed(sequence_map([1, 2], ["x", "z"]))
+        inferred(sequence_map([1, 2], ["x", "z"]))
 
 
 def test_a_map_over_sequences_of_different_lengths() -> None:
     proto = sequence_map([1, 2], ["cut", "others"])
     proto.graph.node[1].input[0] = "z"  # three rows: one element
     with pytest.raises(ModelError, match="its sequences have 2 and 1 elements"):
-        placed(proto)
+        inferred(proto)
 
 
 def test_values_of_slices_are_not_invented() -> None:
@@ -214,10 +214,10 @@ def test_values_of_slices_are_not_invented() -> None:
             p = Slice(x, zero, end)
             o = ReduceSum<keepdims = 0>(p, zero)
         }>(ends) }"""
-    assert str(placed(parsed(text)).tensors["y"].unknown) == (
+    assert str(inferred(parsed(text)).tensors["y"].unknown) == (
         "node 'p' (Slice): dimension 'p[0]' of what it writes depends on data: pass --dim 'p[0]=N'"
     )
-    network = placed(parsed(text), Given(dims={"p[0]": 4}))
+    network = inferred(parsed(text), Given(dims={"p[0]": 4}))
     assert times(network, "p") == [((4, 3), 3)]
     told = Given(values={"ends": (1, 5, 2)})
     network = check(parsed(text), {"x": floats(5, 3), "ends": np.asarray([1, 5, 2])}, told)

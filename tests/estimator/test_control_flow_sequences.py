@@ -15,7 +15,7 @@ from mansard.estimator.element_types import BOOL, INT64
 from mansard.estimator.model import Given
 from mansard.estimator.numbers import hold
 from mansard.estimator.tensors import Origin
-from tests.estimator.networks import check, floats, parsed, placed, times
+from tests.estimator.networks import check, floats, inferred, parsed, times
 
 
 def network_of(
@@ -134,7 +134,7 @@ def test_positions(inserted: int | None, erased: int | None, n: int) -> None:
 )
 def test_positions_that_do_not_exist(n: int, inserted: int, erased: int, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        placed(shuffled(n, inserted, erased))
+        inferred(shuffled(n, inserted, erased))
 
 
 def test_a_position_on_data() -> None:
@@ -143,13 +143,13 @@ def test_a_position_on_data() -> None:
     proto.graph.input.append(helper.make_value_info("n", INTEGERS))
     proto.graph.input[-1].type.tensor_type.shape.SetInParent()
     assert "which of several shapes is read depends on data" in str(
-        placed(proto).tensors["y"].unknown
+        inferred(proto).tensors["y"].unknown
     )
-    assert placed(proto, Given(values={"n": -1})).tensors["y"].shape == (3,)
+    assert inferred(proto, Given(values={"n": -1})).tensors["y"].shape == (3,)
     # elements of one shape need no position
     for value in proto.graph.input[:4]:
         value.type.CopyFrom(tensor(5))
-    network = placed(proto)
+    network = inferred(proto)
     assert network.tensors["y"].shape == (5,)
     assert network.tensors["y"].origin is Origin.DATA
 
@@ -177,7 +177,7 @@ def test_a_sequence_that_grows_in_a_loop(n: int, step: str, rows: int) -> None:
 
 def test_a_sequence_cannot_grow_without_end() -> None:
     with pytest.raises(ModelError, match="runs too often to follow"):
-        placed(parsed(GROWING % (10**9, "Relu(g)"), 18), max_inner_nodes=3000)
+        inferred(parsed(GROWING % (10**9, "Relu(g)"), 18), max_inner_nodes=3000)
 
 
 def test_a_sequence_out_of_a_branch() -> None:
@@ -206,12 +206,12 @@ def given_sequence() -> onnx.ModelProto:
 def test_an_input_that_is_a_sequence() -> None:
     proto = given_sequence()
     with pytest.raises(ModelError, match=r"2 dimension\(s\) must be given: .*'s.length'") as caught:
-        placed(proto)
+        inferred(proto)
     assert "pass --batch 1 --dim 's.length=N'" in str(caught.value)
-    network = placed(proto, Given(dims={"rows": 2, "s.length": 5}))
+    network = inferred(proto, Given(dims={"rows": 2, "s.length": 5}))
     assert network.tensors["y"].shape == (10, 3)
     with pytest.raises(UsageError, match=r"s\.length = 100000 is too long"):
-        placed(proto, Given(dims={"rows": 2, "s.length": 100_000}))
+        inferred(proto, Given(dims={"rows": 2, "s.length": 100_000}))
 
 
 def test_what_is_put_together_moves_what_is_referred_to_does_not() -> None:
@@ -225,10 +225,10 @@ def test_what_is_put_together_moves_what_is_referred_to_does_not() -> None:
 def test_a_tensor_where_a_sequence_belongs() -> None:
     nodes = [helper.make_node("SequenceLength", ["x"], ["n"])]
     with pytest.raises(ModelError, match="input 0 must be a sequence"):
-        placed(network_of(nodes, {"x": tensor(2)}, {"n": INTEGERS}))
+        inferred(network_of(nodes, {"x": tensor(2)}, {"n": INTEGERS}))
     nodes = [helper.make_node("Relu", ["s"], ["y"])]
     with pytest.raises(ModelError, match="takes tensors, not sequences or optionals"):
-        placed(
+        inferred(
             network_of(nodes, {"s": SEQUENCE}, {"y": ANY}),
             Given(dims={"s.length": 1}, shapes={"s": (2,)}),
         )
@@ -245,14 +245,14 @@ def test_a_tensor_where_a_sequence_belongs() -> None:
 def test_parts_that_do_not_add_up(sizes: list[int] | int, message: str) -> None:
     nodes = [helper.make_node("SplitToSequence", ["x", "sizes"], ["s"], axis=0)]
     with pytest.raises(ModelError, match=message):
-        placed(network_of(nodes, {"x": tensor(7, 2)}, {"s": SEQUENCE}, sizes=sizes))
+        inferred(network_of(nodes, {"x": tensor(7, 2)}, {"s": SEQUENCE}, sizes=sizes))
 
 
 def test_a_tensor_with_very_many_slices() -> None:
     nodes = [helper.make_node("SplitToSequence", ["x"], ["s"], axis=0)]
     proto = network_of(nodes, {"x": tensor(2**40, 2)}, {"s": SEQUENCE})
     with pytest.raises(ModelError, match="a sequence of up to 1099511627776 tensors is too long"):
-        placed(proto)
+        inferred(proto)
 
 
 def optional(kind: onnx.TypeProto) -> onnx.TypeProto:
@@ -282,8 +282,8 @@ def test_an_optional_input() -> None:
         helper.make_node("If", ["has"], ["y"], **branches),
     ]
     proto = network_of(nodes, {"o": optional(tensor(5, "n")), "x": tensor(4)}, {"y": ANY})
-    assert placed(proto, Given(dims={"n": 2})).tensors["y"].shape == (5, 2)
-    absent = placed(proto, Given(dims={"o.present": 0}))
+    assert inferred(proto, Given(dims={"n": 2})).tensors["y"].shape == (5, 2)
+    absent = inferred(proto, Given(dims={"o.present": 0}))
     assert absent.tensors["y"].shape == (4,)
     assert absent.tensors["has"].value == hold(BOOL, (), (False,))
 
@@ -298,4 +298,4 @@ def test_optionals_in_the_network() -> None:
     check(network_of(nodes, {"x": tensor(3, 2)}, outputs), {"x": floats(3, 2)})
     nodes[0] = helper.make_node("Optional", [], ["o"], type=tensor(3, 2))
     with pytest.raises(ModelError, match="reads an optional that holds nothing"):
-        placed(network_of(nodes, {"x": tensor(3, 2)}, outputs))
+        inferred(network_of(nodes, {"x": tensor(3, 2)}, outputs))

@@ -9,7 +9,7 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.model import Given
 from mansard.estimator.tensors import Origin
 from tests.estimator.loop_texts import WHILE, counted
-from tests.estimator.networks import check, floats, parsed, placed, times
+from tests.estimator.networks import check, floats, inferred, parsed, times
 
 BY_DATA = """g (float[2] x%s) => (float[a] y) <float end = {9}, int64 n = {7}> {
     yes = Constant<value = bool {1}>()
@@ -22,22 +22,22 @@ BY_DATA = """g (float[2] x%s) => (float[a] y) <float end = {9}, int64 n = {7}> {
 
 def test_a_condition_on_data_asks_for_the_number() -> None:
     proto = parsed(BY_DATA % ("", '""'))
-    tensor = placed(proto).tensors["y"]
+    tensor = inferred(proto).tensors["y"]
     assert tensor.unknown == (
         "node 'y' (Loop): how often it runs is unknown, its condition depends on data ('x'): "
         "pass --trip 'y=N'"
     )
-    network = placed(proto, Given(trips={"y": 1000}))
+    network = inferred(proto, Given(trips={"y": 1000}))
     assert times(network, "e") == [((2,), 1000)]
     assert network.tensors["y"].origin is Origin.DATA
 
 
 def test_a_bound_of_the_file_is_told_and_kept() -> None:
     proto = parsed(BY_DATA % ("", "n"))
-    assert str(placed(proto).tensors["y"].unknown).endswith("pass --trip 'y=N', at most 7")
-    assert times(placed(proto, Given(trips={"y": 7})), "e") == [((2,), 7)]
+    assert str(inferred(proto).tensors["y"].unknown).endswith("pass --trip 'y=N', at most 7")
+    assert times(inferred(proto, Given(trips={"y": 7})), "e") == [((2,), 7)]
     with pytest.raises(UsageError, match="loop 'y' runs 7 times at most, not 8"):
-        placed(proto, Given(trips={"y": 8}))
+        inferred(proto, Given(trips={"y": 8}))
 
 
 def test_a_number_that_is_data_asks_for_it() -> None:
@@ -46,7 +46,7 @@ def test_a_number_that_is_data_asks_for_it() -> None:
             => (bool d, float[p2] e, float[p3] f) {
             d = Identity(c) e = Mul(h, h) f = Exp(e)
         }> }"""
-    assert str(placed(parsed(text)).tensors["z"].unknown) == (
+    assert str(inferred(parsed(text)).tensors["z"].unknown) == (
         "node 'y' (Loop): how often it runs is unknown, its number of iterations, 'n', depends "
         "on data: pass --trip 'y=N'"
     )
@@ -58,28 +58,28 @@ def test_a_number_that_is_data_asks_for_it() -> None:
 
 def test_a_number_that_contradicts_the_file() -> None:
     with pytest.raises(UsageError, match="loop 'y' runs 5 times, as its file says, not 4"):
-        placed(parsed(counted(5)), Given(trips={"y": 4}))
+        inferred(parsed(counted(5)), Given(trips={"y": 4}))
     with pytest.raises(UsageError, match="loop 'y' runs 3 times, as its file says, not 2"):
-        placed(parsed(WHILE % 6), Given(trips={"y": 2}))
+        inferred(parsed(WHILE % 6), Given(trips={"y": 2}))
 
 
 def test_names_of_loops_that_do_not_exist() -> None:
     with pytest.raises(UsageError, match="no loop named 'x'; it has y"):
-        placed(parsed(counted(5)), Given(trips={"x": 6}))
+        inferred(parsed(counted(5)), Given(trips={"x": 6}))
     with pytest.raises(UsageError, match="no loop named 'x'; it has no Loop at all"):
-        placed(parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }"), Given(trips={"x": 6}))
+        inferred(parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }"), Given(trips={"x": 6}))
     with pytest.raises(UsageError, match="y = -1 is no number of trips"):
-        placed(parsed(counted(5)), Given(trips={"y": -1}))
+        inferred(parsed(counted(5)), Given(trips={"y": -1}))
 
 
 def test_a_loop_that_never_ends() -> None:
     text = (WHILE % 5).replace("d = Less(j2, end)", "d = Identity(c)")
     with pytest.raises(ModelError, match=r"node 'y' \(Loop\): never ends"):
-        placed(parsed(text))
+        inferred(parsed(text))
 
 
 def test_a_loop_that_is_too_long_to_follow() -> None:
     grows = (WHILE % 10**9).replace("e = Mul(h, x)", "e = Concat<axis=0>(h, x)")
     for text in (WHILE % 10**9, grows):
         with pytest.raises(ModelError, match=r"node 'y' \(Loop\): runs too often to follow"):
-            placed(parsed(text), max_inner_nodes=3000)
+            inferred(parsed(text), max_inner_nodes=3000)

@@ -12,7 +12,7 @@ from mansard.estimator import Settings, load, score, score_loaded, totals
 from mansard.estimator.model import Given, Value
 from mansard.estimator.tensors import Origin
 from tests.estimator.models import model
-from tests.estimator.networks import check, floats, parsed, placed
+from tests.estimator.networks import check, floats, inferred, parsed
 
 
 def shapeless(name: str) -> onnx.ModelProto:
@@ -95,8 +95,8 @@ def test_a_value_steers_a_shape_and_has_a_length() -> None:
     assert network.tensors["y"].shape == (4, 1, 3)
     assert network.tensors["target"].origin is Origin.SHAPES
     # a single number is a list of one
-    assert placed(proto, Given(values={"target": -1})).tensors["y"].shape == (12,)
-    assert placed(proto, Given(values={"target": 12}, dims={"n": 1})).tensors["y"].shape == (12,)
+    assert inferred(proto, Given(values={"target": -1})).tensors["y"].shape == (12,)
+    assert inferred(proto, Given(values={"target": 12}, dims={"n": 1})).tensors["y"].shape == (12,)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_value_steers_a_shape_and_has_a_length() -> None:
 )
 def test_values_that_are_none(value: Value, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        placed(parsed(RESHAPED), Given(values={"target": value}))
+        inferred(parsed(RESHAPED), Given(values={"target": value}))
 
 
 def test_values_of_the_wrong_length() -> None:
     given = Given(values={"target": (4, 3)}, dims={"n": 3})
     with pytest.raises(UsageError, match=r"the value given for 'target' does not fit int64\[3\]"):
-        placed(parsed(RESHAPED), given)
+        inferred(parsed(RESHAPED), given)
 
 
 def test_a_number_fills_a_whole_tensor() -> None:
@@ -125,22 +125,22 @@ def test_a_number_fills_a_whole_tensor() -> None:
         y = Expand(z, m)
         z = Constant<value = float[1] {0}>()
     }"""
-    assert placed(parsed(text), Given(values={"r": 4})).tensors["y"].shape == (12,)
+    assert inferred(parsed(text), Given(values={"r": 4})).tensors["y"].shape == (12,)
 
 
 def test_large_tensors_have_no_value_to_give() -> None:
     text = "g (float[100,100] x) => (float[a,b] y) { y = Relu(x) }"
     with pytest.raises(UsageError, match=r"'x' is float32\[100, 100\]: no value can be given"):
-        placed(parsed(text), Given(values={"x": 1.0}))
+        inferred(parsed(text), Given(values={"x": 1.0}))
     with pytest.raises(UsageError, match="the model has no tensor named 'z'"):
-        placed(parsed(text), Given(values={"z": 1.0}))
+        inferred(parsed(text), Given(values={"z": 1.0}))
 
 
 def test_a_stored_default_can_be_replaced() -> None:
     # up to now a default input counts as stored
     text = "g (float[2,6] x) => (float[a,b] y) <int64[2] t = {3, 4}> { y = Reshape(x, t) }"
-    assert placed(parsed(text)).tensors["y"].shape == (3, 4)
-    assert placed(parsed(text), Given(values={"t": (6, 2)})).tensors["y"].shape == (6, 2)
+    assert inferred(parsed(text)).tensors["y"].shape == (3, 4)
+    assert inferred(parsed(text), Given(values={"t": (6, 2)})).tensors["y"].shape == (6, 2)
 
 
 def test_a_stated_value_does_not_stay_for_the_next_score() -> None:
@@ -150,7 +150,7 @@ def test_a_stated_value_does_not_stay_for_the_next_score() -> None:
     stated = Settings(Given(values={"t": (6, 2)}))
     rows = [score_loaded(loaded, each).layers[-1] for each in (Settings(), stated, Settings())]
     assert [row.output_bytes for row in rows] == [48, 48, 48]
-    shapes = [placed(parsed(text), each).tensors["y"].shape for each in (None, stated.given)]
+    shapes = [inferred(parsed(text), each).tensors["y"].shape for each in (None, stated.given)]
     assert shapes == [(3, 4), (6, 2)]
 
 
@@ -163,49 +163,49 @@ NONZERO = """g (float[4,5] x) => (float[a,b] y) {
 
 def test_a_dimension_that_depends_on_data_is_asked_for_and_given() -> None:
     proto = parsed(NONZERO)
-    assert placed(proto).tensors["y"].unknown == (
+    assert inferred(proto).tensors["y"].unknown == (
         "node 'n' (NonZero): dimension 'n[1]' of what it writes depends on data: "
         "pass --dim 'n[1]=N'"
     )
-    network = placed(proto, Given(dims={"n[1]": 7}))
+    network = inferred(proto, Given(dims={"n[1]": 7}))
     assert network.tensors["y"].shape == (7, 2)
     assert network.tensors["y"].origin is Origin.DATA
-    assert placed(proto, Given(shapes={"n": (2, 9)})).tensors["y"].shape == (9, 2)
-    assert placed(proto, Given(dims={"n[1]": 0})).tensors["y"].shape == (0, 2)
+    assert inferred(proto, Given(shapes={"n": (2, 9)})).tensors["y"].shape == (9, 2)
+    assert inferred(proto, Given(dims={"n[1]": 0})).tensors["y"].shape == (0, 2)
     with pytest.raises(ModelError, match=r"--dim 'n\[1\]=N'"):
         score(proto.SerializeToString())
 
 
 def test_names_and_sizes_that_the_file_declares_for_its_outputs() -> None:
     proto = parsed(NONZERO.replace("(float[a,b] y)", "(int64[2,found] n, float[a,b] y)"))
-    assert placed(proto, Given(dims={"found": 3})).tensors["y"].shape == (3, 2)
+    assert inferred(proto, Given(dims={"found": 3})).tensors["y"].shape == (3, 2)
     fixed = parsed(NONZERO.replace("(float[a,b] y)", "(int64[2,11] n, float[a,b] y)"))
-    network = placed(fixed)
+    network = inferred(fixed)
     assert network.tensors["y"].shape == (11, 2)
     assert network.notes == ("n[1] depends on data; the file says 11",)
     # what is given wins
-    assert placed(fixed, Given(dims={"n[1]": 5})).tensors["y"].shape == (5, 2)
+    assert inferred(fixed, Given(dims={"n[1]": 5})).tensors["y"].shape == (5, 2)
 
 
 def test_a_dimension_that_is_computed_cannot_be_given() -> None:
     proto = parsed(NONZERO)
     with pytest.raises(UsageError, match=r"dimension 'y\[1\]' is computed, it cannot be given"):
-        placed(proto, Given(dims={"n[1]": 7, "y[1]": 2}))
+        inferred(proto, Given(dims={"n[1]": 7, "y[1]": 2}))
     with pytest.raises(UsageError, match="the shape of 't' is computed, it cannot be given"):
-        placed(proto, Given(dims={"n[1]": 7}, shapes={"t": (7, 2)}))
+        inferred(proto, Given(dims={"n[1]": 7}, shapes={"t": (7, 2)}))
     with pytest.raises(UsageError, match=r"no dimension named 'm\[1\]'; all its dimensions"):
-        placed(proto, Given(dims={"m[1]": 7}))
+        inferred(proto, Given(dims={"m[1]": 7}))
     with pytest.raises(UsageError, match="'n' has 2 dimensions, not 1"):
-        placed(proto, Given(shapes={"n": (7,)}))
+        inferred(proto, Given(shapes={"n": (7,)}))
 
 
 def test_a_shape_that_follows_from_data_can_be_given_as_a_whole() -> None:
     proto = parsed("""g (float[4,5] x, int64[2] t) => (float[a,b] y) {
         h = Reshape(x, t) y = Relu(h) }""")
-    reason = str(placed(proto).tensors["y"].unknown)
+    reason = str(inferred(proto).tensors["y"].unknown)
     assert reason.startswith("node 'h' (Reshape): ")
     given = Given(shapes={"h": (2, 10)})
-    assert placed(proto, given).tensors["y"].shape == (2, 10)
+    assert inferred(proto, given).tensors["y"].shape == (2, 10)
     assert totals(score(proto.SerializeToString(), shapes={"h": (2, 10)})).work_flop == 20
 
 

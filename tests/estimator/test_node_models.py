@@ -19,10 +19,10 @@ from tests.estimator.node_cases import (
     NodeCase,
     Real,
     described,
+    infer_case,
     is_plain,
     node_cases,
     open_dimensions,
-    place,
     real,
     rows_of,
     say,
@@ -47,10 +47,10 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(case: NodeCase) -> Outcome:
     """Shapes of the case; sizes that depend on data are given where they are asked for."""
     try:
-        _, network = place(case)
+        _, network = infer_case(case)
         dims = open_dimensions(case, network)
         if dims:
-            _, network = place(case, dims)
+            _, network = infer_case(case, dims)
     except ModelError as error:
         return Outcome(None, {}, error.what)
     lost = (tensor.unknown for node in network.nodes for tensor in node.outputs)

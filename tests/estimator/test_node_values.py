@@ -16,7 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 from mansard.estimator.operators.table import onnx_operators
-from tests.estimator.node_cases import NodeCase, is_plain, node_cases, place, rows_of, say
+from tests.estimator.node_cases import NodeCase, infer_case, is_plain, node_cases, rows_of, say
 
 
 def all_stored(case: NodeCase) -> NodeCase | None:
@@ -37,7 +37,7 @@ def test_small_values_are_the_real_ones(capsys: pytest.CaptureFixture[str]) -> N
         stored = all_stored(case) if is_plain(case) else None
         if stored is None:
             continue
-        _, network = place(stored)
+        _, network = infer_case(stored)
         for name, held in case.outputs.items():
             known = network.tensors[name].value if name else None
             if known is None or not isinstance(held, (np.ndarray, np.generic)):

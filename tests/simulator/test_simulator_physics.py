@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mansard.simulator.boards import BOARDS, BY_NAME
 from mansard.simulator.clocks import LoadSource
-from mansard.simulator.kernel import Limits, Reading
+from mansard.simulator.kernel import ClockLimits, ReadingFile
 from mansard.simulator.physics import (
     AMBIENT_C,
     Shares,
@@ -127,10 +127,10 @@ def test_heat_in_two_steps_is_heat_in_one(
     assert twice_c == pytest.approx(once_c, abs=1e-9)
 
 
-def limits(folder: Path) -> Limits:
+def limits(folder: Path) -> ClockLimits:
     (folder / "min").write_text("100\n")
     (folder / "max").write_text("400\n")
-    return Limits(folder, ("min", "max"), (100, 200, 300, 400), resolves=True)
+    return ClockLimits(folder, ("min", "max"), (100, 200, 300, 400), resolves=True)
 
 
 @given(writes=st.lists(st.tuples(st.sampled_from(["min", "max"]), st.integers(-50, 500))))
@@ -162,13 +162,13 @@ def test_the_governor_takes_the_next_step_up(tmp_path: Path) -> None:
 def test_a_reading_keeps_its_length(tmp_path: Path) -> None:
     file = tmp_path / "curr1_input"
     file.write_text("0\n")
-    reading = Reading(file)
+    reading = ReadingFile(file)
     for value in (123456, 7, -392):
         reading.show(value)
         assert file.stat().st_size == 16
         assert int(file.read_text()) == value
     reading.close()
-    Reading(tmp_path / "missing").show(1)  # a fault took it away: nothing happens
+    ReadingFile(tmp_path / "missing").show(1)  # a fault took it away: nothing happens
 
 
 def test_the_machine_s_own_load_is_taken(tmp_path: Path) -> None:

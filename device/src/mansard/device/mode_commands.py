@@ -9,7 +9,7 @@ from pathlib import Path
 from mansard.core.errors import MansardError
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import MachineIdentity, ModeCommands
-from mansard.device.holding.acting import Step
+from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.planning import planned_steps
 from mansard.device.identity import identify
 from mansard.device.nvpmodel.tool import query
@@ -90,7 +90,7 @@ def _at_hand(
     return _writes(steps, root)
 
 
-def _nvpmodel(steps: Sequence[Step], root: Path) -> ModeCommands:
+def _nvpmodel(steps: Sequence[MachineStep], root: Path) -> ModeCommands:
     (step,) = [one for one in steps if one.kind == "nvpmodel"]
     now = query(root).id
     undo = "sudo nvpmodel -m NUMBER" if now is None else f"sudo nvpmodel -m {now}"
@@ -101,7 +101,7 @@ def _nvpmodel(steps: Sequence[Step], root: Path) -> ModeCommands:
     )
 
 
-def _writes(steps: Sequence[Step], root: Path) -> tuple[ModeCommands | None, str]:
+def _writes(steps: Sequence[MachineStep], root: Path) -> tuple[ModeCommands | None, str]:
     """Settings of files; undone in reverse order, so that no minimum passes its maximum."""
     before = [(step.target, read_text(below(root, step.target))) for step in steps]
     unread = [path for path, value in before if value is None]

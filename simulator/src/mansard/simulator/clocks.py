@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.device.system import read_text
 from mansard.simulator.boards.spec import BoardSpec
-from mansard.simulator.kernel import Kernel, Reading
+from mansard.simulator.kernel import Kernel, ReadingFile
 from mansard.simulator.physics import Shares, dynamic, mean
 
 _TICK_S = 0.01  # of /proc/stat
@@ -90,21 +90,21 @@ class RunningClocks:
     def __init__(self, board: BoardSpec, root: Path) -> None:
         self._board = board
         self._cpu = {
-            c.param: Reading(root / _CPU / f"cpufreq/policy{c.cpus[0]}/scaling_cur_freq")
+            c.param: ReadingFile(root / _CPU / f"cpufreq/policy{c.cpus[0]}/scaling_cur_freq")
             for c in board.clusters
         }
         self._gpu = []
         for gpu in board.gpus:
             folder = root / gpu.devfreq.lstrip("/")
             names = ("cur_freq", "target_freq", "load")
-            self._gpu.append(tuple(Reading(folder / name) for name in names))
+            self._gpu.append(tuple(ReadingFile(folder / name) for name in names))
         # Its own folder shows the load as well.
-        self._gpu_load = Reading(root / (board.gpu_folder or "none").lstrip("/") / "load")
+        self._gpu_load = ReadingFile(root / (board.gpu_folder or "none").lstrip("/") / "load")
         rate = root / "sys/kernel/debug/bpmp/debug/clk/emc/rate"
-        self._memory = [Reading(rate)]
+        self._memory = [ReadingFile(rate)]
         if board.bwmgr:
-            self._memory.append(Reading(root / board.bwmgr.lstrip("/") / "cur_freq"))
-        self._activity = Reading(root / (board.cactmon or "none").lstrip("/"))
+            self._memory.append(ReadingFile(root / board.bwmgr.lstrip("/") / "cur_freq"))
+        self._activity = ReadingFile(root / (board.cactmon or "none").lstrip("/"))
 
     def run(self, kernel: Kernel, load: Load, *, throttled: bool) -> Shares:
         """Set every clock for this load; returns what it costs."""

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from mansard.device.system import read_text
-from mansard.simulator.boards.spec import BoardSpec, Cluster
+from mansard.simulator.boards.spec import BoardSpec, ClusterSpec
 from mansard.simulator.tools.board import format_list
 
 _WIDTH = 16
 
 
-class Reading:
+class ReadingFile:
     """One file; a write of what it already holds costs nothing."""
 
     def __init__(self, path: Path, width: int = _WIDTH) -> None:
@@ -78,7 +78,7 @@ def number_in(path: Path) -> int | None:
         return None
 
 
-class Limits:
+class ClockLimits:
     """A lowest and a highest frequency, in the unit of their files."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Kernel:
         devfreq = [(gpu.devfreq, gpu.hz) for gpu in board.gpus]
         devfreq += [(board.bwmgr, board.emc_hz)] if board.bwmgr else []
         found = [
-            Limits(root / folder.lstrip("/"), names, table, resolves=board.resolves)
+            ClockLimits(root / folder.lstrip("/"), names, table, resolves=board.resolves)
             for folder, table in devfreq
         ]
         self.gpu, self.memory = found[: len(board.gpus)], found[len(board.gpus) :]
@@ -182,16 +182,16 @@ class Kernel:
         others = (self._mask, self._cap, *self._governors.values())
         self._texts = {path: read_text(path) for path in others}
         self.locked_hz = number_in(self.rate) if number_in(self.lock) == 1 else None
-        self._lists = [Reading(root / CPU / name, 40) for name in ("online", "offline")]
+        self._lists = [ReadingFile(root / CPU / name, 40) for name in ("online", "offline")]
         self._affected = {
-            c.param: Reading(root / CPU / f"cpufreq/policy{c.cpus[0]}/affected_cpus", 40)
+            c.param: ReadingFile(root / CPU / f"cpufreq/policy{c.cpus[0]}/affected_cpus", 40)
             for c in board.clusters
         }
 
-    def _cpu_limits(self, cluster: Cluster) -> Limits:
+    def _cpu_limits(self, cluster: ClusterSpec) -> ClockLimits:
         folder = self.root / CPU / f"cpufreq/policy{cluster.cpus[0]}"
         names = ("scaling_min_freq", "scaling_max_freq")
-        return Limits(folder, names, cluster.khz, resolves=self.board.resolves)
+        return ClockLimits(folder, names, cluster.khz, resolves=self.board.resolves)
 
     @property
     def watched(self) -> list[Path]:
@@ -199,7 +199,7 @@ class Kernel:
         limits = [path for group in self._groups().values() for x in group for path in x.paths]
         return [*limits, *self.switches, self.lock, self.rate, *self._texts]
 
-    def _groups(self) -> dict[str, list[Limits]]:
+    def _groups(self) -> dict[str, list[ClockLimits]]:
         return {"cpu": list(self.cpu.values()), "gpu": self.gpu, "memory": self.memory}
 
     def written(self, path: Path) -> str | None:
@@ -228,7 +228,7 @@ class Kernel:
                     return domain if changed else None
         return None
 
-    def _is_asleep(self, cluster: Cluster) -> bool:
+    def _is_asleep(self, cluster: ClusterSpec) -> bool:
         if self.on & set(cluster.cpus):
             return False
         # A switch may have been written, its event still on the way.
@@ -276,7 +276,7 @@ class Kernel:
             for cpu in cluster.cpus:
                 self._link(cluster, cpu)
 
-    def _link(self, cluster: Cluster, cpu: int) -> None:
+    def _link(self, cluster: ClusterSpec, cpu: int) -> None:
         link = self.root / CPU / f"cpu{cpu}/cpufreq"
         wanted = cpu in self.on or not self.faults.get("cpufreq_gone")
         if wanted and not link.is_symlink():
@@ -299,7 +299,7 @@ class Kernel:
         cap = _whole(self._texts[self._cap])
         return min(cap, self.board.emc_hz[-1]) if cap > 0 else self.board.emc_hz[-1]
 
-    def is_at_full_speed(self, cluster: Cluster) -> bool:
+    def is_at_full_speed(self, cluster: ClusterSpec) -> bool:
         """Whether the governor is the one that never slows down."""
         return self._texts[self._governors[cluster.param]] == "performance"
 

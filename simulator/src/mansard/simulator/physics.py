@@ -13,7 +13,7 @@ from random import Random
 
 import msgspec
 
-from mansard.simulator.boards.spec import BoardSpec, Rail
+from mansard.simulator.boards.spec import BoardSpec, RailSpec
 
 AMBIENT_C = 32.0
 _LOWEST_V = 0.6  # at no clock, of 1 at the highest
@@ -53,7 +53,9 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(found) / len(found) if found else 0.0
 
 
-def rail_powers(rails: tuple[Rail, ...], shares: Shares, temperature_c: float) -> dict[str, float]:
+def rail_powers(
+    rails: tuple[RailSpec, ...], shares: Shares, temperature_c: float
+) -> dict[str, float]:
     """Watts of every rail, without noise; a rail carries its parts as well."""
     leak = 1 + _LEAK_PER_C * (temperature_c - AMBIENT_C)
     own = {
@@ -67,7 +69,7 @@ def rail_powers(rails: tuple[Rail, ...], shares: Shares, temperature_c: float) -
 
 
 def with_noise(
-    rails: tuple[Rail, ...], powers: Mapping[str, float], noise: Random
+    rails: tuple[RailSpec, ...], powers: Mapping[str, float], noise: Random
 ) -> dict[str, float]:
     """The same, as one reading sees them."""
     return {
@@ -88,7 +90,7 @@ def warmer_c(temperature_c: float, power_w: float, most_w: float, elapsed_s: flo
     return goal + (temperature_c - goal) * math.exp(-elapsed_s / _TIME_CONSTANT_S)
 
 
-def ina3221_reading(rail: Rail, power_w: float) -> tuple[int, int, int]:
+def ina3221_reading(rail: RailSpec, power_w: float) -> tuple[int, int, int]:
     """What the chip shows of a rail: bus in mV, current in mA, shunt in µV."""
     bus_mv = round(rail.volt * 1000) // BUS_STEP_MV * BUS_STEP_MV
     n_steps = round(power_w / (bus_mv / 1000) * rail.shunt_ohm / SHUNT_STEP_V)

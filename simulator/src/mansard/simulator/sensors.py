@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mansard.simulator.boards.spec import BoardSpec, Monitor, Rail
+from mansard.simulator.boards.spec import BoardSpec, MonitorSpec, RailSpec
 from mansard.simulator.clocks import Load
-from mansard.simulator.kernel import Reading
+from mansard.simulator.kernel import ReadingFile
 from mansard.simulator.physics import AMBIENT_C, Shares, ina238_uw, ina3221_reading, rail_powers
 from mansard.simulator.tree import Tree, stat_text
 
@@ -57,14 +57,14 @@ def cooling(board: BoardSpec) -> tuple[tuple[str, int], ...]:
     return (("pwm-fan", 3), *((name, 1) for name in limiters))
 
 
-def device_folder(board: BoardSpec, monitor: Monitor) -> str:
+def device_folder(board: BoardSpec, monitor: MonitorSpec) -> str:
     """The I2C device of a power monitor."""
     prefix = "/sys/devices/platform/bus@0" if board.l4t >= (36, 4) else "/sys/devices"
     name = f"{monitor.bus}-{monitor.address}"
     return f"{prefix}/{monitor.controller}/i2c-{monitor.bus}/{name}"
 
 
-def readings_folder(board: BoardSpec, monitor: Monitor) -> str:
+def readings_folder(board: BoardSpec, monitor: MonitorSpec) -> str:
     """Where a power monitor's readings are."""
     last = (
         f"iio:device{_IIO_NUMBERS[monitor.address]}"
@@ -75,7 +75,7 @@ def readings_folder(board: BoardSpec, monitor: Monitor) -> str:
 
 
 def _add_monitor(
-    tree: Tree, board: BoardSpec, monitor: Monitor, powers_w: Mapping[str, float]
+    tree: Tree, board: BoardSpec, monitor: MonitorSpec, powers_w: Mapping[str, float]
 ) -> None:
     device = device_folder(board, monitor)
     folder = readings_folder(board, monitor)
@@ -90,7 +90,9 @@ def _add_monitor(
     tree.link(f"/sys/{kind}/{last}", folder)
 
 
-def _add_ina3221(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[str, float]) -> None:
+def _add_ina3221(
+    tree: Tree, folder: str, monitor: MonitorSpec, powers_w: Mapping[str, float]
+) -> None:
     tree.put(folder, {"name": "ina3221", "samples": 1, "update_interval": 8})
     for number, rail in enumerate(monitor.rails, 1):
         volt_mv, current_ma, shunt_uv = _reading(rail, powers_w)
@@ -113,7 +115,7 @@ def _add_ina3221(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[st
     tree.put(folder, {"in7_label": "sum of shunt voltages", "in7_input": 0, "curr4_input": 0})
 
 
-def _add_iio(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[str, float]) -> None:
+def _add_iio(tree: Tree, folder: str, monitor: MonitorSpec, powers_w: Mapping[str, float]) -> None:
     tree.put(folder, {"name": "ina3221x"})
     for number, rail in enumerate(monitor.rails):
         volt_mv, current_ma, _ = _reading(rail, powers_w)
@@ -130,7 +132,9 @@ def _add_iio(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[str, f
         )
 
 
-def _add_ina238(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[str, float]) -> None:
+def _add_ina238(
+    tree: Tree, folder: str, monitor: MonitorSpec, powers_w: Mapping[str, float]
+) -> None:
     (rail,) = monitor.rails
     if rail is None:
         return
@@ -140,7 +144,7 @@ def _add_ina238(tree: Tree, folder: str, monitor: Monitor, powers_w: Mapping[str
     tree.put(folder, {"power1_input": ina238_uw(power_w)})
 
 
-def _reading(rail: Rail | None, powers_w: Mapping[str, float]) -> tuple[int, int, int]:
+def _reading(rail: RailSpec | None, powers_w: Mapping[str, float]) -> tuple[int, int, int]:
     return ina3221_reading(rail, powers_w[rail.label]) if rail else (0, 0, 0)
 
 
@@ -151,7 +155,7 @@ _JUMPS_EVERY = 3
 class _Channel:
     """One rail's files on one monitor."""
 
-    def __init__(self, rail: Rail, chip: str, folder: Path, number: int) -> None:
+    def __init__(self, rail: RailSpec, chip: str, folder: Path, number: int) -> None:
         self.rail, self._chip = rail, chip
         names = {
             "ina3221": (f"in{number}_input", f"curr{number}_input", f"in{number + 3}_input"),
@@ -162,9 +166,9 @@ class _Channel:
             ),
             "ina238": ("in1_input", "curr1_input", "power1_input"),
         }[chip]
-        self._files = [Reading(folder / name) for name in names]
+        self._files = [ReadingFile(folder / name) for name in names]
         alarms = (f"curr{number}_max_alarm", f"curr{number}_crit_alarm")
-        self._alarms = [Reading(folder / name) for name in alarms]
+        self._alarms = [ReadingFile(folder / name) for name in alarms]
         self._limits = [folder / f"curr{number}_max", folder / f"curr{number}_crit"]
 
     def show(self, power_w: float, *, alarm: bool) -> None:
@@ -207,7 +211,7 @@ class MonitorBank:
             channel.show(powers_w[label] * (_JUMP if jumps else 1.0), alarm=alarm)
 
 
-def _folder(board: BoardSpec, root: Path, monitor: Monitor) -> Path:
+def _folder(board: BoardSpec, root: Path, monitor: MonitorSpec) -> Path:
     return root / readings_folder(board, monitor).lstrip("/")
 
 
@@ -223,18 +227,18 @@ class Surroundings:
     def __init__(self, board: BoardSpec, root: Path) -> None:
         thermal = root / "sys/devices/virtual/thermal"
         self._zones = [
-            (_offset_c(zone), Reading(thermal / f"thermal_zone{number}/temp"))
+            (_offset_c(zone), ReadingFile(thermal / f"thermal_zone{number}/temp"))
             for number, zone in enumerate(board.zones)
         ]
         self._fan, *self._limiters = (
-            Reading(thermal / f"cooling_device{number}/cur_state")
+            ReadingFile(thermal / f"cooling_device{number}/cur_state")
             for number in range(len(cooling(board)))
         )
         folder = root / OVERCURRENT.lstrip("/")
         # The third counts over-current of a moment, the first under-voltage (NVIDIA's guide).
-        self._events = Reading(folder / "oc3_event_cnt")
-        self._stat = Reading(root / "proc/stat", width=2048)
-        self._uptime = Reading(root / "proc/uptime", width=32)
+        self._events = ReadingFile(folder / "oc3_event_cnt")
+        self._stat = ReadingFile(root / "proc/stat", width=2048)
+        self._uptime = ReadingFile(root / "proc/uptime", width=32)
         self._ticks = {cpu: [0.0, 0.0] for cpu in board.cpus}
         self._started_s = time.monotonic()
         self._throttled = False

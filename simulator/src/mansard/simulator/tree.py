@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Param
+from mansard.simulator.boards.spec import BoardSpec, ClusterSpec, GpuSpec, ModeSpec, ParamSpec
 from mansard.simulator.tools.board import format_list
 
 
@@ -56,13 +56,13 @@ def render_conf(figures: BoardSpec) -> str:
     )
 
 
-def _param(param: Param) -> str:
+def _param(param: ParamSpec) -> str:
     opening = "<PARAM" if param.name == "EMC" else "< PARAM"
     lines = "".join(f"{argument} {path}\n" for argument, path in param.arguments)
     return f"{opening} TYPE={param.kind} NAME={param.name} >\n{lines}"
 
 
-def _mode(mode: Mode) -> str:
+def _mode(mode: ModeSpec) -> str:
     lines = "".join(f"{' '.join(setting)}\n" for setting in mode.settings)
     return f"< POWER_MODEL ID={mode.id} NAME={mode.name} >\n{lines}"
 
@@ -167,7 +167,7 @@ def add_cpus(tree: Tree, board: BoardSpec) -> None:
             _add_cpu(tree, board, cluster, index, cpu)
 
 
-def _add_cpu(tree: Tree, board: BoardSpec, cluster: Cluster, index: int, cpu: int) -> None:
+def _add_cpu(tree: Tree, board: BoardSpec, cluster: ClusterSpec, index: int, cpu: int) -> None:
     folder = f"{CPU}/cpu{cpu}"
     if cpu != 0 or board.cpu0_switch:
         tree.put(folder, {"online": 1})
@@ -205,11 +205,11 @@ def _add_cpu(tree: Tree, board: BoardSpec, cluster: Cluster, index: int, cpu: in
         tree.put(f"{folder}/cpuidle/state{state}", {"name": name, "disable": 0})
 
 
-def _policy(cluster: Cluster) -> str:
+def _policy(cluster: ClusterSpec) -> str:
     return f"{CPU}/cpufreq/policy{cluster.cpus[0]}"
 
 
-def _add_policy(tree: Tree, cluster: Cluster) -> None:
+def _add_policy(tree: Tree, cluster: ClusterSpec) -> None:
     listed = " ".join(map(str, cluster.cpus))
     tree.put(
         _policy(cluster),
@@ -266,7 +266,7 @@ def devfreq_files(hz: tuple[int, ...]) -> dict[str, object]:
     }
 
 
-def _add_gpu(tree: Tree, gpu: Gpu) -> None:
+def _add_gpu(tree: Tree, gpu: GpuSpec) -> None:
     folder = PurePosixPath(gpu.devfreq)
     tree.put(gpu.devfreq, {**devfreq_files(gpu.hz), "load": 0})
     device = folder.parent.parent

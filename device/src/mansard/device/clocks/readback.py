@@ -13,7 +13,7 @@ from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
-from mansard.device.nvpmodel.config import Setting, Table
+from mansard.device.nvpmodel.config import ModeSection, Setting
 from mansard.device.nvpmodel.gating import mode_sms, present_masks
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
@@ -32,7 +32,7 @@ def read_sms(root: Path) -> int | str:
     if silent and masks.get(_COUNTED) is None:
         return f"the GPU's gating mask {silent[-1]} cannot be read"
     known = (Setting("", name, text) for name, text in masks.items() if text is not None)
-    return mode_sms(modes.soc, modes.module, Table(0, "present", tuple(known)))
+    return mode_sms(modes.soc, modes.module, ModeSection(0, "present", tuple(known)))
 
 
 _SLACK = 1e-3  # 3199 and 3200 MHz are one rate of the memory to different tools

@@ -29,7 +29,7 @@ _MOST_ANCESTORS = 64  # of a process; a chain that is longer goes in a circle
 _MOST_CHARACTERS = 1 << 20
 
 
-class Found(msgspec.Struct, frozen=True):
+class GpuProcessesFound(msgspec.Struct, frozen=True):
     """Other processes as ``name (pid)``; None where they cannot be seen, with the reason."""
 
     names: tuple[str, ...] | None
@@ -58,13 +58,13 @@ class GpuProcesses:
         if not isinstance(found, str) and not isinstance(before, str):
             self._own |= found.keys() - before.keys()
 
-    def find(self) -> Found:
+    def find(self) -> GpuProcessesFound:
         """Every process on the GPU that is neither this one nor started by it."""
         found = self._listed()
         if isinstance(found, str):
-            return Found(None, found)
+            return GpuProcessesFound(None, found)
         names = [f"{name} ({pid})" for pid, name in sorted(found.items()) if self._is_other(pid)]
-        return Found(tuple(names), "")
+        return GpuProcessesFound(tuple(names), "")
 
     def _listed(self) -> dict[int, str] | str:
         """Name of each process on the GPU by its id, or why they cannot be seen."""

@@ -171,7 +171,7 @@ def count_rises(readings: Sequence[Sequence[int | None]]) -> int:
 # events, the alarms of current sensors (half a millisecond each on the I2C bus) and processes.
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     """One look at the machine, at a monotonic time; None where a file did not answer."""
 
     monotonic_s: float
@@ -182,7 +182,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[int | None, ...]  # states of the cooling devices that slow down
 
 
-class Clock(msgspec.Struct, frozen=True):
+class WatchedClock(msgspec.Struct, frozen=True):
     """The file that a clock is read from, and what 1 in it is worth."""
 
     path: Path
@@ -197,17 +197,17 @@ class Clock(msgspec.Struct, frozen=True):
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """What can be read on this machine, and why the rest cannot."""
 
-    cpu_clocks: tuple[Clock, ...]  # one for each cluster in use
-    gpu_clock: Clock | None
-    memory_clock: Clock | None
+    cpu_clocks: tuple[WatchedClock, ...]  # one for each cluster in use
+    gpu_clock: WatchedClock | None
+    memory_clock: WatchedClock | None
     thermometers: Thermometers
     throttling: Events
     overcurrent: Events
     processes: GpuProcesses
 
-    def read(self, monotonic_s: float) -> Reading:
+    def read(self, monotonic_s: float) -> ConditionsReading:
         """One reading, stamped with ``monotonic_s``; never raises."""
-        return Reading(
+        return ConditionsReading(
             monotonic_s=monotonic_s,
             cpu_clock_hz=_slowest_hz(self.cpu_clocks),
             gpu_clock_hz=self.gpu_clock.read_hz() if self.gpu_clock else None,
@@ -234,15 +234,15 @@ def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
     )
 
 
-def _clocks(root: Path, domains: Sequence[Domain | None]) -> tuple[Clock, ...]:
+def _clocks(root: Path, domains: Sequence[Domain | None]) -> tuple[WatchedClock, ...]:
     return tuple(
-        Clock(below(root, domain.cur_path), domain.unit_hz)
+        WatchedClock(below(root, domain.cur_path), domain.unit_hz)
         for domain in domains
         if domain is not None and domain.cur_path is not None
     )
 
 
-def _slowest_hz(clocks: Sequence[Clock]) -> float | None:
+def _slowest_hz(clocks: Sequence[WatchedClock]) -> float | None:
     """The slowest of the clocks, Hz; None if one of them does not answer."""
     readings = [clock.read_hz() for clock in clocks]
     known = [hz for hz in readings if hz is not None]

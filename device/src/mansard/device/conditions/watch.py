@@ -11,11 +11,11 @@ from types import TracebackType
 import msgspec
 
 from mansard.core.records import Conditions, Spread
-from mansard.device.conditions.gpu_processes import Found
+from mansard.device.conditions.gpu_processes import GpuProcessesFound
 from mansard.device.conditions.sources import (
-    Clock,
-    Reading,
+    ConditionsReading,
     Sources,
+    WatchedClock,
     count_increase,
     count_rises,
     find_sources,
@@ -27,7 +27,7 @@ LEAST_READINGS = 4
 LEAST_S = 1.5
 
 
-class Looks(msgspec.Struct, frozen=True, kw_only=True):
+class TrialReadings(msgspec.Struct, frozen=True, kw_only=True):
     """What is read before and after a trial alone."""
 
     throttles: tuple[int | None, ...]
@@ -37,9 +37,9 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarise(
     sources: Sources,
-    readings: Sequence[Reading],
-    looks: Sequence[Looks],
-    neighbours: Sequence[Found],
+    readings: Sequence[ConditionsReading],
+    looks: Sequence[TrialReadings],
+    neighbours: Sequence[GpuProcessesFound],
 ) -> Conditions:
     """The conditions over all readings; each None with its reason."""
     reasons = {
@@ -67,7 +67,7 @@ def summarise(
     )
 
 
-def temperature_slope(readings: Sequence[Reading]) -> float | None:
+def temperature_slope(readings: Sequence[ConditionsReading]) -> float | None:
     """Slope in °C/s of the least-squares line through the later half of the readings.
 
     The first half is left out: a chip warms by some degrees at once when work begins, and that
@@ -83,7 +83,7 @@ def temperature_slope(readings: Sequence[Reading]) -> float | None:
     return rise / sum((at_s - mean_s) ** 2 for at_s, _ in later)
 
 
-def _why_no_clock(clocks: Sequence[Clock | None], what: str) -> str:
+def _why_no_clock(clocks: Sequence[WatchedClock | None], what: str) -> str:
     found = [clock for clock in clocks if clock is not None]
     if not found:
         return f"no file with {what} is here"
@@ -100,7 +100,7 @@ def _spread(readings: Sequence[float | None]) -> Spread | None:
 
 
 def _n_throttles(
-    sources: Sources, readings: Sequence[Reading], looks: Sequence[Looks]
+    sources: Sources, readings: Sequence[ConditionsReading], looks: Sequence[TrialReadings]
 ) -> int | None:
     if not (sources.throttling.are_known and looks):
         return None
@@ -108,7 +108,7 @@ def _n_throttles(
     return counted + count_rises([reading.limits for reading in readings])
 
 
-def _n_overcurrents(sources: Sources, looks: Sequence[Looks]) -> int | None:
+def _n_overcurrents(sources: Sources, looks: Sequence[TrialReadings]) -> int | None:
     if not (sources.overcurrent.are_known and looks):
         return None
     counted = count_increase(looks[0].overcurrents, looks[-1].overcurrents)
@@ -117,7 +117,7 @@ def _n_overcurrents(sources: Sources, looks: Sequence[Looks]) -> int | None:
     return max(counted, count_rises(is_on))
 
 
-def _processes(neighbours: Sequence[Found]) -> tuple[str, ...] | None:
+def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | None:
     if not neighbours or neighbours[-1].names is None:
         return None
     return tuple(dict.fromkeys(name for found in neighbours for name in found.names or ()))
@@ -146,9 +146,9 @@ class Watch:
         self._sources = sources or find_sources(root, cpus)
         self._period_s = period_s
         self._clock = clock
-        self._readings: list[Reading] = []
-        self._looks: list[Looks] = []
-        self._neighbours: list[Found] = []
+        self._readings: list[ConditionsReading] = []
+        self._looks: list[TrialReadings] = []
+        self._neighbours: list[GpuProcessesFound] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
 
@@ -182,7 +182,7 @@ class Watch:
         """What costs more, and is counted by the machine itself in between."""
         sources = self._sources
         self._looks.append(
-            Looks(
+            TrialReadings(
                 throttles=sources.throttling.read_counts(),
                 overcurrents=sources.overcurrent.read_counts(),
                 alarms=sources.overcurrent.read_alarms(),

@@ -22,7 +22,7 @@ class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=Tr
     """Base of all questions."""
 
 
-class Hello(Ask, tag="hello", frozen=True):
+class Greeting(Ask, tag="hello", frozen=True):
     """The first line: the version of the caller."""
 
     protocol: int = PROTOCOL
@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="answer", forbid_unknown_fie
 
 
 class Welcome(Answer, tag="welcome", frozen=True):
-    """To Hello: who answers."""
+    """To Greeting: the protocol and version of the controller."""
 
     protocol: int = PROTOCOL
     tool_version: str = VERSION
@@ -88,7 +88,7 @@ class Machine(Answer, tag="machine", frozen=True):
     machine: MachineIdentity
 
 
-class Modes(Answer, tag="modes", frozen=True):
+class ModesAnswer(Answer, tag="modes", frozen=True):
     """To ChooseModes; to SetMode the one that was read back."""
 
     modes: tuple[PowerMode, ...]
@@ -112,14 +112,14 @@ class Reboots(Answer, tag="reboots", frozen=True):
     reboots: Mapping[str, str]
 
 
-class Failed(Answer, tag="failed", frozen=True):
+class ErrorAnswer(Answer, tag="failed", frozen=True):
     """To anything: an error, to be raised on the other side as what it is."""
 
     error: WireError
 
 
 AnyAsk = (
-    Hello
+    Greeting
     | Identify
     | ChooseModes
     | PlanSteps
@@ -129,7 +129,7 @@ AnyAsk = (
     | SetMode
     | Release
 )
-AnyAnswer = Welcome | Machine | Modes | Steps | Lines | Reboots | Failed
+AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,14 +21,14 @@ from mansard.device.controller.messages import (
     AnyAnswer,
     AnyAsk,
     ChooseModes,
-    Failed,
+    ErrorAnswer,
     FindReboots,
-    Hello,
+    Greeting,
     HoldBoard,
     Identify,
     Lines,
     Machine,
-    Modes,
+    ModesAnswer,
     PlanSteps,
     PutBack,
     Question,
@@ -75,10 +75,10 @@ class Channel(Protocol):
         ...
 
 
-Wanted = TypeVar("Wanted", Welcome, Machine, Modes, Steps, Lines, Reboots)
+Wanted = TypeVar("Wanted", Welcome, Machine, ModesAnswer, Steps, Lines, Reboots)
 
 
-class Line:
+class QuestionLine:
     """Questions one by one over a channel; an interrupted question leaves an answer behind, which
     the next question passes over."""
 
@@ -95,7 +95,7 @@ class Line:
                 answer = self._answer(ask)
         except OSError as error:
             raise self._died(error.strerror or str(error)) from error
-        if isinstance(answer, Failed):
+        if isinstance(answer, ErrorAnswer):
             raise from_wire(answer.error, self.board)
         if not isinstance(answer, wanted):
             self.is_dead = True
@@ -116,7 +116,7 @@ class Line:
     def beat_until(self, over: threading.Event, beat_s: float) -> None:
         """Say every ``beat_s`` that we are still there; work for a thread of its own."""
         while not over.wait(beat_s):
-            # Who answers a question does not listen, nor need it.
+            # A controller that answers a question does not read, and needs no heartbeat.
             if not self._is_busy.acquire(blocking=False):
                 continue
             try:
@@ -159,11 +159,11 @@ def remote_controller(
     ``board``: how errors call it. It is told every ``beat_s`` that we are still there. Raises
     what is wrong with the board, or its version.
     """
-    line = Line(channel, board)
+    line = QuestionLine(channel, board)
     over = threading.Event()
     threading.Thread(target=line.beat_until, args=(over, beat_s), daemon=True).start()
     try:
-        welcome = line.ask(Hello(), Welcome)
+        welcome = line.ask(Greeting(), Welcome)
         if (welcome.protocol, welcome.tool_version) != (PROTOCOL, VERSION):
             raise DeviceError(
                 f"the board controller there is of Mansard {welcome.tool_version}, "
@@ -180,7 +180,7 @@ def remote_controller(
 class RemoteController:
     """A controller behind a line; made by ``remote_controller``."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: QuestionLine) -> None:
         self._line = line
 
     def identify(self) -> MachineIdentity:
@@ -190,7 +190,7 @@ class RemoteController:
     def choose_modes(self, text: str | None, pick: int | None = None) -> tuple[PowerMode, ...]:
         """The modes that ``text`` asks for; a grid file is read here."""
         grid = read_grid_text(Path(text.strip())) if text and names_grid(text) else None
-        return self._line.ask(ChooseModes(text, pick, grid), Modes).modes
+        return self._line.ask(ChooseModes(text, pick, grid), ModesAnswer).modes
 
     def planned_steps(self, modes: Sequence[PowerMode]) -> tuple[tuple[str, ...], ...]:
         """What setting each of ``modes`` would do now, in lines."""
@@ -207,7 +207,7 @@ class RemoteController:
     def end(self) -> None:
         """Have it put the board back and end, whatever it is doing; for another thread.
 
-        Who waits for an answer gets a DeviceError, and so does every later question.
+        A thread that waits for an answer gets a DeviceError, and so does every later question.
         """
         self._line.end()
 
@@ -215,7 +215,7 @@ class RemoteController:
 class RemoteHold:
     """A board that its controller holds; used in a ``with`` block."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: QuestionLine) -> None:
         self._line = line
         self.left_behind: tuple[str, ...] = ()
 
@@ -242,7 +242,7 @@ class RemoteHold:
 
     def set(self, mode: PowerMode) -> PowerMode:
         """Bring the board to ``mode`` and return what it is in, read back."""
-        return self._line.ask(SetMode(mode), Modes).modes[0]
+        return self._line.ask(SetMode(mode), ModesAnswer).modes[0]
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """The board's own modes that need a reboot: name -> the tool's words."""

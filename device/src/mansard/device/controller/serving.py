@@ -19,14 +19,14 @@ from mansard.device.controller.messages import (
     AnyAnswer,
     AnyAsk,
     ChooseModes,
-    Failed,
+    ErrorAnswer,
     FindReboots,
-    Hello,
+    Greeting,
     HoldBoard,
     Identify,
     Lines,
     Machine,
-    Modes,
+    ModesAnswer,
     PlanSteps,
     PutBack,
     Question,
@@ -71,7 +71,7 @@ class _Server:
             check_version(ask)
             controller = make()
         except MansardError as error:
-            self._send(number, Failed(to_wire(error)))
+            self._send(number, ErrorAnswer(to_wire(error)))
             return None
         self._send(number, Welcome())
         return controller
@@ -92,7 +92,7 @@ class _Server:
         except MansardError as error:
             if not is_wanted:  # no answer is awaited
                 raise
-            self._send(number, Failed(to_wire(error)))
+            self._send(number, ErrorAnswer(to_wire(error)))
         else:
             if is_wanted:
                 self._send(number, Lines(()))
@@ -101,7 +101,7 @@ class _Server:
         try:
             found = answer()
         except MansardError as error:
-            found = Failed(to_wire(error))
+            found = ErrorAnswer(to_wire(error))
         self._send(number, found)
 
     def _read(self) -> Iterator[Question]:
@@ -109,7 +109,7 @@ class _Server:
             try:
                 question = decode(line, Question)
             except DeviceError as error:
-                self._send(0, Failed(to_wire(error)))
+                self._send(0, ErrorAnswer(to_wire(error)))
                 return
             yield question
 
@@ -120,7 +120,7 @@ class _Server:
 
 def check_version(ask: AnyAsk) -> None:
     """Raises DeviceError unless it is the greeting of our own version."""
-    if not isinstance(ask, Hello):
+    if not isinstance(ask, Greeting):
         raise UsageError("a board controller expects a greeting first")
     if (ask.protocol, ask.tool_version) != (PROTOCOL, VERSION):
         raise DeviceError(
@@ -134,7 +134,7 @@ def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
         case Identify():
             return Machine(controller.identify())
         case ChooseModes(text, pick, grid):
-            return Modes(controller.choose_modes(text, pick, grid=grid))
+            return ModesAnswer(controller.choose_modes(text, pick, grid=grid))
         case PlanSteps(modes):
             return Steps(controller.planned_steps(modes))
         case PutBack():
@@ -145,7 +145,7 @@ def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
 def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> AnyAnswer:
     match ask:
         case SetMode(mode):
-            return Modes((held.set(mode),))
+            return ModesAnswer((held.set(mode),))
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)

@@ -29,14 +29,14 @@ from mansard.device.cards import (
     write_card,
 )
 from mansard.device.clocks.settings import Clocks, real_path
-from mansard.device.nvpmodel.tool import Outcome, set_mode
+from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
 from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, run_tool, write_text
 
 _TOOLS = ("nvpmodel", "jetson_clocks")
 _POLL_S = 0.05
 
 
-class Step(msgspec.Struct, frozen=True):
+class MachineStep(msgspec.Struct, frozen=True):
     """One thing that is done to the machine, or would be.
 
     kinds: ``write`` a setting, ``nvpmodel`` or ``jetson_clocks`` to be called, ``card`` a limit
@@ -55,11 +55,11 @@ class Step(msgspec.Struct, frozen=True):
         return f"{words} ({self.why})"
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[MachineStep], None]
 Shield = Callable[[], AbstractContextManager[None]]
 
 
-def quietly(step: Step) -> None:
+def quietly(step: MachineStep) -> None:
     """Announce nothing."""
 
 
@@ -73,17 +73,17 @@ class Actor:
         self._on_step = on_step
         self._shield = shield
 
-    def announce(self, step: Step) -> None:
+    def announce(self, step: MachineStep) -> None:
         """Say what comes next."""
         self._on_step(step)
 
     def write(self, path: str, text: str, why: str) -> None:
         """Write a setting; raises DeviceError."""
         with self._shield():
-            self._on_step(Step("write", path, text.strip(), why))
+            self._on_step(MachineStep("write", path, text.strip(), why))
             write_text(real_path(self.root, path), text)
 
-    def set_nvpmodel(self, number: int, name: str, why: str) -> Outcome:
+    def set_nvpmodel(self, number: int, name: str, why: str) -> ModeOutcome:
         """Have nvpmodel set a mode; raises DeviceError."""
         with self._shield():
             self._on_step(nvpmodel_step(self.root, number, name, why))
@@ -99,15 +99,17 @@ class Actor:
             return run_tool([tool, *arguments], answer="Y\n")
 
 
-def nvpmodel_step(root: Path, number: int, name: str, why: str) -> Step:
+def nvpmodel_step(root: Path, number: int, name: str, why: str) -> MachineStep:
     """The call of nvpmodel that sets a mode."""
     return tool_step(root, "nvpmodel", f"-m {number}", f"{why}: mode {name}")
 
 
-def tool_step(root: Path, name: str, arguments: str, why: str) -> Step:
+def tool_step(root: Path, name: str, arguments: str, why: str) -> MachineStep:
     """A call of one of the board's tools."""
     tool = find_tool(root, name)
-    return Step(name, f"/{tool.relative_to(root)}" if tool is not None else name, arguments, why)
+    return MachineStep(
+        name, f"/{tool.relative_to(root)}" if tool is not None else name, arguments, why
+    )
 
 
 def wait_for_tools(root: Path, timeout_s: float = 60) -> None:
@@ -156,7 +158,7 @@ def is_needed(root: Path, mode: PowerMode, clocks: Clocks) -> bool:
     return mode.kind == "nvpmodel" and not is_held and find_tool(root, _NAME) is not None
 
 
-def planned_tool_steps(root: Path) -> tuple[Step, ...]:
+def planned_tool_steps(root: Path) -> tuple[MachineStep, ...]:
     """What ``lock_by_tool`` would do."""
     return (
         tool_step(root, _NAME, f"--store {STORE}", _WHY_STORE),
@@ -198,7 +200,7 @@ def _run(actor: Actor, arguments: tuple[str, ...], why: str) -> None:
         )
 
 
-def planned_card_steps(mode: PowerMode) -> tuple[Step, ...]:
+def planned_card_steps(mode: PowerMode) -> tuple[MachineStep, ...]:
     """What setting ``mode`` would do now; raises DeviceError."""
     found = read_card()
     return tuple(_step(write, found) for write in card_writes(mode, found))
@@ -231,5 +233,5 @@ def _act(actor: Actor, write: CardWrite, found: CardState) -> None:
     write_card(write, found)
 
 
-def _step(write: CardWrite, found: CardState) -> Step:
-    return Step("card", f"GPU {found.index}", str(write), write.why)
+def _step(write: CardWrite, found: CardState) -> MachineStep:
+    return MachineStep("card", f"GPU {found.index}", str(write), write.why)

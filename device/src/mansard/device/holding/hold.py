@@ -22,8 +22,8 @@ from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_ste
 from mansard.device.holding.acting import (
     STORE,
     Actor,
+    MachineStep,
     OnStep,
-    Step,
     is_needed,
     lock_by_tool,
     quietly,
@@ -107,7 +107,7 @@ class Hold:
         if is_interrupted and error is None:
             raise KeyboardInterrupt
 
-    def steps(self, mode: PowerMode) -> tuple[Step, ...]:
+    def steps(self, mode: PowerMode) -> tuple[MachineStep, ...]:
         """What ``set`` would do now."""
         return planned_steps(self._root, mode)
 
@@ -199,7 +199,7 @@ class Hold:
 
     def _write_journal(self, journal: Journal) -> None:
         why = f"{len(journal.files)} settings as they were found"
-        self._actor.announce(Step("journal", "journal", "", why))
+        self._actor.announce(MachineStep("journal", "journal", "", why))
         with self._interrupts.shield():
             self._path = write_journal(self._root, journal)
             self._journal = journal

@@ -10,7 +10,7 @@ from mansard.core.records import PowerMode
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import Write, core_steps, lock_steps
 from mansard.device.holding.acting import (
-    Step,
+    MachineStep,
     is_needed,
     nvpmodel_step,
     planned_card_steps,
@@ -20,7 +20,9 @@ from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.system import below, is_there
 
 
-def planned_steps(root: Path, mode: PowerMode, clocks: Clocks | None = None) -> tuple[Step, ...]:
+def planned_steps(
+    root: Path, mode: PowerMode, clocks: Clocks | None = None
+) -> tuple[MachineStep, ...]:
     """What setting ``mode`` would do now; nothing is touched. Raises UsageError.
 
     Finding the clocks takes a while: a caller with many modes passes them in.
@@ -29,7 +31,7 @@ def planned_steps(root: Path, mode: PowerMode, clocks: Clocks | None = None) -> 
         return planned_card_steps(mode)
     clocks = clocks or find_clocks(root)
     writes = lock_steps(root, mode, clocks)
-    steps = [Step("write", write.path, write.value, write.why) for write in writes]
+    steps = [MachineStep("write", write.path, write.value, write.why) for write in writes]
     if mode.kind == "nvpmodel":
         found = find_board_mode(root, mode)
         on, _ = core_steps(mode, clocks)

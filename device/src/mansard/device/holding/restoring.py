@@ -13,8 +13,8 @@ from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.settings import find_clocks, is_setting, known_settings, read_setting
 from mansard.device.holding.acting import (
     Actor,
+    MachineStep,
     OnStep,
-    Step,
     quietly,
     restore_card,
     unlock_by_tool,
@@ -304,7 +304,7 @@ def restore_pending(actor: Actor) -> Restored | None:
     restored = None
     while (path := find_journal(actor.root)) is not None:
         restored = bring_back(actor, read_journal(path), path.parent)
-        actor.announce(Step("journal", str(path), "", "removed, the machine is as it was"))
+        actor.announce(MachineStep("journal", str(path), "", "removed, the machine is as it was"))
         remove_journal(path)
     clean_up(actor.root)
     return restored

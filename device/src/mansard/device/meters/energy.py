@@ -15,7 +15,7 @@ from math import ceil
 
 from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.readings import Reading, around, read_rail
+from mansard.device.meters.readings import RailReading, around, read_rail
 from mansard.device.totals import Total, total_power
 
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
@@ -64,9 +64,9 @@ def window_energy(
     )
 
 
-def _sensor_changes(readings: dict[str, Reading], facts: RailFacts) -> dict[str, int]:
+def _sensor_changes(readings: dict[str, RailReading], facts: RailFacts) -> dict[str, int]:
     """For each rail how many of its chip's readings brought a change on any of its rails."""
-    chips: dict[str, list[Reading]] = {}
+    chips: dict[str, list[RailReading]] = {}
     for rail, reading in readings.items():
         chips.setdefault(facts.sensors.get(rail, rail), []).append(reading)
     # The rails of a chip are read within a fraction of the period: changes closer than half
@@ -80,7 +80,7 @@ def _sensor_changes(readings: dict[str, Reading], facts: RailFacts) -> dict[str,
     return {rail: counts[facts.sensors.get(rail, rail)] for rail in readings}
 
 
-def _stuck(rail: str, readings: dict[str, Reading], total: Total | None) -> str | None:
+def _stuck(rail: str, readings: dict[str, RailReading], total: Total | None) -> str | None:
     """Whether a rail that holds others stood still while one of them moved by several steps."""
     reading = readings[rail]
     if total is None or total.rails != (rail,) or reading.changed_s or reading.is_counter:
@@ -95,7 +95,7 @@ def _stuck(rail: str, readings: dict[str, Reading], total: Total | None) -> str 
     return None
 
 
-def _paused(reading: Reading, window_s: float) -> str | None:
+def _paused(reading: RailReading, window_s: float) -> str | None:
     paused_s = sum(reading.gaps_s)
     if reading.is_counter or paused_s <= _PAUSE_SHARE * window_s:
         return None  # a counter goes on between two readings
@@ -103,7 +103,7 @@ def _paused(reading: Reading, window_s: float) -> str | None:
 
 
 def _too_few(
-    reading: Reading, n_changed: int, n_changed_min: int, window_s: float, period_s: float
+    reading: RailReading, n_changed: int, n_changed_min: int, window_s: float, period_s: float
 ) -> str | None:
     if n_changed >= n_changed_min:
         return None
@@ -128,7 +128,7 @@ def _round_up(seconds_s: float) -> float:
     return ceil(seconds_s * 10 - 1e-9) / 10
 
 
-def _rail_energy(rail: str, reading: Reading, why: str | None) -> RailEnergy:
+def _rail_energy(rail: str, reading: RailReading, why: str | None) -> RailEnergy:
     unknown = {"energy_j": why} if why else {}
     if reading.step_w is None:
         unknown["step_w"] = reading.why_no_step
@@ -145,7 +145,7 @@ def _rail_energy(rail: str, reading: Reading, why: str | None) -> RailEnergy:
 
 def _total(
     rails: tuple[RailEnergy, ...],
-    readings: dict[str, Reading],
+    readings: dict[str, RailReading],
     window_s: float,
     facts: RailFacts,
 ) -> tuple[float | None, str]:

@@ -28,7 +28,7 @@ _TRIES = 3
 _CHECK_EVERY = 8  # equal readings: whether the file is still the one at its path
 
 
-class Node:
+class SensorFile:
     """An integer that a system file shows; its unit is the file's."""
 
     def __init__(self, path: Path) -> None:
@@ -82,12 +82,12 @@ class Node:
         self.close()
 
 
-class Channel(msgspec.Struct, frozen=True):
+class RailChannel(msgspec.Struct, frozen=True):
     """One rail: its power in watts is ``scale`` times the product of what ``nodes`` show."""
 
     rail: str
     sensor: str  # the chip's address on its bus
-    nodes: tuple[Node, ...]
+    nodes: tuple[SensorFile, ...]
     scale: float
     step_w: float | None
     step_note: str
@@ -109,7 +109,7 @@ class RailMeter:
     def __init__(
         self,
         name: str,
-        channels: tuple[Channel, ...],
+        channels: tuple[RailChannel, ...],
         period_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -166,7 +166,7 @@ def _filled(blank: PowerSample, time_s: float, power_w: float) -> PowerSample:
     return sample
 
 
-def tell_apart(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
+def tell_apart(channels: tuple[RailChannel, ...]) -> tuple[RailChannel, ...]:
     """Channels whose label another chip uses too get their address added: VDD_IN@1-0041."""
     count = Counter(channel.rail for channel in channels)
     return tuple(
@@ -200,7 +200,7 @@ def open_hwmon(
     root: Path, clock: Callable[[], float] = time.monotonic
 ) -> tuple[RailMeter | None, dict[str, str]]:
     """The meter of all chips that hwmon shows, and what of them cannot be read and why."""
-    channels: list[Channel] = []
+    channels: list[RailChannel] = []
     problems: dict[str, str] = {}
     kinds = set()
     for driver, numbers in _CHANNELS.items():
@@ -230,20 +230,22 @@ def _chips(folder: Path) -> Iterator[tuple[str, Path]]:
             yield chip.parent.name, found
 
 
-def _channel(driver: str, address: str, folder: Path, number: int) -> Channel | None:
+def _channel(driver: str, address: str, folder: Path, number: int) -> RailChannel | None:
     """The rail on one channel of a chip; None where nothing is connected to it."""
     label = _label(driver, address, folder, number)
     if label.upper() == _UNUSED or read_int(folder / f"in{number}_enable") == 0:
         return None
     power = folder / f"power{number}_input"
     if is_there(power):
-        return Channel(label, address, (Node(power),), 1e-6, None, "the chip's step is not shown")
+        return RailChannel(
+            label, address, (SensorFile(power),), 1e-6, None, "the chip's step is not shown"
+        )
     volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
     if not (is_there(volts) or is_there(amperes)):
         return None
-    nodes = (Node(volts), Node(amperes))
+    nodes = (SensorFile(volts), SensorFile(amperes))
     step_w, note = _step(folder / f"shunt{number}_resistor", nodes[0])
-    return Channel(label, address, nodes, 1e-6, step_w, note)
+    return RailChannel(label, address, nodes, 1e-6, step_w, note)
 
 
 def _label(driver: str, address: str, folder: Path, number: int) -> str:
@@ -254,7 +256,7 @@ def _label(driver: str, address: str, folder: Path, number: int) -> str:
     return _INPUT if driver == "ina238" else f"channel {number} of {address}"
 
 
-def _step(resistor: Path, volts: Node) -> tuple[float | None, str]:
+def _step(resistor: Path, volts: SensorFile) -> tuple[float | None, str]:
     """40 µV over the shunt, times the bus voltage; 5 mΩ at 5 V: 8 mA, so 0.04 W."""
     shunt_uohm = read_int(resistor)
     if not shunt_uohm or shunt_uohm < 0:
@@ -283,7 +285,7 @@ def open_iio(
     root: Path, clock: Callable[[], float] = time.monotonic
 ) -> tuple[RailMeter | None, dict[str, str]]:
     """The meter of all chips of the older driver, and what of them cannot be read and why."""
-    channels: list[Channel] = []
+    channels: list[RailChannel] = []
     problems: dict[str, str] = {}
     for chip in glob(below(root, _DRIVER), "*-*"):
         # The aliases of one chip show the same rails: the first one counts.
@@ -292,9 +294,9 @@ def open_iio(
             label = read_text(folders[0] / f"rail_name_{number}")
             if not label or label.upper() == "NC":
                 continue
-            power = Node(folders[0] / f"in_power{number}_input")
+            power = SensorFile(folders[0] / f"in_power{number}_input")
             rail = printable(label, LONGEST_LABEL)
-            channel = Channel(rail, chip.name, (power,), 1e-3, None, _STEP)
+            channel = RailChannel(rail, chip.name, (power,), 1e-3, None, _STEP)
             try:
                 channel.read_w()
             except DeviceError as error:

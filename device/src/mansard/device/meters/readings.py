@@ -183,7 +183,7 @@ def _jump(points: Sequence[tuple[float, float]]) -> str | None:
 GAP_PERIODS = 3  # a longer pause between two samples is a gap
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     """One rail in one window."""
 
     energy_j: float
@@ -199,7 +199,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_rail(
     rail: str, samples: Sequence[PowerSample], start_s: float, end_s: float, facts: RailFacts
-) -> Reading:
+) -> RailReading:
     """What ``samples`` of one rail say, of which only the first and last are outside the window."""
     counted = all(sample.energy_j is not None for sample in samples)
     points = [
@@ -219,7 +219,7 @@ def read_rail(
     ]
     step_w, why_no_step = _step(facts.steps_w.get(rail), counted, changes)
     is_total = facts.total is not None and facts.total.rails == (rail,)
-    return Reading(
+    return RailReading(
         energy_j=difference(points, start_s, end_s)
         if counted
         else trapezoid(points, start_s, end_s),

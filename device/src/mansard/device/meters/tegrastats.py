@@ -27,7 +27,7 @@ _STALE_S = 1.0  # without a line: it has stopped
 _UNREAD_S = 5.0  # after which it need not run any longer
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _PrintedLine(msgspec.Struct, frozen=True):
     arrived_s: float
     powers_w: dict[str, float]
 
@@ -44,7 +44,7 @@ class TegrastatsMeter:
         self._root = root
         self._clock = clock
         self._arrival = threading.Condition()
-        self._line: _Line | None = None
+        self._line: _PrintedLine | None = None
         self._why: str | None = "it was not started"  # None while it runs
         self._read_s = clock()
         self._started_s = -_STALE_S + self._read_s
@@ -64,7 +64,7 @@ class TegrastatsMeter:
     def sensor(self, rail: str) -> str:  # noqa: ARG002
         return "line"
 
-    def take(self, line: _Line) -> bool:
+    def take(self, line: _PrintedLine) -> bool:
         """Take in a line that was printed; False when no more of them are wanted."""
         with self._arrival:
             self._line = line
@@ -77,7 +77,7 @@ class TegrastatsMeter:
             self._why = why
             self._arrival.notify_all()
 
-    def _last_line(self) -> _Line:
+    def _last_line(self) -> _PrintedLine:
         """The line that holds now; raises DeviceError where none came for too long."""
         with self._arrival:
             self._read_s = self._clock()
@@ -110,7 +110,7 @@ def _follow(meter: weakref.ref[TegrastatsMeter], root: Path, clock: Callable[[],
         with live(root, INTERVAL_S, clock=clock) as samples:
             for arrived_s, sample in samples:
                 owner = meter()
-                line = _Line(arrived_s, {rail.name: rail.power_w for rail in sample.rails})
+                line = _PrintedLine(arrived_s, {rail.name: rail.power_w for rail in sample.rails})
                 if owner is None or not owner.take(line):
                     break
                 del owner

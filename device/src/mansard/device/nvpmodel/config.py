@@ -37,7 +37,7 @@ class Setting(msgspec.Struct, frozen=True):
     value: str
 
 
-class Table(msgspec.Struct, frozen=True):
+class ModeSection(msgspec.Struct, frozen=True):
     """One mode: its settings in the order in which nvpmodel makes them."""
 
     id: int
@@ -56,7 +56,7 @@ class Config(msgspec.Struct, frozen=True):
     """A whole configuration; ``ignored`` says of every line that is no part of it why."""
 
     params: tuple[Param, ...]
-    modes: tuple[Table, ...]
+    modes: tuple[ModeSection, ...]
     default_id: int | None
     ignored: tuple[str, ...]
 
@@ -77,7 +77,7 @@ _DEFAULT = re.compile(r"(?:\S*\()?([0-9]{1,6})\)?")  # "2", or as the tool print
 _KINDS = frozenset({"FILE", "CLOCK", "HWMON"})
 
 
-class Line(msgspec.Struct, frozen=True):
+class ConfigLine(msgspec.Struct, frozen=True):
     """A line with content: a header of ``section`` with its fields, or a section's body."""
 
     number: int
@@ -105,10 +105,10 @@ class _Builder:
         self._open: Param | _Mode | None = None
         self._is_fan = False
 
-    def ignore(self, line: Line, why: str) -> None:
+    def ignore(self, line: ConfigLine, why: str) -> None:
         self.ignored.append(f"line {line.number}: {why}: {printable(line.text, 80)}")
 
-    def header(self, line: Line) -> None:
+    def header(self, line: ConfigLine) -> None:
         fields = dict(_FIELD.findall(line.rest))
         self._open = None
         # The fan's profile, up to r32, is no part of a mode: nothing of it is read, or missed.
@@ -126,7 +126,7 @@ class _Builder:
         elif not self._is_fan:
             self.ignore(line, "is no header of this grammar")
 
-    def _open_param(self, line: Line, kind: str, name: str) -> None:
+    def _open_param(self, line: ConfigLine, kind: str, name: str) -> None:
         if kind not in _KINDS or not _NAME.fullmatch(name):
             self.ignore(line, "has no known type or no name")
             return
@@ -139,7 +139,7 @@ class _Builder:
         # A parameter that is defined twice has the arguments of both; of one argument the later.
         self._open = self.params.setdefault(name, Param(kind, name, {}))
 
-    def _open_mode(self, line: Line, number: str, name: str) -> None:
+    def _open_mode(self, line: ConfigLine, number: str, name: str) -> None:
         if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
             self.ignore(line, "has no number or no name that can be used")
             return
@@ -158,7 +158,7 @@ class _Builder:
         self.modes.append(mode)
         self._open = mode
 
-    def body(self, line: Line) -> None:
+    def body(self, line: ConfigLine) -> None:
         words = line.rest.split()
         section = self._open
         if section is None:
@@ -182,7 +182,7 @@ def mode_name(name: str) -> str:
     return name.removeprefix("MODE_") or name
 
 
-def assemble(lines: Iterable[Line], where: str) -> Config:
+def assemble(lines: Iterable[ConfigLine], where: str) -> Config:
     """The configuration of these lines; raises InputError as ``parse_config`` says."""
     builder = _Builder(where)
     for line in lines:
@@ -205,7 +205,9 @@ def assemble(lines: Iterable[Line], where: str) -> Config:
         default_id = None
     return Config(
         params=tuple(builder.params.values()),
-        modes=tuple(Table(mode.id, mode.name, tuple(mode.settings)) for mode in builder.modes),
+        modes=tuple(
+            ModeSection(mode.id, mode.name, tuple(mode.settings)) for mode in builder.modes
+        ),
         default_id=default_id,
         ignored=tuple(ignored),
     )
@@ -226,7 +228,7 @@ def assemble(lines: Iterable[Line], where: str) -> Config:
 # leave out spaces (<PARAM TYPE=CLOCK NAME=EMC >), and the path of an argument for a newer
 # kernel stands under the same name with _KNEXT.
 
-__all__ = ["Config", "Param", "Setting", "Table", "parse_config"]
+__all__ = ["Config", "ModeSection", "Param", "Setting", "parse_config"]
 
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
@@ -260,18 +262,18 @@ def text_lines(text: str, where: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _lines(text: str, where: str) -> Iterator[Line]:
+def _lines(text: str, where: str) -> Iterator[ConfigLine]:
     for number, raw in text_lines(text, where):
         line = raw.partition("#")[0].strip()
         if not line:
             continue
         header = _HEADER.fullmatch(line) if len(line) <= MAX_LINE else None
         if header is not None:
-            yield Line(number, line, header[1], header[2])
+            yield ConfigLine(number, line, header[1], header[2])
         elif line.startswith("<"):
-            yield Line(number, line, "", "")
+            yield ConfigLine(number, line, "", "")
         else:
-            yield Line(number, line, None, line if len(line) <= MAX_LINE else "")
+            yield ConfigLine(number, line, None, line if len(line) <= MAX_LINE else "")
 
 
 # The dump of nvpmodel -p --verbose: the same configuration in other words.
@@ -299,7 +301,7 @@ def is_verbose(text: str) -> bool:
     return _START.search(text) is not None
 
 
-def _dump_lines(text: str, where: str) -> Iterator[Line]:
+def _dump_lines(text: str, where: str) -> Iterator[ConfigLine]:
     for number, raw in text_lines(text, where):
         prefix = _PREFIX.match(raw)
         content = raw[prefix.end() :] if prefix else raw
@@ -307,11 +309,11 @@ def _dump_lines(text: str, where: str) -> Iterator[Line]:
         if _CHATTER.match(content):
             continue
         if header is not None:
-            yield Line(number, raw, header[1], header[2] if len(raw) <= MAX_LINE else "")
+            yield ConfigLine(number, raw, header[1], header[2] if len(raw) <= MAX_LINE else "")
         elif prefix is None or len(raw) > MAX_LINE:
-            yield Line(number, raw, None, "")  # such as a complaint amid the dump
+            yield ConfigLine(number, raw, None, "")  # such as a complaint amid the dump
         else:
-            yield Line(number, raw, None, content)
+            yield ConfigLine(number, raw, None, content)
 
 
 CONFIG_PATH = "/etc/nvpmodel.conf"

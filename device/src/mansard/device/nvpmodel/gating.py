@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import MODULES, Module, active_sms
-from mansard.device.nvpmodel.config import KNEXT, Config, Param, Table
+from mansard.device.nvpmodel.config import KNEXT, Config, ModeSection, Param
 from mansard.device.system import below, read_text
 
 NOT_GATED = "this mode leaves the GPU's gating as it finds it"
@@ -63,7 +63,7 @@ def parse_integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def gating_masks(table: Table) -> dict[str, str]:
+def gating_masks(table: ModeSection) -> dict[str, str]:
     """What a mode sets of the GPU's gating: argument -> value, as the file has them."""
     return {
         setting.argument: setting.value
@@ -78,7 +78,7 @@ def full_module(soc: str | None) -> Module | None:
     return max(modules, key=lambda module: module.n_sms, default=None)
 
 
-def mode_sms(soc: str | None, module: Module | None, table: Table) -> int | str:
+def mode_sms(soc: str | None, module: Module | None, table: ModeSection) -> int | str:
     """Multiprocessors that a mode leaves on, or the reason why that is not known.
 
     SMs = SMs per TPC × (TPCs of the chip - bits that are set in the mask), and never more

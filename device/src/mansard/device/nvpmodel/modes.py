@@ -11,7 +11,7 @@ import msgspec
 from mansard.core.hardware import Module
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.jetson import find_module, read_board
-from mansard.device.nvpmodel.config import KNEXT, Config, Param, Table, mode_name, read_config
+from mansard.device.nvpmodel.config import KNEXT, Config, ModeSection, Param, mode_name, read_config
 from mansard.device.nvpmodel.gating import mode_sms, parse_integer, soc_of_config
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.topology import list_cpus, related_cpus
@@ -34,7 +34,7 @@ class Cap(msgspec.Struct, frozen=True):
     why: str
 
 
-def read_cap(table: Table, param: Param) -> Cap:
+def read_cap(table: ModeSection, param: Param) -> Cap:
     """What ``table`` sets the highest clock of ``param`` to.
 
     CPU clocks are written in kHz, all others in Hz. Zero stands for no cap: so it does for
@@ -163,7 +163,7 @@ def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None)
     return Cores(cpus, _groups(cpu_params, cpus, root), switches)
 
 
-def cpus_on(table: Table, cores: Cores) -> tuple[int, ...]:
+def cpus_on(table: ModeSection, cores: Cores) -> tuple[int, ...]:
     """The CPUs that are on under a mode; one that it does not mention stays on."""
     off: set[int] = set()
     for setting in table.settings:
@@ -173,7 +173,7 @@ def cpus_on(table: Table, cores: Cores) -> tuple[int, ...]:
     return tuple(cpu for cpu in cores.cpus if cpu not in off)
 
 
-def clusters_on(table: Table, cores: Cores, on: tuple[int, ...]) -> tuple[CpuCluster, ...]:
+def clusters_on(table: ModeSection, cores: Cores, on: tuple[int, ...]) -> tuple[CpuCluster, ...]:
     """The clusters with a CPU that is on, with their caps."""
     clusters = []
     for group in cores.groups:
@@ -190,7 +190,7 @@ def clusters_on(table: Table, cores: Cores, on: tuple[int, ...]) -> tuple[CpuClu
     return tuple(clusters)
 
 
-def _last_cap(table: Table, params: tuple[Param, ...]) -> Cap:
+def _last_cap(table: ModeSection, params: tuple[Param, ...]) -> Cap:
     # Cores of one policy that are set one by one: the kernel keeps the last value written.
     order = {setting.param: place for place, setting in enumerate(table.settings)}
     caps = [
@@ -248,7 +248,7 @@ class BoardMode(msgspec.Struct, frozen=True):
 
     id: int
     mode: PowerMode
-    table: Table
+    table: ModeSection
 
 
 class BoardModes(msgspec.Struct, frozen=True):
@@ -302,7 +302,7 @@ def _soc_of_tree(root: Path | None) -> str | None:
     return read_board(root).soc if root is not None else None
 
 
-def _power_mode(table: Table, clocks: ClockParams, cores: Cores, sms: int | str) -> PowerMode:
+def _power_mode(table: ModeSection, clocks: ClockParams, cores: Cores, sms: int | str) -> PowerMode:
     on = cpus_on(table, cores)
     clusters = clusters_on(table, cores, on)
     caps = {
@@ -332,11 +332,11 @@ def _power_mode(table: Table, clocks: ClockParams, cores: Cores, sms: int | str)
     )
 
 
-def _cap(table: Table, param: Param | None, without: str) -> Cap:
+def _cap(table: ModeSection, param: Param | None, without: str) -> Cap:
     return Cap(None, without) if param is None else read_cap(table, param)
 
 
-def _cpu_cap(table: Table, clocks: ClockParams, clusters: tuple[CpuCluster, ...]) -> Cap:
+def _cpu_cap(table: ModeSection, clocks: ClockParams, clusters: tuple[CpuCluster, ...]) -> Cap:
     """The cap of the fastest cluster; unknown as soon as one of them is."""
     caps = [Cap(one.max_hz, one.unknown.get("max_hz", "")) for one in clusters]
     if not caps:

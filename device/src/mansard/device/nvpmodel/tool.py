@@ -38,7 +38,7 @@ class Query(msgspec.Struct, frozen=True):
     complaints: tuple[str, ...]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ModeOutcome(msgspec.Struct, frozen=True):
     """What became of the wish to set a mode.
 
     ``set``: the tool says that the board is in it now. ``reboot``: the board would have to be
@@ -113,7 +113,7 @@ def _known(root: Path) -> BoardModes:
         ) from error
 
 
-def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> Outcome:
+def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> ModeOutcome:
     """Ask nvpmodel for the mode of that number, never for a reboot; raises DeviceError.
 
     A tool that has not ended after ``timeout_s`` is killed; the mode is then not known. What
@@ -130,8 +130,8 @@ def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> Outco
     words = _words(done)
     now = query(root, timeout_s=min(timeout_s, _QUERY_TIMEOUT_S))
     if _is_mode(root, now, number):
-        return Outcome("set", words)
-    return Outcome("reboot" if _REBOOT.search(done.output) else "refused", words)
+        return ModeOutcome("set", words)
+    return ModeOutcome("reboot" if _REBOOT.search(done.output) else "refused", words)
 
 
 def _is_mode(root: Path, now: Query, number: int) -> bool:
@@ -146,7 +146,7 @@ def _words(done: Finished) -> str:
     return printable(lines, 600) or f"nothing, exit code {done.exit_code}"
 
 
-SetMode = Callable[[Path, int], Outcome]
+SetMode = Callable[[Path, int], ModeOutcome]
 
 
 def reboot_modes(root: Path, modes: BoardModes, present: str | None) -> Mapping[str, str]:
@@ -176,7 +176,7 @@ def reboot_modes(root: Path, modes: BoardModes, present: str | None) -> Mapping[
 
 def probe(
     root: Path, modes: Iterable[BoardMode], *, set_one: SetMode = set_mode
-) -> Mapping[str, Outcome]:
+) -> Mapping[str, ModeOutcome]:
     """Try each mode, a reboot declined, and put the present one back; raises DeviceError.
 
     The sure way to know which modes need a reboot. It changes the board: use it inside
@@ -192,7 +192,7 @@ def probe(
             where=str(root),
             fix="without it the mode could not be put back, so none is tried",
         )
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, ModeOutcome] = {}
     try:
         for one in wanted:
             outcomes[one.mode.name] = set_one(root, one.id)

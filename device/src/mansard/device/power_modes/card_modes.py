@@ -21,7 +21,7 @@ from mansard.device.cards import (
     why_not_settable,
 )
 from mansard.device.power_modes.custom_modes import split_pairs
-from mansard.device.power_modes.settable import Table, Unit, format_amount, read_amount
+from mansard.device.power_modes.settable import Unit, ValueTable, format_amount, read_amount
 from mansard.device.system import SYSTEM_ROOT
 
 KEYS = ("power", "gpu", "emc")
@@ -30,14 +30,14 @@ KEYS = ("power", "gpu", "emc")
 class CardChoices(msgspec.Struct, frozen=True):
     """What of a card a grid may set."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ValueTable]
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The power limit and the clocks."""
         return KEYS
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> ValueTable:
         """The values of one of ``keys``; raises UsageError where it cannot be set."""
         table = self.tables[key]
         if table.why_not:
@@ -63,16 +63,16 @@ def card_choices(limits: CardLimits) -> CardChoices:
     )
 
 
-def _power_table(limits: CardLimits) -> Table:
+def _power_table(limits: CardLimits) -> ValueTable:
     if limits.least_mw is None or limits.most_mw is None:
-        return Table(why_not=limits.unknown.get("power", "it names no limits"), unit="W")
-    return Table((limits.least_mw / 1e3, limits.most_mw / 1e3), is_continuous=True, unit="W")
+        return ValueTable(why_not=limits.unknown.get("power", "it names no limits"), unit="W")
+    return ValueTable((limits.least_mw / 1e3, limits.most_mw / 1e3), is_continuous=True, unit="W")
 
 
-def _clock_table(steps_mhz: tuple[int, ...], why_not: str | None) -> Table:
+def _clock_table(steps_mhz: tuple[int, ...], why_not: str | None) -> ValueTable:
     if not steps_mhz:
-        return Table(why_not=why_not or "it lists no clocks")
-    return Table(tuple(mhz * 1e6 for mhz in steps_mhz))
+        return ValueTable(why_not=why_not or "it lists no clocks")
+    return ValueTable(tuple(mhz * 1e6 for mhz in steps_mhz))
 
 
 _N_LIMITS = 5  # that "all" means, beside the default

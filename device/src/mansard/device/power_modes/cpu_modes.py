@@ -12,7 +12,7 @@ from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
 from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
-from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
+from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
 _NO_CPUFREQ = (
@@ -65,7 +65,7 @@ class CpuModes:
     @cached_property
     def _choices(self) -> Choices:
         clusters = read_clusters(self._root, self._cpus)
-        no_clock = Table(why_not=_ACCELERATORS_ONLY)
+        no_clock = ValueTable(why_not=_ACCELERATORS_ONLY)
         return Choices(
             present=self.present(),
             cpus=self._cpus,
@@ -77,24 +77,24 @@ class CpuModes:
         )
 
 
-def read_clusters(root: Path, cpus: tuple[int, ...]) -> tuple[Cluster, ...]:
+def read_clusters(root: Path, cpus: tuple[int, ...]) -> tuple[CoreGroup, ...]:
     """The groups of ``cpus`` that share a clock, in the order of their first CPU."""
-    clusters: list[Cluster] = []
+    clusters: list[CoreGroup] = []
     left = set(cpus)
     for domain in find_clusters(root):
         ours = tuple(cpu for cpu in cpus if cpu in left and cpu in domain.cpus)
         if ours:
             left.difference_update(ours)
-            clusters.append(Cluster(ours, _table(domain)))
+            clusters.append(CoreGroup(ours, _table(domain)))
     if left:
         rest = tuple(cpu for cpu in cpus if cpu in left)
-        clusters.append(Cluster(rest, Table(why_not=_NO_CPUFREQ)))
+        clusters.append(CoreGroup(rest, ValueTable(why_not=_NO_CPUFREQ)))
     return tuple(sorted(clusters, key=lambda cluster: cluster.cpus))
 
 
-def _table(domain: Domain) -> Table:
+def _table(domain: Domain) -> ValueTable:
     if domain.why_not:
-        return Table(why_not=f"{domain.why_not} {_ANY_USER}")
+        return ValueTable(why_not=f"{domain.why_not} {_ANY_USER}")
     if not domain.available_hz:
-        return Table(why_not=_NO_STEPS)
-    return Table(domain.available_hz, domain.is_continuous)
+        return ValueTable(why_not=_NO_STEPS)
+    return ValueTable(domain.available_hz, domain.is_continuous)

@@ -10,7 +10,14 @@ from mansard.core.errors import UsageError
 from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.core.units import format_frequency, parse_frequency
-from mansard.device.power_modes.settable import KEYS, Amount, Choices, Cluster, Table, read_amount
+from mansard.device.power_modes.settable import (
+    KEYS,
+    Amount,
+    Choices,
+    CoreGroup,
+    ValueTable,
+    read_amount,
+)
 
 EXAMPLE = "gpu=612MHz,emc=2133MHz,cpu=1190MHz,cores=4"
 _ALIASES = {"memory": "emc", "mem": "emc", "core": "cores", "cpus": "cores"}
@@ -128,7 +135,7 @@ def _check_reachable(point: Point, choices: Choices) -> None:
         steps = tuple(sorted({step for table in tables for step in table.steps}))
         raise UsageError(
             f"none of the cores that are on has {format_frequency(point.cpu_hz)}",
-            fix=f"switch more cores on; {Table(steps).offer(point.cpu_hz)}",
+            fix=f"switch more cores on; {ValueTable(steps).offer(point.cpu_hz)}",
         )
 
 
@@ -171,7 +178,7 @@ def _cpu(point: Point, choices: Choices) -> tuple[tuple[CpuCluster, ...], float 
 
 
 def _capped(
-    cluster: Cluster, cpus: tuple[int, ...], point: Point, present: PowerMode
+    cluster: CoreGroup, cpus: tuple[int, ...], point: Point, present: PowerMode
 ) -> CpuCluster:
     """A cluster that is on, with its cap; one that lacks the wanted clock takes the next below."""
     caps = [old.max_hz for old in present.clusters if set(old.cpus) & set(cluster.cpus)]

@@ -32,7 +32,7 @@ from mansard.device.power_modes.settable import (
     GRAIN,
     Amount,
     Settable,
-    Table,
+    ValueTable,
     format_amount,
     read_amount,
 )
@@ -42,7 +42,7 @@ _RANGE_KEYS = ("from", "to", "step", "points")
 _RANGE = 'write { from = …, to = …, step = … }, { from = …, to = …, points = 5 }, or "all"'
 
 
-class Band(msgspec.Struct, frozen=True):
+class ValueRange(msgspec.Struct, frozen=True):
     """The values from ``low`` to ``high``, or some of them."""
 
     low: float
@@ -56,10 +56,10 @@ class Band(msgspec.Struct, frozen=True):
         return self.low <= value <= self.high
 
 
-def read_band(key: str, given: Any, table: Table) -> Band:
+def read_band(key: str, given: Any, table: ValueTable) -> ValueRange:
     """What the file says of one setting; raises UsageError."""
     if given == "all":
-        return Band(table.steps[0], table.steps[-1], None)
+        return ValueRange(table.steps[0], table.steps[-1], None)
     if isinstance(given, Mapping):
         return _range(key, given, table)
     listed = given if isinstance(given, list) else [given]
@@ -67,10 +67,10 @@ def read_band(key: str, given: Any, table: Table) -> Band:
         raise UsageError(f"{key} is an empty list", fix="name one value, or leave the line out")
     amounts = [read_amount(key, value, table.unit) for value in listed]
     values = tuple(dict.fromkeys(table.require(key, amount) for amount in amounts))
-    return Band(min(values), max(values), values)
+    return ValueRange(min(values), max(values), values)
 
 
-def band_values(key: str, band: Band, table: Table) -> tuple[float, ...]:
+def band_values(key: str, band: ValueRange, table: ValueTable) -> tuple[float, ...]:
     """The values that a grid takes of ``band``, ascending; raises UsageError for none."""
     if band.values is not None:
         return tuple(sorted(band.values))
@@ -82,7 +82,7 @@ def band_values(key: str, band: Band, table: Table) -> tuple[float, ...]:
     return tuple(value for value in table.steps if band.holds(value))
 
 
-def snap(value: float, band: Band, table: Table) -> float:
+def snap(value: float, band: ValueRange, table: ValueTable) -> float:
     """The available value in ``band`` that is nearest to ``value``; raises UsageError."""
     if table.is_continuous:
         grain = GRAIN[table.unit]
@@ -94,7 +94,7 @@ def snap(value: float, band: Band, table: Table) -> float:
     return min(inside, key=lambda step: (abs(step - value), step))
 
 
-def _range(key: str, given: Mapping[str, Any], table: Table) -> Band:
+def _range(key: str, given: Mapping[str, Any], table: ValueTable) -> ValueRange:
     strange = [name for name in given if name not in _RANGE_KEYS]
     if strange or not given or {"step", "points"} <= given.keys():
         raise UsageError(f"{key} is not a range", fix=_RANGE)
@@ -105,23 +105,23 @@ def _range(key: str, given: Mapping[str, Any], table: Table) -> Band:
     if low.value > table.steps[-1] or high.value < table.steps[0]:
         raise UsageError("nothing that is available is in this range", fix=table.offer(low.value))
     # What is written in whole MHz means the table's nearest entry, at both ends.
-    ends = Band(table.find(low) or low.value, table.find(high) or high.value, None)
+    ends = ValueRange(table.find(low) or low.value, table.find(high) or high.value, None)
     wanted = _wanted(key, given, ends, table)
     if not table.is_continuous or wanted:
         snap(ends.low, ends, table)  # an empty range is a mistake even where nothing is snapped
     if not wanted:
         return ends
     values = tuple(dict.fromkeys(snap(value, ends, table) for value in wanted))
-    return Band(ends.low, ends.high, values)
+    return ValueRange(ends.low, ends.high, values)
 
 
-def _end(key: str, given: Any, table: Table, default: float) -> Amount:
+def _end(key: str, given: Any, table: ValueTable, default: float) -> Amount:
     if given is None:
         return Amount(default, 0.0, format_amount(default, table.unit))
     return read_amount(key, given, table.unit)
 
 
-def _wanted(key: str, given: Mapping[str, Any], ends: Band, table: Table) -> list[float]:
+def _wanted(key: str, given: Mapping[str, Any], ends: ValueRange, table: ValueTable) -> list[float]:
     """The values that a range asks for, evenly apart, before they are snapped."""
     if "points" in given:
         n = given["points"]
@@ -146,7 +146,7 @@ class Grid(msgspec.Struct, frozen=True):
     """Values of each setting, ascending; a mode to which a whole exclusion applies is left out."""
 
     axes: Mapping[str, tuple[float, ...]]
-    exclusions: tuple[Mapping[str, Band], ...] = ()
+    exclusions: tuple[Mapping[str, ValueRange], ...] = ()
 
 
 def grid_points(grid: Grid, choices: Settable) -> tuple[tuple[float, ...], ...]:
@@ -174,7 +174,9 @@ def grid_points(grid: Grid, choices: Settable) -> tuple[tuple[float, ...], ...]:
 
 
 def _is_excluded(
-    point: tuple[float, ...], keys: tuple[str, ...], exclusions: tuple[Mapping[str, Band], ...]
+    point: tuple[float, ...],
+    keys: tuple[str, ...],
+    exclusions: tuple[Mapping[str, ValueRange], ...],
 ) -> bool:
     values = dict(zip(keys, point, strict=True))
     return any(
@@ -283,7 +285,7 @@ def _exclusion(
     text: str,
     path: Path,
     section: int,
-) -> Mapping[str, Band]:
+) -> Mapping[str, ValueRange]:
     bands = _read_table(entry, choices, text, path, section)
     if not bands:
         raise InputError("has an empty [[exclude]], which would leave out all", where=str(path))
@@ -299,12 +301,12 @@ def _exclusion(
 
 def _read_table(
     table: dict[str, Any], choices: Settable, text: str, path: Path, section: int
-) -> dict[str, tuple[str, Band]]:
+) -> dict[str, tuple[str, ValueRange]]:
     """The band of each setting, with the name by which the file calls it."""
-    bands: dict[str, tuple[str, Band]] = {}
+    bands: dict[str, tuple[str, ValueRange]] = {}
     for name, given in table.items():
 
-        def read(name: str = name, given: Any = given) -> tuple[str, Band]:
+        def read(name: str = name, given: Any = given) -> tuple[str, ValueRange]:
             key = setting_key(name, choices.keys)
             if key in bands:
                 raise UsageError(f"{key} is set twice", fix="keep one of them")

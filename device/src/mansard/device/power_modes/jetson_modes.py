@@ -18,7 +18,7 @@ from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
 from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
-from mansard.device.power_modes.settable import Choices, Cluster, Table, merge
+from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
 
 _NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
 
@@ -98,29 +98,29 @@ class JetsonModes:
             dla=self._listed(clocks.dla[0] if clocks.dla else None, "dla_hz", None),
         )
 
-    def _clusters(self, clocks: Clocks, cpus: tuple[int, ...]) -> tuple[Cluster, ...]:
+    def _clusters(self, clocks: Clocks, cpus: tuple[int, ...]) -> tuple[CoreGroup, ...]:
         """All clusters; one that is wholly off shows no table and is taken to be like the first."""
-        found = [Cluster(_ours(one.cpus, cpus), _table(one)) for one in clocks.cpu]
+        found = [CoreGroup(_ours(one.cpus, cpus), _table(one)) for one in clocks.cpu]
         seen = {cpu for cluster in found for cpu in cluster.cpus}
         module = find_module(self._root)
         groups = [cluster.cpus for cluster in module.cpu_clusters] if module else []
-        like = found[0].table if found else Table(why_not=_NO_TABLE)
+        like = found[0].table if found else ValueTable(why_not=_NO_TABLE)
         for group in (*groups, cpus):
             off = tuple(cpu for cpu in _ours(group, cpus) if cpu not in seen)
             if off:
-                found.append(Cluster(off, like))
+                found.append(CoreGroup(off, like))
                 seen.update(off)
         kept = [cluster for cluster in found if cluster.cpus]
         return tuple(sorted(kept, key=lambda cluster: cluster.cpus))
 
-    def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> Table:
+    def _listed(self, domain: Domain | None, field: str, top_hz: float | None) -> ValueTable:
         """A clock's table; where the kernel has none, what the board's own modes set it to."""
         table = _table(domain)
         if domain is None or table.steps:
             return table
         known = {getattr(mode, field) for mode in self._modes_or_none()} | {top_hz}
         steps = tuple(sorted(hz for hz in known if hz))
-        return Table(steps) if steps else table
+        return ValueTable(steps) if steps else table
 
     def _modes_or_none(self) -> tuple[PowerMode, ...]:
         try:
@@ -133,10 +133,10 @@ def _ours(cpus: tuple[int, ...], ours: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(cpu for cpu in cpus if cpu in ours)
 
 
-def _table(domain: Domain | None) -> Table:
+def _table(domain: Domain | None) -> ValueTable:
     # Whether it may be written is not asked here: a dry run needs no permission.
     if domain is None:
-        return Table(why_not="this board shows no such clock")
+        return ValueTable(why_not="this board shows no such clock")
     if not domain.available_hz:
-        return Table(why_not=_NO_TABLE)
-    return Table(domain.available_hz, domain.is_continuous)
+        return ValueTable(why_not=_NO_TABLE)
+    return ValueTable(domain.available_hz, domain.is_continuous)

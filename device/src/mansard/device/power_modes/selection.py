@@ -21,7 +21,7 @@ SEED = 20_130_520  # of the order of a grid; fixed, so that a sweep can be resum
 _CPU_TEXT = re.compile(r"\s*([0-9]+c|cpu|cores)", re.IGNORECASE)
 
 
-class Modes(Protocol):
+class MachineModes(Protocol):
     """What one kind of machine can be asked for."""
 
     def present(self) -> PowerMode:
@@ -88,7 +88,7 @@ def names_grid(text: str | None) -> bool:
     return (text or "").strip().lower().endswith(".toml")
 
 
-def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
+def _modes_of(text: str, root: Path, machine: MachineIdentity) -> MachineModes:
     if machine.kind == "jetson":
         from mansard.device.power_modes.jetson_modes import JetsonModes
 
@@ -101,7 +101,7 @@ def _modes_of(text: str, root: Path, machine: MachineIdentity) -> Modes:
     return CpuModes(root, machine)
 
 
-def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
+def _listed(text: str, modes: MachineModes) -> tuple[PowerMode, ...]:
     if not text or text.lower() == "present":
         return (modes.present(),)
     if text.lower() == "all":
@@ -112,7 +112,7 @@ def _listed(text: str, modes: Modes) -> tuple[PowerMode, ...]:
 
 
 def _grid_modes(
-    path: Path, content: str | None, modes: Modes, pick: int | None, seed: int
+    path: Path, content: str | None, modes: MachineModes, pick: int | None, seed: int
 ) -> tuple[PowerMode, ...]:
     choices = modes.choices()
     grid = read_grid(path, choices) if content is None else parse_grid(content, path, choices)

@@ -72,7 +72,7 @@ def format_amount(value: float, unit: Unit) -> str:
 KEYS = (*CLOCKS, "cores")
 
 
-class Table(msgspec.Struct, frozen=True):
+class ValueTable(msgspec.Struct, frozen=True):
     """The values of one setting, ascending.
 
     ``is_continuous``: only the ends are named, and everything between them can be set.
@@ -124,7 +124,7 @@ class Settable(Protocol):
         """Names of the settings, in the order of the grid's axes."""
         ...
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> ValueTable:
         """The values of one of them; raises UsageError where it cannot be set."""
         ...
 
@@ -133,11 +133,11 @@ class Settable(Protocol):
         ...
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class CoreGroup(msgspec.Struct, frozen=True):
     """CPUs that share a clock, whether they are on or off."""
 
     cpus: tuple[int, ...]
-    table: Table
+    table: ValueTable
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,22 +145,22 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     present: PowerMode  # what is not set stays as it is here
     cpus: tuple[int, ...]  # one logical CPU for each core, in the order they are switched on
-    clusters: tuple[Cluster, ...]
-    cpu: Table  # the frequencies of all clusters together
-    gpu: Table
-    emc: Table
-    dla: Table
+    clusters: tuple[CoreGroup, ...]
+    cpu: ValueTable  # the frequencies of all clusters together
+    gpu: ValueTable
+    emc: ValueTable
+    dla: ValueTable
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The clocks, and the number of cores."""
         return KEYS
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> ValueTable:
         """The values of one of ``keys``; raises UsageError where it cannot be set."""
         if key == "cores":
-            return Table(tuple(map(float, range(1, len(self.cpus) + 1))), unit="cores")
-        table: Table = getattr(self, key)
+            return ValueTable(tuple(map(float, range(1, len(self.cpus) + 1))), unit="cores")
+        table: ValueTable = getattr(self, key)
         if table.why_not or not table.steps:
             raise UsageError(
                 f"{key} cannot be set on this machine",
@@ -168,7 +168,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
             )
         return table
 
-    def on(self, n_cpus: int | None) -> tuple[tuple[Cluster, tuple[int, ...]], ...]:
+    def on(self, n_cpus: int | None) -> tuple[tuple[CoreGroup, tuple[int, ...]], ...]:
         """The clusters that have cores on, with these; the present ones if ``n_cpus`` is None."""
         if n_cpus is not None:
             on = set(self.cpus[:n_cpus])
@@ -189,10 +189,12 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
         return max((table.floor(cpu_hz) for table in tables), default=cpu_hz)
 
 
-def merge(tables: tuple[Table, ...]) -> Table:
+def merge(tables: tuple[ValueTable, ...]) -> ValueTable:
     """The frequencies that any of ``tables`` has."""
     usable = [table for table in tables if table.steps and not table.why_not]
     if not usable:
-        return tables[0] if tables else Table(why_not="the kernel shows no CPU clock (cpufreq)")
+        return (
+            tables[0] if tables else ValueTable(why_not="the kernel shows no CPU clock (cpufreq)")
+        )
     steps = {step for table in usable for step in table.steps}
-    return Table(tuple(sorted(steps)), any(table.is_continuous for table in usable))
+    return ValueTable(tuple(sorted(steps)), any(table.is_continuous for table in usable))

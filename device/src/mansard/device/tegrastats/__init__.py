@@ -2,10 +2,10 @@
 
 from mansard.device.tegrastats.parse import Parser, parse_line, stream
 from mansard.device.tegrastats.sample import (
-    Amount,
     Cpu,
     Engine,
     FreeBlocks,
+    MemoryAmount,
     Rail,
     TegrastatsSample,
     Temperature,
@@ -13,10 +13,10 @@ from mansard.device.tegrastats.sample import (
 )
 
 __all__ = [
-    "Amount",
     "Cpu",
     "Engine",
     "FreeBlocks",
+    "MemoryAmount",
     "Parser",
     "Rail",
     "TegrastatsSample",

@@ -30,7 +30,7 @@ class FieldSummary(Record, frozen=True, kw_only=True):
     maximum: float
 
 
-class _Running(msgspec.Struct):
+class _FieldSum(msgspec.Struct):
     n_lines: int = 0
     minimum: float = float("inf")
     maximum: float = float("-inf")
@@ -41,7 +41,7 @@ class Columns:
     """Adds up samples; constant memory."""
 
     def __init__(self) -> None:
-        self._running: dict[Key, _Running] = {}
+        self._running: dict[Key, _FieldSum] = {}
         self._form: tuple[object, ...] = ()
         self._shape: Shape | None = None
         self._keys: list[Key] = []
@@ -85,7 +85,7 @@ class Columns:
             if running is None:
                 if len(self._running) >= _MOST_FIELDS:
                     continue
-                running = self._running[key] = _Running()
+                running = self._running[key] = _FieldSum()
             running.n_lines += len(present)
             running.minimum = min(running.minimum, *present)
             running.maximum = max(running.maximum, *present)

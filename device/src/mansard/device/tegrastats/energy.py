@@ -25,7 +25,7 @@ NO_TIMES = "the lines have no times; --interval gives the period between them"
 TOO_FEW = "the rail has fewer than two lines"
 
 
-class Window(msgspec.Struct, frozen=True):
+class LogWindow(msgspec.Struct, frozen=True):
     """How long the log is, how well that is known, and from what; or why it is not known."""
 
     duration_s: float | None
@@ -43,7 +43,7 @@ class RailSummary(Record, frozen=True, kw_only=True):
     energy_j: float | None
 
 
-class _Running(msgspec.Struct):
+class _RailSum(msgspec.Struct):
     n_lines: int
     first_w: float
     last_w: float
@@ -57,7 +57,7 @@ class EnergyTally:
 
     def __init__(self, interval_s: float | None) -> None:
         self._interval_s = interval_s
-        self._rails: dict[str, _Running] = {}
+        self._rails: dict[str, _RailSum] = {}
         self._n_lines = self._n_untimed = self._n_backwards = 0
         self._first_s = self._last_s = self._longest_s = self._resolution_s = 0.0
 
@@ -72,7 +72,7 @@ class EnergyTally:
             rail = self._rails.get(name)
             if rail is None:
                 if len(self._rails) < _MOST_RAILS:
-                    self._rails[name] = _Running(1, power_w, power_w, time_s, power_w, 0.0)
+                    self._rails[name] = _RailSum(1, power_w, power_w, time_s, power_w, 0.0)
                 continue
             if time_s is not None and rail.last_s is not None:
                 rail.energy_j += (rail.last_w + power_w) / 2 * (time_s - rail.last_s)
@@ -94,19 +94,19 @@ class EnergyTally:
         self._last_s = time_s
         return time_s
 
-    def window(self) -> Window:
+    def window(self) -> LogWindow:
         """The length of the log, from the best that it has."""
         n_steps = self._n_lines - 1
         if n_steps < 1:
-            return Window(None, 0.0, "", "the log has fewer than two lines")
+            return LogWindow(None, 0.0, "", "the log has fewer than two lines")
         duration_s = self._last_s - self._first_s
         reason = self._why_no_times(n_steps, duration_s)
         is_fine = not reason and self._resolution_s <= FINE_S
         if self._interval_s is not None and not is_fine:
-            return Window(n_steps * self._interval_s, 0.0, GIVEN)
+            return LogWindow(n_steps * self._interval_s, 0.0, GIVEN)
         if reason:
-            return Window(None, 0.0, "", reason)
-        return Window(duration_s, self._resolution_s / duration_s, "the lines' times")
+            return LogWindow(None, 0.0, "", reason)
+        return LogWindow(duration_s, self._resolution_s / duration_s, "the lines' times")
 
     def _why_no_times(self, n_steps: int, duration_s: float) -> str:
         """Why the lines' times do not tell how long the log is; empty if they do."""

@@ -27,8 +27,8 @@ from mansard.device.tegrastats.tokens import (
     PERCENTS,
     TEMPERATURES,
     USAGES,
-    Table,
-    UnfitError,
+    TokenError,
+    TokenTable,
     fits,
     parse_engine,
     parse_usage,
@@ -37,7 +37,7 @@ from mansard.device.tegrastats.tokens import (
 
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
-_EXTRAS: dict[str, Table[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}
+_EXTRAS: dict[str, TokenTable[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}
 # An engine's name has a capital, which words of people's own lines often have not.
 _ENGINE_NAME = re.compile(r"[A-Z][A-Za-z0-9_]{0,63}", re.ASCII)
 _RAIL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,63}", re.ASCII)
@@ -59,10 +59,10 @@ def _parse_glued(token: str) -> Any:
     for extra in _EXTRAS:
         if token.endswith(extra):
             return parse_usage(token[: -len(extra)])
-    raise UnfitError(token)
+    raise TokenError(token)
 
 
-GLUED: Table[Any] = Table(_parse_glued)  # 0/252kB(lfb
+GLUED: TokenTable[Any] = TokenTable(_parse_glued)  # 0/252kB(lfb
 
 
 def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
@@ -152,7 +152,7 @@ def _is_mts(following: Sequence[str]) -> bool:
 def _is_engine(value: str) -> bool:
     try:
         parse_engine("", value)
-    except UnfitError:
+    except TokenError:
         return False
     return True
 

@@ -19,8 +19,8 @@ from mansard.device.tegrastats.tokens import (
     PERCENTS,
     TEMPERATURES,
     USAGES,
-    Table,
-    UnfitError,
+    TokenError,
+    TokenTable,
     engine_table,
     parse_cpu,
     read_rail,
@@ -31,20 +31,20 @@ _MHZ = 1_000_000
 
 def _parse_first(token: str) -> Cpu:
     if token[:1] != "[":
-        raise UnfitError(token)
+        raise TokenError(token)
     return parse_cpu(token[1:])
 
 
 def _parse_last(token: str) -> Cpu:
     if token[-1:] != "]":
-        raise UnfitError(token)
+        raise TokenError(token)
     return parse_cpu(token[:-1])
 
 
 # The brackets stay at the first and last core when the lists are cut at their commas: a list
 # with more or fewer cores cannot shift those behind it unseen.
-_FIRST = Table(_parse_first)
-_LAST = Table(_parse_last)
+_FIRST = TokenTable(_parse_first)
+_LAST = TokenTable(_parse_last)
 
 
 def read_cores(lists: Sequence[str]) -> Iterator[tuple[Cpu, ...]]:
@@ -54,7 +54,7 @@ def read_cores(lists: Sequence[str]) -> Iterator[tuple[Cpu, ...]]:
         return zip(map(_parse_only, lists), strict=True)
     cores = ",".join(lists).split(",")
     if len(cores) != n_cores * len(lists):
-        raise UnfitError(lists[-1])
+        raise TokenError(lists[-1])
     columns = [map(CPUS.__getitem__, cores[number::n_cores]) for number in range(1, n_cores - 1)]
     first, last = cores[::n_cores], cores[n_cores - 1 :: n_cores]
     return zip(map(_FIRST.__getitem__, first), *columns, map(_LAST.__getitem__, last), strict=False)
@@ -62,7 +62,7 @@ def read_cores(lists: Sequence[str]) -> Iterator[tuple[Cpu, ...]]:
 
 def _parse_only(token: str) -> Cpu:
     if token[-1:] != "]":
-        raise UnfitError(token)
+        raise TokenError(token)
     return _FIRST[token[:-1]]
 
 
@@ -75,7 +75,7 @@ def read_shared(lists: Sequence[str]) -> tuple[Iterable[tuple[Cpu, ...]], Iterab
 def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     body, bracket, clock = token.partition("]@")
     if body[:1] != "[" or not bracket or "@" in body or len(clock) > 6 or not clock.isdecimal():
-        raise UnfitError(token)
+        raise TokenError(token)
     # A core that is off, or left out of a copy, has no clock.
     cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
     return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ
@@ -88,7 +88,7 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
 # values are looked up in the table of their form, and no step of it is a loop in Python.
 
 _Column = tuple[str, ...]
-_Place = tuple[int, Table[Any]]  # of a value, and the table of its form
+_Place = tuple[int, TokenTable[Any]]  # of a value, and the table of its form
 
 # The order of these fields in TegrastatsSample.
 _SINGLE = ("RAM", "RAM(lfb", "SWAP", "SWAP(cached", "IRAM", "IRAM(lfb", "fg", "bg")
@@ -124,10 +124,10 @@ class Layout:
         n_lines = len(lines)
         for at, text in self._fixed:
             if columns[at].count(text) != n_lines:
-                raise UnfitError(text)
+                raise TokenError(text)
         for at in self._inert:
             if not all(map(is_inert, columns[at])):
-                raise UnfitError("a known token where there was an unknown one")
+                raise TokenError("a known token where there was an unknown one")
         single = (_read(columns, self._single.get(name)) for name in _SINGLE)
         cpus, clocks_hz = self._cpus(columns)
         rails = [read_rail(columns[at], n, unit) for at, n, unit in self._rails]
@@ -276,7 +276,7 @@ class Parser:
         for layout in self._layouts.get(len(some_rows[0]), ()):
             try:
                 samples = layout.read(some_prefixes, some_rows)
-            except UnfitError:
+            except TokenError:
                 continue
             for number, sample in zip(numbers, samples, strict=True):
                 found[number] = sample

@@ -33,7 +33,7 @@ class FreeBlocks(msgspec.Struct, frozen=True, gc=False):
     unit: str
 
 
-class Amount(msgspec.Struct, frozen=True, gc=False):
+class MemoryAmount(msgspec.Struct, frozen=True, gc=False):
     """Memory of one kind: what of SWAP is cached."""
 
     size_bytes: int
@@ -100,7 +100,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
     ram: Usage | None
     ram_free: FreeBlocks | None
     swap: Usage | None
-    swap_cached: Amount | None
+    swap_cached: MemoryAmount | None
     iram: Usage | None
     iram_free: FreeBlocks | None
     mts_foreground_percent: float | None  # of the time the TX2's Denver cores translate code

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from mansard.device.tegrastats.sample import (
     NOT_PRINTED,
     OFFLINE,
-    Amount,
     Cpu,
     Engine,
     FreeBlocks,
+    MemoryAmount,
     Temperature,
     Usage,
 )
@@ -50,11 +50,11 @@ _TEMPERATURE = re.compile(rf"({_NAME})@({_CELSIUS})C(?:/({_CELSIUS})C)?", re.ASC
 _PLAIN_PERCENT = re.compile(rf"({_PERCENT})%", re.ASCII)
 
 
-class UnfitError(ValueError):
+class TokenError(ValueError):
     """A token that does not have the form it is asked to have; it never leaves this package."""
 
 
-class Table(dict[str, Value]):
+class TokenTable(dict[str, Value]):
     """Token → what it means; parsed when it is first seen."""
 
     __slots__ = ("_parse",)
@@ -76,7 +76,7 @@ def matched(pattern: re.Pattern[str], token: str) -> tuple[Any, ...]:
     """The groups of ``pattern``, which must match all of ``token``; raises UnfitError."""
     found = pattern.fullmatch(token)
     if found is None:
-        raise UnfitError(token)
+        raise TokenError(token)
     return found.groups()
 
 
@@ -92,10 +92,10 @@ def parse_free(token: str) -> FreeBlocks:
     return FreeBlocks(int(count) if count else None, int(size) * _BYTES[unit], unit)
 
 
-def parse_amount(token: str) -> Amount:
+def parse_amount(token: str) -> MemoryAmount:
     """``295MB)`` behind ``(cached``."""
     size, unit = matched(_AMOUNT, token)
-    return Amount(int(size) * _BYTES[unit], unit)
+    return MemoryAmount(int(size) * _BYTES[unit], unit)
 
 
 def parse_cpu(token: str) -> Cpu:
@@ -114,7 +114,7 @@ def parse_engine(name: str, token: str) -> Engine:
         return Engine(name, False, None, (), "")
     percent, sign, clock, bracket, clocks = matched(_ENGINE, token)
     if not token or (percent and clock and not sign):
-        raise UnfitError(token)
+        raise TokenError(token)
     found = clocks.split(",") if clocks else [clock] if clock else []
     load_percent = float(percent) if percent else None
     return Engine(
@@ -142,24 +142,24 @@ def parse_percent(token: str) -> float:
     return float(matched(_PLAIN_PERCENT, token)[0])
 
 
-USAGES: Table[Any] = Table(parse_usage)
-FREES: Table[Any] = Table(parse_free)
-AMOUNTS: Table[Any] = Table(parse_amount)
-CPUS: Table[Cpu] = Table(parse_cpu)
-TEMPERATURES: Table[Any] = Table(parse_temperature)
-PERCENTS: Table[Any] = Table(parse_percent)
+USAGES: TokenTable[Any] = TokenTable(parse_usage)
+FREES: TokenTable[Any] = TokenTable(parse_free)
+AMOUNTS: TokenTable[Any] = TokenTable(parse_amount)
+CPUS: TokenTable[Cpu] = TokenTable(parse_cpu)
+TEMPERATURES: TokenTable[Any] = TokenTable(parse_temperature)
+PERCENTS: TokenTable[Any] = TokenTable(parse_percent)
 
 
-def engine_table(name: str) -> Table[Any]:
+def engine_table(name: str) -> TokenTable[Any]:
     """The table of one engine's values: what it remembers has the name in it."""
-    return Table(lambda token: parse_engine(name, token))
+    return TokenTable(lambda token: parse_engine(name, token))
 
 
-def fits(table: Table[Any], token: str) -> bool:
+def fits(table: TokenTable[Any], token: str) -> bool:
     """Whether ``token`` has the table's form."""
     try:
         table[token]
-    except UnfitError:
+    except TokenError:
         return False
     return True
 
@@ -194,10 +194,10 @@ def _number_table(unit: str, lead: str) -> _Read:
     def parse(token: str) -> float:
         found = form.fullmatch(token)
         if found is None:
-            raise UnfitError(token)
+            raise TokenError(token)
         return float(found[1]) / per_watt
 
-    return Table(parse).__getitem__
+    return TokenTable(parse).__getitem__
 
 
 # Values are joined as " a/b/ c/d", cut at every slash and read at once: the first number of each
@@ -210,7 +210,7 @@ def read_rail(values: Sequence[str], n_numbers: int, unit: str) -> Columns:
     """One rail of many lines, all with ``n_numbers`` numbers in ``unit``; raises UnfitError."""
     parts = (" " + "/ ".join(values)).split("/")
     if len(parts) != n_numbers * len(values):
-        raise UnfitError(values[-1])
+        raise TokenError(values[-1])
     powers_w = map(_FIRST[unit], parts[::n_numbers])
     if n_numbers == 1:
         return powers_w, repeat(None), repeat(None)

@@ -27,7 +27,7 @@ from mansard.estimator.reading.limits import (
     too_deep,
     too_many,
 )
-from mansard.estimator.reading.nodes import Call, Reference, read_attribute
+from mansard.estimator.reading.nodes import AttributeReference, Call, read_attribute
 from mansard.estimator.reading.protobuf import messages
 
 _NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT = 10, 82, 106, 34, 42
@@ -277,7 +277,7 @@ class _Inliner:
         values = scope.values if scope else {}
         found: dict[str, object] = {}
         for name, value in node.attributes.items():
-            if isinstance(value, Reference):
+            if isinstance(value, AttributeReference):
                 if value.name in values:
                     found[name] = values[value.name]
             else:

@@ -45,7 +45,7 @@ class GraphBytes(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Reference(msgspec.Struct, frozen=True):
+class AttributeReference(msgspec.Struct, frozen=True):
     """In a function: the value of the attribute ``name`` of the node that calls it."""
 
     name: str
@@ -56,7 +56,7 @@ def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str,
     held = _collect(data, budget)
     name: str = held[_ATTRIBUTE_NAME][-1].decode() if _ATTRIBUTE_NAME in held else ""
     if _REFERENCE in held and held[_REFERENCE][-1]:
-        return name, Reference(held[_REFERENCE][-1].decode())
+        return name, AttributeReference(held[_REFERENCE][-1].decode())
     # The type is a closed enum: a number that it does not have counts as not there.
     types = [
         code for value in held.get(_ATTRIBUTE_TYPE, ()) if (code := signed32(value)) in _READERS
@@ -269,7 +269,7 @@ class NodeReader:
         label = name.decode("utf-8", "replace") or next(filter(None, outputs), "")
         found = read_attribute(data, self._budget, label)
         value = found[1]
-        if isinstance(value, Reference) and not self.in_functions:
+        if isinstance(value, AttributeReference) and not self.in_functions:
             raise ModelError(
                 f"attribute {found[0]!r} refers to one of a function, but stands in none",
                 where=f"node {label!r}",

@@ -34,6 +34,7 @@ from mansard.estimator.shape_inference.context import (
     InferenceContext,
     InferredOutputs,
     NodeBudget,
+    Outputs,
     unknown_outputs,
 )
 from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
@@ -221,9 +222,7 @@ def _with_given_value(output: Tensor, given: Given) -> Tensor:
     return output if value is None else with_value(output, value)
 
 
-def _special_outputs(
-    node: Node, tensors: dict[str, Tensor], context: InferenceContext
-) -> tuple[tuple[Tensor, ...], tuple[Body, ...]]:
+def _special_outputs(node: Node, tensors: dict[str, Tensor], context: InferenceContext) -> Outputs:
     """Step 1: outputs and bodies of an operator that is no plain function of tensors."""
     if node.op_type in CONTROL_FLOW:
         return infer_graphs(node, tensors, context)
@@ -270,17 +269,17 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
 
     The reason, where the shape of an output is unknown.
     """
+    # Step 3: types and shapes by the operator's rule, or the reason why it gives none.
     rule = REGISTRY.shape_rule(node.domain, node.op_type)
-    found: Sequence[Spec] | str
-    try:
-        found = (
-            rule(node)
-            if rule is not None
-            else f"{node.label}: there is no shape rule for this operator"
-        )
-    except ValueNeededError as error:
-        name = node.output_names[0]
-        found = f"{node.label}: {error.what}: pass --shape '{name}=AxB' with the shape of {name!r}"
+    found: Sequence[Spec] | str = f"{node.label}: there is no shape rule for this operator"
+    if rule is not None:
+        try:
+            found = rule(node)
+        except ValueNeededError as error:
+            name = node.output_names[0]
+            fix = f"pass --shape '{name}=AxB' with the shape of {name!r}"
+            found = f"{node.label}: {error.what}: {fix}"
+    # Step 4: shapes and dimensions that were given where the rule leaves them open.
     given = stated_outputs(node, context) or found if isinstance(found, str) else found
     specs = given if isinstance(given, str) else filled_dimensions(node, given, context)
     if isinstance(specs, str):
@@ -289,6 +288,7 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
         raise node.error(f"writes {len(node.output_names)} outputs, not at most {len(specs)}")
     if not all(is_sane(shape) for _, shape in specs):
         raise node.error("its output is of an absurd size", "check the dimensions that were given")
+    # Step 5: small values that do not depend on data.
     origin = _origin(node)
     values = evaluate_all(node, specs) if origin is not _DATA else (None,) * len(specs)
     # What was given for one node's dimensions is not meant for others.

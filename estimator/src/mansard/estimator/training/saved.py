@@ -33,7 +33,7 @@ _INDEX_BYTES = 8  # a position is kept as int64, as PyTorch's max_pool2d_with_in
 
 
 def saved_bytes(
-    placed: Iterable[NodeInstance],
+    instances: Iterable[NodeInstance],
     operators: Mapping[tuple[str, str], Operator | None],
     differentiable: set[str],
     precision: Precision | None,
@@ -48,7 +48,7 @@ def saved_bytes(
     memory: dict[int, int] = {}  # a view's identity -> that of the tensor it shows
     kept: set[int] = set()
     saved: dict[int, int] = {}
-    for each in placed:
+    for each in instances:
         node, operator = each.node, operators[each.node.domain, each.node.op_type]
         is_view = operator is not None and operator.is_view
         makers.update((id(output), each) for output in node.outputs)
@@ -149,32 +149,34 @@ def extra_bytes(node: Node, precision: Precision | None) -> int:
 # memory cost". https://arxiv.org/abs/1604.06174
 
 
-def segment_of(placed: Sequence[NodeInstance]) -> dict[int, int]:
+def segment_of(instances: Sequence[NodeInstance]) -> dict[int, int]:
     """The segment of each node by its index; a node inside another is in its segment."""
-    n_nodes = sum(1 for each in placed if each.scope == "" and not each.node.is_constant)
+    n_nodes = sum(1 for each in instances if each.scope == "" and not each.node.is_constant)
     length = max(math.isqrt(max(n_nodes - 1, 0)) + 1, 1)
     segments: dict[int, int] = {}
     position = -1
-    for each in placed:
+    for each in instances:
         if each.scope == "" and not each.node.is_constant:
             position += 1
         segments[each.node.index] = max(position, 0) // length
     return segments
 
 
-def recomputed_nodes(placed: Sequence[NodeInstance]) -> frozenset[int]:
+def recomputed_nodes(instances: Sequence[NodeInstance]) -> frozenset[int]:
     """Indexes of the nodes whose forward pass runs twice."""
-    segments = segment_of(placed)
+    segments = segment_of(instances)
     last = max(segments.values(), default=0)
     return frozenset(index for index, segment in segments.items() if segment < last)
 
 
-def checkpoint_bytes(placed: Sequence[NodeInstance], precision: Precision | None) -> dict[int, int]:
+def checkpoint_bytes(
+    instances: Sequence[NodeInstance], precision: Precision | None
+) -> dict[int, int]:
     """Bytes of what crosses a cut, by the index of the node that makes it."""
-    segments = segment_of(placed)
+    segments = segment_of(instances)
     maker: dict[str, tuple[int, int]] = {}  # tensor -> index and segment of its node
     crossing: dict[str, tuple[int, int]] = {}  # tensor -> index of its node, bytes
-    for each in placed:
+    for each in instances:
         if each.scope:
             continue
         node, segment = each.node, segments[each.node.index]
@@ -198,7 +200,7 @@ def checkpoint_bytes(placed: Sequence[NodeInstance], precision: Precision | None
 
 
 def training_peak_bytes(
-    placed: Sequence[NodeInstance],
+    instances: Sequence[NodeInstance],
     saved: Mapping[int, int],
     differentiable: set[str],
     again: Mapping[int, int],
@@ -209,10 +211,10 @@ def training_peak_bytes(
     ``again``: what each node saves when its segment is computed again, if it is. What a
     loop saves stands at the loop's place.
     """
-    main = [each for each in placed if each.scope == ""]
+    main = [each for each in instances if each.scope == ""]
     gradients = _live_gradients(main, differentiable, precision)
-    own, own_again = _with_inner(placed, saved), _with_inner(placed, again)
-    segments = segment_of(placed) if again else {}
+    own, own_again = _with_inner(instances, saved), _with_inner(instances, again)
+    segments = segment_of(instances) if again else {}
     peak = kept = crossing = in_segment = segment = 0
     for each, gradient in zip(main, gradients, strict=True):
         index = each.node.index
@@ -228,11 +230,11 @@ def training_peak_bytes(
     return peak
 
 
-def _with_inner(placed: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
+def _with_inner(instances: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
     """What each node of the main graph saves, with the nodes inside it, by its index."""
     found: dict[int, int] = {}
     holder, seen = -1, set()
-    for each in placed:
+    for each in instances:
         index = each.node.index
         if each.scope == "":
             holder = index

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from mansard.simulator.boards import spec
-from mansard.simulator.boards.spec import BoardSpec, Clock, Cluster, Gpu, Mode, Monitor, Rail
+from mansard.simulator.boards.spec import (
+    BoardSpec,
+    ClockSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    MonitorSpec,
+    RailSpec,
+)
 
 SOURCES = """
 Modes, caps, masks: the board's nvpmodel_p3701_0000.conf and its dump by ``nvpmodel -p
@@ -20,11 +28,11 @@ the recorded idle (VDD_GPU_SOC 2.4 W, VDD_CPU_CV 0.4 W, VIN_SYS_5V0 3.5 W), all 
 
 _KHZ = spec.steps(729600, 76800, 20, 2201600)
 _CLUSTERS = tuple(
-    Cluster(f"CPU_A78_{i}", tuple(range(4 * i, 4 * i + 4)), _KHZ, 729600, "0xd42", 256 * 1024)
+    ClusterSpec(f"CPU_A78_{i}", tuple(range(4 * i, 4 * i + 4)), _KHZ, 729600, "0xd42", 256 * 1024)
     for i in range(3)
 )
 _CPUS = tuple(range(12))
-_GPU = Gpu(
+_GPU = GpuSpec(
     devfreq="/sys/devices/platform/bus@0/17000000.gpu/devfreq/17000000.gpu",
     of_name="gpu",
     hz=tuple(round(mhz * 1e6) for mhz in (*range(306, 1300, 102), 1300.5)),
@@ -32,12 +40,12 @@ _GPU = Gpu(
 )
 _HOST = "/sys/devices/platform/bus@0/13e00000.host1x"
 _CLOCKS = (
-    Clock("DLA0_CORE", f"{_HOST}/15880000.nvdla0/acm/clk_cap/dla0_core", 1600000000),
-    Clock("DLA0_FALCON", f"{_HOST}/15880000.nvdla0/acm/clk_cap/dla0_falcon", 844800000),
-    Clock("DLA1_CORE", f"{_HOST}/158c0000.nvdla1/acm/clk_cap/dla1_core", 1600000000),
-    Clock("DLA1_FALCON", f"{_HOST}/158c0000.nvdla1/acm/clk_cap/dla1_falcon", 844800000),
-    Clock("PVA0_VPS", f"{_HOST}/16000000.pva0/acm/clk_cap/pva0_vps", 1152000000),
-    Clock("PVA0_AXI", f"{_HOST}/16000000.pva0/acm/clk_cap/pva0_cpu_axi", 832000000),
+    ClockSpec("DLA0_CORE", f"{_HOST}/15880000.nvdla0/acm/clk_cap/dla0_core", 1600000000),
+    ClockSpec("DLA0_FALCON", f"{_HOST}/15880000.nvdla0/acm/clk_cap/dla0_falcon", 844800000),
+    ClockSpec("DLA1_CORE", f"{_HOST}/158c0000.nvdla1/acm/clk_cap/dla1_core", 1600000000),
+    ClockSpec("DLA1_FALCON", f"{_HOST}/158c0000.nvdla1/acm/clk_cap/dla1_falcon", 844800000),
+    ClockSpec("PVA0_VPS", f"{_HOST}/16000000.pva0/acm/clk_cap/pva0_vps", 1152000000),
+    ClockSpec("PVA0_AXI", f"{_HOST}/16000000.pva0/acm/clk_cap/pva0_cpu_axi", 832000000),
 )
 _EMC_CAP = "/sys/kernel/nvpmodel_clk_cap/emc"
 
@@ -52,13 +60,13 @@ def _mode(
     gpu_hz: int | None,
     emc: int,
     clocks_hz: tuple[int, int, int, int] | None,  # DLA core, DLA falcon, PVA VPS, PVA AXI
-) -> Mode:
+) -> ModeSpec:
     on = range(n_cpus)
     before, after = spec.gpu_settings(gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),))
     core, falcon, vps, axi = clocks_hz or (-1, -1, -1, -1)
     names = ("DLA0_CORE", "DLA1_CORE", "DLA0_FALCON", "DLA1_FALCON", "PVA0_VPS", "PVA0_AXI")
     caps = (core, core, falcon, falcon, vps, axi)
-    return Mode(
+    return ModeSpec(
         number,
         name,
         (
@@ -93,25 +101,25 @@ AGX_ORIN = BoardSpec(
     cactmon="/sys/kernel/debug/cactmon/mc_all",
     clocks=_CLOCKS,
     monitors=(
-        Monitor(
+        MonitorSpec(
             "ina3221",
             1,
             "0040",
             "c240000.i2c",
             3,
             (
-                Rail("VDD_GPU_SOC", 19.904, 2.4, gpu_w=30.0, memory_w=3.4, shunt_ohm=0.002),
-                Rail("VDD_CPU_CV", 19.904, 0.4, cpu_w=13.9, shunt_ohm=0.002),
-                Rail("VIN_SYS_5V0", 5.0, 3.5, memory_w=2.3),
+                RailSpec("VDD_GPU_SOC", 19.904, 2.4, gpu_w=30.0, memory_w=3.4, shunt_ohm=0.002),
+                RailSpec("VDD_CPU_CV", 19.904, 0.4, cpu_w=13.9, shunt_ohm=0.002),
+                RailSpec("VIN_SYS_5V0", 5.0, 3.5, memory_w=2.3),
             ),
         ),
-        Monitor(
+        MonitorSpec(
             "ina3221",
             1,
             "0041",
             "c240000.i2c",
             4,
-            (None, Rail("VDDQ_VDD2_1V8AO", 5.0, 0.3, memory_w=2.2), None),
+            (None, RailSpec("VDDQ_VDD2_1V8AO", 5.0, 0.3, memory_w=2.2), None),
         ),
     ),
     zones=("cpu", "tboard", "soc2", "tdiode", "soc0", "gpu", "tj", "soc1"),

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from mansard.simulator.boards import spec
-from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Rail, Setting
+from mansard.simulator.boards.spec import (
+    BoardSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    MonitorSpec,
+    RailSpec,
+    Setting,
+)
 
 SOURCES = """
 Modes, caps, masks and one PARAM for each core: nvpmodel_p3767_0003_super.conf, which has the
@@ -19,15 +27,15 @@ Made up: the rest of the power model, which reaches 25 W with everything busy.
 _KHZ = spec.steps(729600, 76800, 14)
 _CPUS = tuple(range(6))
 _CLUSTERS = tuple(
-    Cluster(f"CLUSTER_{i}", cpus, _KHZ, 729600, "0xd42", 256 * 1024)
+    ClusterSpec(f"CLUSTER_{i}", cpus, _KHZ, 729600, "0xd42", 256 * 1024)
     for i, cpus in enumerate((_CPUS[:4], _CPUS[4:]))
 )
 # nvpmodel.conf names each core, though four of them share a clock.
 _CORES = tuple(
-    Cluster(f"CPU_A78_{cpu}", (cpu,), _KHZ, 729600, "0xd42", 256 * 1024) for cpu in _CPUS
+    ClusterSpec(f"CPU_A78_{cpu}", (cpu,), _KHZ, 729600, "0xd42", 256 * 1024) for cpu in _CPUS
 )
 _GPU_FOLDER = "/sys/devices/platform/17000000.gpu"
-_GPU = Gpu(
+_GPU = GpuSpec(
     devfreq=f"{_GPU_FOLDER}/devfreq/17000000.gpu",
     of_name="gpu",
     hz=spec.steps(306000000, 102000000, 8),
@@ -40,9 +48,9 @@ _MASKS: tuple[Setting, ...] = (
 )
 
 
-def _mode(number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int) -> Mode:
+def _mode(number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int) -> ModeSpec:
     before, after = spec.gpu_settings(gpu_hz, _MASKS)
-    return Mode(
+    return ModeSpec(
         number,
         name,
         (
@@ -76,16 +84,16 @@ ORIN_NANO_SUPER = BoardSpec(
     cactmon="/sys/kernel/debug/cactmon/mc_all",
     clocks=(),
     monitors=(
-        Monitor(
+        MonitorSpec(
             "ina3221",
             1,
             "0040",
             "c240000.i2c",
             3,
             (
-                Rail("VDD_IN", 4.96, 2.45, memory_w=3.5, parts=("VDD_CPU_GPU_CV", "VDD_SOC")),
-                Rail("VDD_CPU_GPU_CV", 4.96, 0.4, cpu_w=4.5, gpu_w=17.0),
-                Rail("VDD_SOC", 4.96, 1.3, memory_w=2.5),
+                RailSpec("VDD_IN", 4.96, 2.45, memory_w=3.5, parts=("VDD_CPU_GPU_CV", "VDD_SOC")),
+                RailSpec("VDD_CPU_GPU_CV", 4.96, 0.4, cpu_w=4.5, gpu_w=17.0),
+                RailSpec("VDD_SOC", 4.96, 1.3, memory_w=2.5),
             ),
         ),
     ),

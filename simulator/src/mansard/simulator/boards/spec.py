@@ -14,7 +14,7 @@ import msgspec
 Setting = tuple[str, str, str]  # PARAM, argument, value: one line of a POWER_MODEL
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class ClusterSpec(msgspec.Struct, frozen=True):
     """CPUs that share a clock and a cpufreq policy."""
 
     param: str  # what nvpmodel.conf calls it
@@ -25,7 +25,7 @@ class Cluster(msgspec.Struct, frozen=True):
     l2_bytes: int
 
 
-class Gpu(msgspec.Struct, frozen=True):
+class GpuSpec(msgspec.Struct, frozen=True):
     """One devfreq domain of the GPU."""
 
     devfreq: str  # its folder
@@ -35,7 +35,7 @@ class Gpu(msgspec.Struct, frozen=True):
     knext: str | None = None  # its folder behind *_KNEXT; None: devfreq_dev
 
 
-class Param(msgspec.Struct, frozen=True):
+class ParamSpec(msgspec.Struct, frozen=True):
     """One PARAM section of nvpmodel.conf."""
 
     kind: Literal["FILE", "CLOCK", "HWMON"]
@@ -43,7 +43,7 @@ class Param(msgspec.Struct, frozen=True):
     arguments: tuple[tuple[str, str], ...]
 
 
-class Mode(msgspec.Struct, frozen=True):
+class ModeSpec(msgspec.Struct, frozen=True):
     """One POWER_MODEL section."""
 
     id: int
@@ -51,7 +51,7 @@ class Mode(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...]
 
 
-class Rail(msgspec.Struct, frozen=True):
+class RailSpec(msgspec.Struct, frozen=True):
     """One channel of a power monitor, and what the power model lets it carry.
 
     power = idle_w + cpu_w·c + gpu_w·g + memory_w·m, with c, g and m the shares of the chip's
@@ -71,7 +71,7 @@ class Rail(msgspec.Struct, frozen=True):
     crit_ma: int = 32760
 
 
-class Monitor(msgspec.Struct, frozen=True):
+class MonitorSpec(msgspec.Struct, frozen=True):
     """One power monitor on an I2C bus; a rail is None where nothing is connected."""
 
     chip: Literal["ina3221", "ina3221x", "ina238"]
@@ -79,10 +79,10 @@ class Monitor(msgspec.Struct, frozen=True):
     address: str
     controller: str  # the platform device of the bus
     hwmon: int
-    rails: tuple[Rail | None, ...]
+    rails: tuple[RailSpec | None, ...]
 
 
-class Clock(msgspec.Struct, frozen=True):
+class ClockSpec(msgspec.Struct, frozen=True):
     """A clock that bpmp drives: DLA, PVA. ``cap`` is its nvpmodel node."""
 
     name: str
@@ -102,19 +102,19 @@ class BoardSpec(msgspec.Struct, frozen=True, kw_only=True):
     ubuntu: str
     l4t: tuple[int, int]
     memory_kb: int
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterSpec, ...]
     l3_bytes: int
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[GpuSpec, ...]
     gpu_folder: str | None  # tpc_pg_mask and power/control
     emc_hz: tuple[int, ...]
     emc_cap: str | None  # nvpmodel's node; None: only bwmgr
     bwmgr: str | None  # devfreq folder of the memory clock
     cactmon: str | None
-    clocks: tuple[Clock, ...]
-    monitors: tuple[Monitor, ...]
+    clocks: tuple[ClockSpec, ...]
+    monitors: tuple[MonitorSpec, ...]
     zones: tuple[str, ...]  # thermal zones, in the order of tegrastats
-    params: tuple[Param, ...]
-    modes: tuple[Mode, ...]
+    params: tuple[ParamSpec, ...]
+    modes: tuple[ModeSpec, ...]
     default: int
     resolves: bool  # limits of clocks are moved to the table
     cpu0_switch: bool  # whether cpu0/online is there
@@ -128,7 +128,7 @@ class BoardSpec(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(cpu for cluster in self.clusters for cpu in cluster.cpus))
 
     @property
-    def rails(self) -> tuple[Rail, ...]:
+    def rails(self) -> tuple[RailSpec, ...]:
         return tuple(
             rail for monitor in self.monitors for rail in monitor.rails if rail is not None
         )
@@ -144,20 +144,20 @@ def steps(first: int, step: int, n: int, *rest: int) -> tuple[int, ...]:
     return (*range(first, first + step * n, step), *rest)
 
 
-def core_param(cpus: Sequence[int]) -> Param:
+def core_param(cpus: Sequence[int]) -> ParamSpec:
     """CPU_ONLINE: one switch for each core."""
-    return Param(
+    return ParamSpec(
         "FILE", "CPU_ONLINE", tuple((f"CORE_{cpu}", f"{CPU}/cpu{cpu}/online") for cpu in cpus)
     )
 
 
-def file_param(name: str, argument: str, path: str, knext: str | None = None) -> Param:
+def file_param(name: str, argument: str, path: str, knext: str | None = None) -> ParamSpec:
     """A file that takes one value, with the newer kernel's path where it has one."""
     newer = ((f"{argument}_KNEXT", knext),) if knext else ()
-    return Param("FILE", name, ((argument, path), *newer))
+    return ParamSpec("FILE", name, ((argument, path), *newer))
 
 
-def gpu_file_params(knext: str | None = None, *, gates: bool = True) -> tuple[Param, ...]:
+def gpu_file_params(knext: str | None = None, *, gates: bool = True) -> tuple[ParamSpec, ...]:
     """The GPU's own files, below gpu.0: gating of TPCs, and power control twice."""
     files = (
         ("TPC_POWER_GATING", "TPC_PG_MASK", "tpc_pg_mask"),
@@ -172,7 +172,7 @@ def gpu_file_params(knext: str | None = None, *, gates: bool = True) -> tuple[Pa
     )
 
 
-def cluster_params(clusters: Sequence[Cluster], *, knext: bool = True) -> tuple[Param, ...]:
+def cluster_params(clusters: Sequence[ClusterSpec], *, knext: bool = True) -> tuple[ParamSpec, ...]:
     """One CLOCK section for each cluster, through its first CPU."""
     files = (
         ("FREQ_TABLE", "scaling_available_frequencies"),
@@ -181,7 +181,7 @@ def cluster_params(clusters: Sequence[Cluster], *, knext: bool = True) -> tuple[
     )
     endings = ("", "_KNEXT") if knext else ("",)
     return tuple(
-        Param(
+        ParamSpec(
             "CLOCK",
             cluster.param,
             tuple(
@@ -194,7 +194,7 @@ def cluster_params(clusters: Sequence[Cluster], *, knext: bool = True) -> tuple[
     )
 
 
-def gpu_param(gpu: Gpu, name: str = "GPU") -> Param:
+def gpu_param(gpu: GpuSpec, name: str = "GPU") -> ParamSpec:
     """The GPU's CLOCK section; older kernels have its clock under another name."""
     files = (
         ("FREQ_TABLE", "available_frequencies"),
@@ -204,15 +204,15 @@ def gpu_param(gpu: Gpu, name: str = "GPU") -> Param:
     old = tuple((argument, f"{gpu.legacy or gpu.devfreq}/{file}") for argument, file in files)
     newer = gpu.knext or f"{gpu.devfreq.rpartition('/devfreq/')[0]}/devfreq_dev"
     new = tuple((f"{argument}_KNEXT", f"{newer}/{file}") for argument, file in files)
-    return Param("CLOCK", name, old + new)
+    return ParamSpec("CLOCK", name, old + new)
 
 
-def cap_param(name: str, path: str, knext: str | None = None) -> Param:
+def cap_param(name: str, path: str, knext: str | None = None) -> ParamSpec:
     """A clock that has only a cap."""
-    return Param("CLOCK", name, (("MAX_FREQ", path), ("MAX_FREQ_KNEXT", knext or path)))
+    return ParamSpec("CLOCK", name, (("MAX_FREQ", path), ("MAX_FREQ_KNEXT", knext or path)))
 
 
-def clock_params(clocks: Sequence[Clock]) -> tuple[Param, ...]:
+def clock_params(clocks: Sequence[ClockSpec]) -> tuple[ParamSpec, ...]:
     """The caps of the accelerators."""
     return tuple(cap_param(clock.name, clock.cap) for clock in clocks)
 
@@ -223,7 +223,7 @@ def core_settings(all_cpus: Sequence[int], on: Sequence[int]) -> tuple[Setting, 
 
 
 def cpu_settings(
-    clusters: Sequence[Cluster], on: Sequence[int], khz: int | None
+    clusters: Sequence[ClusterSpec], on: Sequence[int], khz: int | None
 ) -> tuple[Setting, ...]:
     """The clock range of each cluster that has a core on; None is uncapped."""
     cap = UNCAPPED if khz is None else str(khz)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from mansard.simulator.boards import spec
-from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Param, Rail
+from mansard.simulator.boards.spec import (
+    BoardSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    MonitorSpec,
+    ParamSpec,
+    RailSpec,
+)
 
 SOURCES = """
 Names and ids of the modes, default 1; 14 CPUs up to 2601 MHz; the devfreq domains gpu-gpc-0
@@ -22,15 +30,16 @@ first two, 17353 for the others.
 _KHZ = spec.steps(972000, 54000, 31, 2601000)
 _CPUS = tuple(range(14))
 _CLUSTERS = tuple(
-    Cluster(f"CPU_V3AE_{i}", (2 * i, 2 * i + 1), _KHZ, 972000, "0xd83", 1024**2) for i in range(7)
+    ClusterSpec(f"CPU_V3AE_{i}", (2 * i, 2 * i + 1), _KHZ, 972000, "0xd83", 1024**2)
+    for i in range(7)
 )
 _GPU_FOLDER = "/sys/devices/platform/bus@0/gb10b"
-_GPC = Gpu(
+_GPC = GpuSpec(
     devfreq=f"{_GPU_FOLDER}/devfreq/gpu-gpc-0",
     of_name="gb10b",
     hz=spec.steps(315000000, 90000000, 15),
 )
-_NVD = Gpu(
+_NVD = GpuSpec(
     devfreq=f"{_GPU_FOLDER}/devfreq/gpu-nvd-0",
     of_name="gb10b",
     hz=spec.steps(315000000, 81000000, 18),
@@ -38,13 +47,13 @@ _NVD = Gpu(
 _CLASS = "/sys/class/devfreq"
 
 
-def _devfreq_param(name: str, domain: str) -> Param:
+def _devfreq_param(name: str, domain: str) -> ParamSpec:
     files = (
         ("FREQ_TABLE", "available_frequencies"),
         ("MAX_FREQ", "max_freq"),
         ("MIN_FREQ", "min_freq"),
     )
-    return Param(
+    return ParamSpec(
         "CLOCK", name, tuple((argument, f"{_CLASS}/{domain}/{file}") for argument, file in files)
     )
 
@@ -54,11 +63,11 @@ GATES = "/opt/nvidia/l4t-gpusetup/gpu_pg_mask"
 
 def _mode(
     number: int, name: str, n_cpus: int, khz: int | None, gpu_hz: int | None, emc: int
-) -> Mode:
+) -> ModeSpec:
     gated = "512" if number <= 1 else "17353"
     on = range(n_cpus)
     cap = spec.UNCAPPED if gpu_hz is None else str(gpu_hz)
-    return Mode(
+    return ModeSpec(
         number,
         name,
         (
@@ -95,26 +104,26 @@ THOR = BoardSpec(
     cactmon="/sys/kernel/debug/cactmon/mc_all",
     clocks=(),
     monitors=(
-        Monitor(
+        MonitorSpec(
             "ina3221",
             2,
             "0040",
             "c600000.i2c",
             3,
             (
-                Rail("VDD_GPU", 19.656, 1.4, gpu_w=36.0, noise_w=0.4, shunt_ohm=0.002),
-                Rail("VDD_CPU_SOC_MSS", 19.656, 4.6, cpu_w=16.0, memory_w=9.0, shunt_ohm=0.002),
-                Rail("VIN_SYS_5V0", 19.656, 5.0, memory_w=10.0, shunt_ohm=0.002),
+                RailSpec("VDD_GPU", 19.656, 1.4, gpu_w=36.0, noise_w=0.4, shunt_ohm=0.002),
+                RailSpec("VDD_CPU_SOC_MSS", 19.656, 4.6, cpu_w=16.0, memory_w=9.0, shunt_ohm=0.002),
+                RailSpec("VIN_SYS_5V0", 19.656, 5.0, memory_w=10.0, shunt_ohm=0.002),
             ),
         ),
-        Monitor(
+        MonitorSpec(
             "ina238",
             2,
             "0044",
             "c600000.i2c",
             4,
             (
-                Rail(
+                RailSpec(
                     "VIN",
                     19.656,
                     5.0,

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from mansard.simulator.boards import spec
-from mansard.simulator.boards.spec import BoardSpec, Cluster, Gpu, Mode, Monitor, Rail, Setting
+from mansard.simulator.boards.spec import (
+    BoardSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    MonitorSpec,
+    RailSpec,
+    Setting,
+)
 
 SOURCES = """
 Modes and caps: nvpmodel_t186.conf. Some caps are between the steps of the tables (1.2 GHz,
@@ -17,9 +25,9 @@ device tree's model is "quill", the board's code name. [from memory: model and c
 
 _KHZ = spec.steps(345600, 153600, 12)
 _CPUS = tuple(range(6))
-_A57 = Cluster("CPU_A57", (0, 3, 4, 5), _KHZ, 345600, "0xd07", 2 * 1024**2)
-_DENVER = Cluster("CPU_DENVER", (1, 2), _KHZ, 345600, "0x003", 2 * 1024**2)
-_GPU = Gpu(
+_A57 = ClusterSpec("CPU_A57", (0, 3, 4, 5), _KHZ, 345600, "0xd07", 2 * 1024**2)
+_DENVER = ClusterSpec("CPU_DENVER", (1, 2), _KHZ, 345600, "0x003", 2 * 1024**2)
+_GPU = GpuSpec(
     devfreq="/sys/devices/17000000.gp10b/devfreq/17000000.gp10b",
     of_name="gp10b",
     hz=(
@@ -33,7 +41,7 @@ _EMC_CAP = "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"
 
 def _mode(
     number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int, *, denver: bool
-) -> Mode:
+) -> ModeSpec:
     on = _CPUS if denver else _A57.cpus
     cap = spec.UNCAPPED if khz is None else str(khz)
     clusters = ("CPU_A57", "CPU_DENVER") if denver else ("CPU_A57",)
@@ -41,7 +49,7 @@ def _mode(
     for cluster in clusters:
         clocks += [(cluster, "MIN_FREQ", "0"), (cluster, "MAX_FREQ", cap)]
     before, after = spec.gpu_settings(gpu_hz)
-    return Mode(
+    return ModeSpec(
         number,
         name,
         (
@@ -78,26 +86,26 @@ TX2 = BoardSpec(
     cactmon="/sys/kernel/actmon_avg_activity/mc_all",
     clocks=(),
     monitors=(
-        Monitor(
+        MonitorSpec(
             "ina3221x",
             0,
             "0040",
             "3160000.i2c",
             0,
             (
-                Rail("VDD_SYS_GPU", 19.08, 0.15, gpu_w=6.75, shunt_ohm=0.01),
-                Rail("VDD_SYS_SOC", 19.08, 0.38, memory_w=1.0, shunt_ohm=0.01),
-                Rail("VDD_4V0_WIFI", 4.8, 0.0, shunt_ohm=0.01),
+                RailSpec("VDD_SYS_GPU", 19.08, 0.15, gpu_w=6.75, shunt_ohm=0.01),
+                RailSpec("VDD_SYS_SOC", 19.08, 0.38, memory_w=1.0, shunt_ohm=0.01),
+                RailSpec("VDD_4V0_WIFI", 4.8, 0.0, shunt_ohm=0.01),
             ),
         ),
-        Monitor(
+        MonitorSpec(
             "ina3221x",
             0,
             "0041",
             "3160000.i2c",
             0,
             (
-                Rail(
+                RailSpec(
                     "VDD_IN",
                     19.08,
                     0.7,
@@ -108,8 +116,8 @@ TX2 = BoardSpec(
                     ),
                     shunt_ohm=0.01,
                 ),
-                Rail("VDD_SYS_CPU", 19.08, 0.3, cpu_w=3.5, shunt_ohm=0.01),
-                Rail("VDD_SYS_DDR", 4.8, 0.27, memory_w=2.4, shunt_ohm=0.01),
+                RailSpec("VDD_SYS_CPU", 19.08, 0.3, cpu_w=3.5, shunt_ohm=0.01),
+                RailSpec("VDD_SYS_DDR", 4.8, 0.27, memory_w=2.4, shunt_ohm=0.01),
             ),
         ),
     ),

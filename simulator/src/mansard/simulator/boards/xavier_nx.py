@@ -5,13 +5,13 @@ from __future__ import annotations
 from mansard.simulator.boards import spec
 from mansard.simulator.boards.spec import (
     BoardSpec,
-    Clock,
-    Cluster,
-    Gpu,
-    Mode,
-    Monitor,
-    Param,
-    Rail,
+    ClockSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    MonitorSpec,
+    ParamSpec,
+    RailSpec,
     Setting,
 )
 
@@ -28,10 +28,10 @@ clocks of the accelerators (those of the 20W modes), shunts, the rest of the pow
 _KHZ = spec.steps(1190400, 76800, 10, 1907200)
 _CPUS = tuple(range(6))
 _CLUSTERS = tuple(
-    Cluster(f"CPU_DENVER_{i}", (2 * i, 2 * i + 1), _KHZ, 1190400, "0x004", 2 * 1024**2)
+    ClusterSpec(f"CPU_DENVER_{i}", (2 * i, 2 * i + 1), _KHZ, 1190400, "0x004", 2 * 1024**2)
     for i in range(3)
 )
-_GPU = Gpu(
+_GPU = GpuSpec(
     devfreq="/sys/devices/17000000.gv11b/devfreq/17000000.gv11b",
     of_name="gv11b",
     hz=(
@@ -80,18 +80,18 @@ _CAPS: tuple[tuple[str, str, int, int, int], ...] = (
     ("SE4", "15840000.se/acm/clk_cap/se", 473600000, 473600000, 704000000),
 )
 _CLOCKS = tuple(
-    Clock(name, node if node.startswith("/") else f"{_HOST}/{node}", high)
+    ClockSpec(name, node if node.startswith("/") else f"{_HOST}/{node}", high)
     for name, node, _, _, high in _CAPS
 )
 _MASK: tuple[Setting, ...] = (("TPC_POWER_GATING", "TPC_PG_MASK", "1"),)
 _CAP_COLUMN = {10: 2, 15: 3, 20: 4}
 
 
-def _mode(number: int, watts: int, kind: str, n_cpus: int, khz: int, gpu_hz: int) -> Mode:
+def _mode(number: int, watts: int, kind: str, n_cpus: int, khz: int, gpu_hz: int) -> ModeSpec:
     on = range(n_cpus)
     before, after = spec.gpu_settings(gpu_hz, _MASK)
     column = _CAP_COLUMN[watts]
-    return Mode(
+    return ModeSpec(
         number,
         f"MODE_{watts}W_{kind}",
         (
@@ -131,14 +131,14 @@ XAVIER_NX = BoardSpec(
     cactmon="/sys/kernel/debug/cactmon/mc_all",
     clocks=_CLOCKS,
     monitors=(
-        Monitor(
+        MonitorSpec(
             "ina3221",
             1,
             "0040",
             "platform/c240000.i2c",
             3,
             (
-                Rail(
+                RailSpec(
                     "VDD_IN",
                     5.0,
                     2.2,
@@ -147,8 +147,8 @@ XAVIER_NX = BoardSpec(
                     max_ma=3000,
                     crit_ma=5000,
                 ),
-                Rail("VDD_CPU_GPU_CV", 5.0, 0.6, cpu_w=4.5, gpu_w=10.0),
-                Rail("VDD_SOC", 5.0, 1.0, memory_w=0.5),
+                RailSpec("VDD_CPU_GPU_CV", 5.0, 0.6, cpu_w=4.5, gpu_w=10.0),
+                RailSpec("VDD_SOC", 5.0, 1.0, memory_w=0.5),
             ),
         ),
     ),
@@ -160,7 +160,7 @@ XAVIER_NX = BoardSpec(
         spec.gpu_param(_GPU),
         spec.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"),
         *spec.clock_params(_CLOCKS),
-        Param(
+        ParamSpec(
             "HWMON",
             "VDDIN_OC_LIMIT",
             (

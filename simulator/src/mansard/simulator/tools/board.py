@@ -18,7 +18,7 @@ INFO = "usr/lib/mansard-simulator/board.json"
 CPU = "/sys/devices/system/cpu"
 
 
-class Board:
+class BoardTree:
     """One simulated tree, through the absolute paths of the board."""
 
     def __init__(self, root: Path) -> None:
@@ -87,9 +87,9 @@ class Board:
         self.path(f"{CPU}/offline").write_text(format_list(off) + "\n")
 
 
-def find_board(script: str) -> Board:
+def find_board(script: str) -> BoardTree:
     """The tree that ``script`` stands in: ROOT/usr/sbin/nvpmodel belongs to ROOT."""
-    return Board(Path(script).resolve().parents[2])
+    return BoardTree(Path(script).resolve().parents[2])
 
 
 def hang() -> None:

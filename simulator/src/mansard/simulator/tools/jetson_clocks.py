@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mansard.simulator.tools.board import CPU, Board, fail, find_board, format_list
+from mansard.simulator.tools.board import CPU, BoardTree, fail, find_board, format_list
 
 STORE = "/root/l4t_dfs.conf"
 _EMC = "/sys/kernel/debug/bpmp/debug/clk/emc"
@@ -38,11 +38,11 @@ def _cpu_file(cpu: int, name: str) -> str:
     return f"{CPU}/cpu{cpu}/cpufreq/{name}"
 
 
-def _gpus(board: Board) -> list[str]:
+def _gpus(board: BoardTree) -> list[str]:
     return list(board.info.get("gpus", []))
 
 
-def _show(board: Board) -> int:
+def _show(board: BoardTree) -> int:
     info, family = board.info, board.info["family"]
     machine = board.read("/proc/device-tree/model")
     on = board.online()
@@ -67,7 +67,7 @@ def _show(board: Board) -> int:
     return 0
 
 
-def _cpu_line(board: Board, cpu: int, *, new: bool) -> str:
+def _cpu_line(board: BoardTree, cpu: int, *, new: bool) -> str:
     names = ("scaling_governor", "scaling_min_freq", "scaling_max_freq", "scaling_cur_freq")
     governor, low, high, now = (board.read(_cpu_file(cpu, name)) for name in names)
     states = (board.read(f"{CPU}/cpu{cpu}/cpuidle/state{n}/disable") for n in (0, 1))
@@ -79,12 +79,12 @@ def _cpu_line(board: Board, cpu: int, *, new: bool) -> str:
     )
 
 
-def _gpu_line(board: Board, folder: str) -> str:
+def _gpu_line(board: BoardTree, folder: str) -> str:
     low, high, now = (board.read(f"{folder}/{name}_freq") for name in ("min", "max", "cur"))
     return f"GPU MinFreq={low} MaxFreq={high} CurrentFreq={now}"
 
 
-def _memory_line(board: Board) -> str:
+def _memory_line(board: BoardTree) -> str:
     folder = board.info.get("bwmgr")
     names = ("min_freq", "max_freq") if folder else ("min_rate", "max_rate")
     low, high = (board.read(f"{folder or _EMC}/{name}") for name in names)
@@ -93,20 +93,20 @@ def _memory_line(board: Board) -> str:
     return f"EMC MinFreq={low} MaxFreq={high} CurrentFreq={rate} FreqOverride={lock}"
 
 
-def _active_tpcs(board: Board) -> int:
+def _active_tpcs(board: BoardTree) -> int:
     n_tpcs = int(board.info.get("n_tpcs", 0))
     mask = board.number(f"{board.info.get('gpu_folder')}/tpc_pg_mask") or 0
     return n_tpcs - bin(mask & ((1 << n_tpcs) - 1)).count("1")
 
 
-def _mode_name(board: Board) -> str:
+def _mode_name(board: BoardTree) -> str:
     from mansard.simulator.tools.nvpmodel import CONF, current, parse
 
     mode = parse(board.read(CONF) or "").modes.get(current(board) or 0)
     return mode.name if mode else "unknown"
 
 
-def _pairs(board: Board) -> list[tuple[str, str]]:
+def _pairs(board: BoardTree) -> list[tuple[str, str]]:
     """The lowest and the highest frequency of every clock that can be locked."""
     pairs = [
         (_cpu_file(cpu, "scaling_min_freq"), _cpu_file(cpu, "scaling_max_freq"))
@@ -116,7 +116,7 @@ def _pairs(board: Board) -> list[tuple[str, str]]:
     return pairs + [(f"{folder}/min_freq", f"{folder}/max_freq") for folder in folders]
 
 
-def _singles(board: Board) -> list[str]:
+def _singles(board: BoardTree) -> list[str]:
     """Everything else that locking changes."""
     idle = [
         f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable" for cpu in board.online() for state in (0, 1)
@@ -126,7 +126,7 @@ def _singles(board: Board) -> list[str]:
     return [path for path in found if board.path(path).exists()]
 
 
-def _lock(board: Board) -> int:
+def _lock(board: BoardTree) -> int:
     try:
         for low, high in _pairs(board):
             board.write(low, board.read(high) or "0")
@@ -142,7 +142,7 @@ def _lock(board: Board) -> int:
     return 0
 
 
-def _store(board: Board, file: Path) -> int:
+def _store(board: BoardTree, file: Path) -> int:
     paths = [path for pair in _pairs(board) for path in pair] + _singles(board)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def _store(board: Board, file: Path) -> int:
     return 0
 
 
-def _restore(board: Board, file: Path) -> int:
+def _restore(board: BoardTree, file: Path) -> int:
     try:
         lines = file.read_text().splitlines()
     except OSError:
@@ -170,7 +170,7 @@ def _restore(board: Board, file: Path) -> int:
     return 0
 
 
-def _set_pair(board: Board, paths: tuple[str, str], values: tuple[str, str]) -> None:
+def _set_pair(board: BoardTree, paths: tuple[str, str], values: tuple[str, str]) -> None:
     # The lowest must never be above the highest, not even for a moment.
     order = (1, 0) if int(values[0]) > (board.number(paths[1]) or 0) else (0, 1)
     for which in order:

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from mansard.simulator.tools.board import Board, fail, find_board, hang
+from mansard.simulator.tools.board import BoardTree, fail, find_board, hang
 
 _HEADER = re.compile(r"<\s*(PARAM|POWER_MODEL|PM_CONFIG)\s+(.*?)\s*>")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
-class Param(NamedTuple):
+class ConfParam(NamedTuple):
     """A PARAM section: argument -> path."""
 
     kind: str
@@ -27,7 +27,7 @@ class Param(NamedTuple):
     paths: dict[str, str]
 
 
-class Mode(NamedTuple):
+class ConfMode(NamedTuple):
     """A POWER_MODEL section: (param, argument, value) in order."""
 
     id: int
@@ -38,8 +38,8 @@ class Mode(NamedTuple):
 class Conf(NamedTuple):
     """The file; ``errors`` holds a line for each of its lines that means nothing."""
 
-    params: dict[str, Param]
-    modes: dict[int, Mode]
+    params: dict[str, ConfParam]
+    modes: dict[int, ConfMode]
     default: int | None
     errors: list[str]
 
@@ -47,8 +47,8 @@ class Conf(NamedTuple):
 def parse(text: str) -> Conf:
     """What the file says."""
     conf = Conf({}, {}, None, [])
-    param: Param | None = None
-    mode: Mode | None = None
+    param: ConfParam | None = None
+    mode: ConfMode | None = None
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0].strip()
         header = _HEADER.fullmatch(line)
@@ -60,10 +60,12 @@ def parse(text: str) -> Conf:
                 fields = dict(_FIELD.findall(header[2]))
                 param = mode = None
                 if header[1] == "PARAM":
-                    param = conf.params[fields["NAME"]] = Param(fields["TYPE"], fields["NAME"], {})
+                    param = conf.params[fields["NAME"]] = ConfParam(
+                        fields["TYPE"], fields["NAME"], {}
+                    )
                 elif header[1] == "POWER_MODEL":
                     key = int(fields["ID"])
-                    mode = conf.modes[key] = Mode(key, fields["NAME"], [])
+                    mode = conf.modes[key] = ConfMode(key, fields["NAME"], [])
                 else:
                     conf = conf._replace(default=int(fields["DEFAULT"]))
             elif param is not None and len(words) >= 2:
@@ -117,14 +119,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def current(board: Board) -> int | None:
+def current(board: BoardTree) -> int | None:
     """The mode in the status file: pmode:0002 is 2."""
     text = board.read(STATUS) or ""
     digits = text.partition("pmode:")[2][:4]
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
-def set_mode(board: Board, conf: Conf, wanted: int) -> int:
+def set_mode(board: BoardTree, conf: Conf, wanted: int) -> int:
     """Apply a mode to the tree, or say why not."""
     mode = conf.modes.get(wanted)
     if mode is None:
@@ -140,7 +142,7 @@ def set_mode(board: Board, conf: Conf, wanted: int) -> int:
     return 0
 
 
-def _needs_reboot(board: Board, conf: Conf, mode: Mode) -> bool:
+def _needs_reboot(board: BoardTree, conf: Conf, mode: ConfMode) -> bool:
     """Whether a fault says so, or Thor's driver would have to be loaded with another mask."""
     if mode.id == current(board):
         return False
@@ -159,7 +161,7 @@ def _agrees_to_reboot(wanted: int) -> bool:
     return sys.stdin.readline().strip().lower() == "yes"
 
 
-def _apply(board: Board, conf: Conf, setting: tuple[str, str, str]) -> None:
+def _apply(board: BoardTree, conf: Conf, setting: tuple[str, str, str]) -> None:
     name, argument, value = setting
     param = conf.params.get(name)
     path = _path(board, param, argument) if param else None
@@ -173,7 +175,7 @@ def _apply(board: Board, conf: Conf, setting: tuple[str, str, str]) -> None:
         fail(f"NVPM ERROR: failed to write PARAM {name}: ARG {argument}: PATH {path}: VAL: {value}")
 
 
-def _path(board: Board, param: Param, argument: str) -> str | None:
+def _path(board: BoardTree, param: ConfParam, argument: str) -> str | None:
     """The path of a newer kernel where this tree has it, else the plain one."""
     newer = param.paths.get(f"{argument}_KNEXT")
     if newer and board.path(newer).exists():
@@ -186,7 +188,7 @@ def _path(board: Board, param: Param, argument: str) -> str | None:
     return plain
 
 
-def _value(board: Board, param: Param, setting: tuple[str, str], path: str) -> str:
+def _value(board: BoardTree, param: ConfParam, setting: tuple[str, str], path: str) -> str:
     name, value = setting
     if name == _STATIC:
         return f"{_STATIC_TEXT}{value}"
@@ -201,7 +203,7 @@ def _value(board: Board, param: Param, setting: tuple[str, str], path: str) -> s
     return str(min(max(number, min(table, default=0)), highest))
 
 
-def _query(board: Board, conf: Conf, verbose: bool) -> int:
+def _query(board: BoardTree, conf: Conf, verbose: bool) -> int:
     now = current(board)
     mode = conf.modes.get(conf.default if now is None else now)  # type: ignore[arg-type]
     if mode is None:
@@ -214,7 +216,7 @@ def _query(board: Board, conf: Conf, verbose: bool) -> int:
     return 0
 
 
-def _compare(board: Board, conf: Conf, mode: Mode) -> None:
+def _compare(board: BoardTree, conf: Conf, mode: ConfMode) -> None:
     for name, argument, value in mode.settings:
         param = conf.params.get(name)
         path = _path(board, param, argument) if param else None
@@ -225,7 +227,7 @@ def _compare(board: Board, conf: Conf, mode: Mode) -> None:
         )
 
 
-def _print_conf(board: Board, conf: Conf, name: str) -> int:
+def _print_conf(board: BoardTree, conf: Conf, name: str) -> int:
     default = conf.modes.get(conf.default) if conf.default is not None else None
     lines = [
         f"Config file: {name}",

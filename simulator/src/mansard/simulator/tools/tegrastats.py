@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from mansard.simulator.tools.board import Board, fail, find_board
+from mansard.simulator.tools.board import BoardTree, fail, find_board
 
 _PID = "run/mansard-simulator/tegrastats.pid"
 
@@ -44,7 +44,7 @@ def main(script: str, arguments: list[str]) -> int:
     return 0
 
 
-def _stop(board: Board) -> int:
+def _stop(board: BoardTree) -> int:
     pid = board.number(f"/{_PID}")
     if pid is None:
         return fail("tegrastats is not running")
@@ -54,7 +54,7 @@ def _stop(board: Board) -> int:
     return 0
 
 
-def _print_lines(board: Board, out: Any, interval_s: float) -> None:
+def _print_lines(board: BoardTree, out: Any, interval_s: float) -> None:
     parent, n = os.getppid(), 0
     ticks = _cpu_ticks(board)
     sums: dict[str, int] = {}
@@ -75,7 +75,7 @@ def _print_lines(board: Board, out: Any, interval_s: float) -> None:
 
 
 def _line(
-    board: Board, shares: dict[int, int], powers: dict[str, int], means: dict[str, int]
+    board: BoardTree, shares: dict[int, int], powers: dict[str, int], means: dict[str, int]
 ) -> str:
     family = board.info["family"]
     is_root = os.geteuid() == 0 and not board.fault("tegrastats_user")
@@ -91,21 +91,21 @@ def _line(
     return " ".join(parts)
 
 
-def _memory(board: Board) -> list[str]:
+def _memory(board: BoardTree) -> list[str]:
     fields = dict(line.split(":", 1) for line in (board.read("/proc/meminfo") or "").splitlines())
     total, free = (int(fields[key].split()[0]) // 1024 for key in ("MemTotal", "MemFree"))
     parts = [f"RAM {total - free}/{total}MB (lfb {free // 4}x4MB)"]
     return parts if board.info["family"] == "r38" else [*parts, "SWAP 0/0MB (cached 0MB)"]
 
 
-def _cpu(board: Board, cpu: int, shares: dict[int, int]) -> str:
+def _cpu(board: BoardTree, cpu: int, shares: dict[int, int]) -> str:
     if not board.is_on(cpu):
         return "off"
     path = f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
     return f"{shares.get(cpu, 0)}%@{(board.number(path) or 0) // 1000}"
 
 
-def _engines(board: Board, family: str, *, is_root: bool) -> list[str]:
+def _engines(board: BoardTree, family: str, *, is_root: bool) -> list[str]:
     memory_hz = board.number(board.info["emc_rate"]) or 0
     activity_khz = board.number(board.info["cactmon"]) if board.info.get("cactmon") else None
     memory = round(100 * (activity_khz or 0) * 1000 / memory_hz) if memory_hz else 0
@@ -126,11 +126,11 @@ def _engines(board: Board, family: str, *, is_root: bool) -> list[str]:
     return [emc + rate, f"GR3D_FREQ {share}%@{listed}", "APE 150", "MTS fg 0% bg 0%"]
 
 
-def _celsius(board: Board, path: str) -> str:
+def _celsius(board: BoardTree, path: str) -> str:
     return f"{(board.number(path) or 0) / 1000:g}"
 
 
-def _powers_mw(board: Board) -> dict[str, int]:
+def _powers_mw(board: BoardTree) -> dict[str, int]:
     """Rail -> mW, by the labels that are there; a carrier without the chip shows none."""
     powers = {}
     for rail in board.info["rails"]:
@@ -143,7 +143,7 @@ def _powers_mw(board: Board) -> dict[str, int]:
     return powers
 
 
-def _rail_mw(board: Board, rail: dict[str, str]) -> int:
+def _rail_mw(board: BoardTree, rail: dict[str, str]) -> int:
     folder, number = rail["folder"], int(rail["number"])
     if rail["chip"] == "ina238":
         return (board.number(f"{folder}/power1_input") or 0) // 1000
@@ -153,7 +153,7 @@ def _rail_mw(board: Board, rail: dict[str, str]) -> int:
     return volt_mv * (board.number(f"{folder}/curr{number}_input") or 0) // 1000
 
 
-def _cpu_ticks(board: Board) -> dict[int, tuple[int, int]]:
+def _cpu_ticks(board: BoardTree) -> dict[int, tuple[int, int]]:
     ticks = {}
     for line in (board.read("/proc/stat") or "").splitlines():
         words = line.split()

@@ -222,7 +222,7 @@ def run_rest(history: History, ran: GraphRun, proof: GraphRun) -> None:
     _append(history, proof, rows, n_rest)
 
 
-def _compute(history: History, part: Part) -> list[Row]:
+def _compute(history: History, part: GraphSlice) -> list[Row]:
     """The outputs of ``part`` in each further iteration."""
     cycle = history.cycle
     rows: list[Row] = []
@@ -253,7 +253,7 @@ def _append(history: History, proof: GraphRun, rows: list[Row], n_rest: int) -> 
             runs.append((proof.outputs[i], n_rest))
 
 
-class Part(msgspec.Struct, frozen=True):
+class GraphSlice(msgspec.Struct, frozen=True):
     """The part of a loop's graph that some of its outputs follow from.
 
     ``outputs`` are the positions of the outputs that ``nodes`` compute; ``leaves`` are the
@@ -265,7 +265,7 @@ class Part(msgspec.Struct, frozen=True):
     leaves: tuple[Tensor, ...]
 
 
-def slice_graph(cycle: Cycle, wanted: Iterable[int]) -> Part:
+def slice_graph(cycle: Cycle, wanted: Iterable[int]) -> GraphSlice:
     """What the outputs at ``wanted`` need, and what that needs of the iterations before."""
     graph = cycle.inner.graph
     writers = {name: node for node in graph.nodes for name in node.outputs if name}
@@ -294,7 +294,7 @@ def slice_graph(cycle: Cycle, wanted: Iterable[int]) -> Part:
         elif name in cycle.inner.base:
             leaves[name] = cycle.inner.base[name]
     nodes = tuple(node for node in graph.nodes if node.index in needed)
-    return Part(nodes, frozenset(outputs), tuple(leaves.values()))
+    return GraphSlice(nodes, frozenset(outputs), tuple(leaves.values()))
 
 
 def data_behind(cycle: Cycle, position: int) -> list[str]:

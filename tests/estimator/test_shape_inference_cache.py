@@ -14,7 +14,7 @@ from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes, prepare
 from mansard.estimator.tensors import Node, Origin, Tensor
 from mansard.estimator.zoo import read
-from tests.estimator.networks import parsed, placed, stored
+from tests.estimator.networks import inferred, parsed, stored
 
 TWINS = stored(
     """g (float[2,3] x, float[2,3] z, float[4,3] big) => (float[a,b] y) <float[3,3] w,
@@ -44,7 +44,7 @@ TWINS = stored(
 
 
 def alike() -> dict[str, int]:
-    return {node.name: node.alike for node in placed(parsed(TWINS)).nodes}
+    return {node.name: node.alike for node in inferred(parsed(TWINS)).nodes}
 
 
 def test_nodes_that_differ_in_names_only_are_alike() -> None:
@@ -75,10 +75,10 @@ def test_what_is_given_for_one_node_is_not_taken_for_another() -> None:
         y = NonZero(x)
         z = NonZero(x)
     }"""
-    network = placed(parsed(text), Given(dims={"y[1]": 3, "z[1]": 8}))
+    network = inferred(parsed(text), Given(dims={"y[1]": 3, "z[1]": 8}))
     assert network.tensors["y"].shape == (2, 3)
     assert network.tensors["z"].shape == (2, 8)
-    network = placed(parsed(text), Given(dims={"y[1]": 3}))
+    network = inferred(parsed(text), Given(dims={"y[1]": 3}))
     assert "'z[1]'" in str(network.tensors["z"].unknown)
 
 
@@ -141,10 +141,10 @@ def test_long_chains_of_constants_end_in_time(kind: str, ends: bool) -> None:
     stored = ", ".join(f"{kind}[2] w{i} = {{1, 1}}" for i in range(n))
     text = f"g (float[2] x) => (float[2] y) <{stored}> {{ c0 = Identity(w0) {links} y = Relu(x) }}"
     if ends:
-        assert placed(parsed(text)).tensors[f"c{n - 1}"].origin is Origin.FILE
+        assert inferred(parsed(text)).tensors[f"c{n - 1}"].origin is Origin.FILE
         return
     with pytest.raises(ModelError, match="is computed from more than 4096 stored tensors"):
-        placed(parsed(text))
+        inferred(parsed(text))
 
 
 PICKED = """g (float[n,3] x) => (float[a,b] y) {
