@@ -1,4 +1,4 @@
-"""A sweep that is killed 400 times at random moments loses no finished row.
+"""A sweep that is killed 1,000 times at random moments loses no finished row.
 
 The sweep runs in a forked child with a stub in place of the kernel's sampling
 (the runner's own seam), so that a trial takes microseconds and kills hit the
@@ -22,18 +22,18 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
-N_KILLS = 400
+N_KILLS = 1000
 
 
-def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def stub_sampling(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
     # A long row, so that many kills fall into its writing.
     n_samples = 400
     return Samples(
@@ -49,7 +49,7 @@ def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Sam
     )
 
 
-def make_sweep() -> Plan:
+def make_sweep() -> KernelPlan:
     machine = identify()
     plan = make_plan(machine, core_count_mode(1), "full")
     # Two sweeps in one, told apart by their sizes: long enough to be killed many times.
@@ -61,7 +61,7 @@ def make_sweep() -> Plan:
     return msgspec.structs.replace(plan, trials=trials)
 
 
-def start_child(plan: Plan, runs: Path) -> tuple[int, int]:
+def start_child(plan: KernelPlan, runs: Path) -> tuple[int, int]:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -105,7 +105,7 @@ def kill_at_random(child: int, read_end: int, rng: random.Random) -> int:
     return int(lines[-1]) if lines else 0
 
 
-def test_hundreds_of_kills_lose_no_finished_row(tmp_path: Path) -> None:
+def test_a_thousand_kills_lose_no_finished_row(tmp_path: Path) -> None:
     plan = make_sweep()
     path = tmp_path / plan.run_id / "trials.jsonl"
     rng = random.Random(4)

@@ -143,8 +143,8 @@ def data_caches(
     Sizes are those of the first CPU that the kernel describes; ``n_instances`` counts the
     distinct instances over all of ``cpus``. On a machine with unlike clusters (big and
     little cores) this describes that CPU's cluster. The kernel describes only cores that
-    are on, so for a known ``module`` who shares what comes from its clusters: the answer
-    must not hang on the power mode.
+    are on, so for a known ``module`` its clusters say which CPUs share a cache: the answer
+    must not depend on the power mode.
     """
     for cpu in cpus:
         indices = glob(_cpu_folder(root, cpu) / "cache", "index[0-9]*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Literal
 
@@ -87,3 +88,24 @@ _BRIEF = msgspec.structs.replace(
 PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
     {"brief": _BRIEF, "quick": _QUICK, "full": _FULL}
 )
+
+MODE_CHANGE_S = 3.0  # nvpmodel, a query, the locks and their reading back: seconds on a board
+
+
+def sweep_time(plans: Iterable[tuple[Protocol, int]], *, has_meter: bool = True) -> float:
+    """Seconds that a sweep takes at most: for each mode its protocol and how many trials it lacks.
+
+    Every trial is taken to use up its caps. A mode without missing trials is not visited, and
+    takes no time; cooling down between modes is not counted.
+    """
+    total_s = 0.0
+    for protocol, n_missing in plans:
+        if n_missing < 1:
+            continue
+        trial_s, idle_s = protocol.time_cap_s, 0.0
+        if has_meter:
+            trial_s += protocol.n_energy_windows * protocol.energy_window_cap_s
+            trial_s += protocol.settle_cap_s
+            idle_s = 3 * protocol.idle_s  # three idle windows bracket a mode's trials
+        total_s += MODE_CHANGE_S + idle_s + n_missing * trial_s
+    return total_s

@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("give the root of a simulated board\n")
         return 2
     try:
-        # Who started us says so itself: it may be dead before we could ask.
+        # The starting process gives its own id: it may have ended before getppid is called.
         parent = int(arguments[1]) if len(arguments) > 1 else os.getppid()
         serve(Path(arguments[0]), sys.stdout, parent)
     except MansardError as error:

@@ -76,7 +76,7 @@ def board_tree(board: BoardSpec) -> Tree:
 
 
 def is_simulated(root: Path) -> bool:
-    """Whether the board under ``root`` is one of ours."""
+    """Whether the board under ``root`` is a simulated one."""
     return (root / "etc/mansard-simulated").exists()
 
 

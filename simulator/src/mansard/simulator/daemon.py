@@ -224,7 +224,7 @@ def serve(root: Path, ready: IO[str], parent: int) -> None:
     """Run a daemon for ``parent``; writes a line to ``ready`` once readings are there."""
     daemon = Daemon(root)
     signal.signal(signal.SIGTERM, daemon.stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for who measures
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for the process that measures
     daemon.step_once()
     ready.write("ready\n")
     ready.flush()

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         load_everything()
         serve(lambda: _make(options), LineReader(0, options.quiet_s), answers)
     except BrokenPipeError:
-        return 1  # who asked is gone; the board is as it was
+        return 1  # the caller is gone; the board is as it was
     except KeyboardInterrupt:
         _say("stopped; the board is as it was")
         return 130

@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="answer", forbid_unknown_fie
 
 
 class Welcome(Answer, tag="welcome", frozen=True):
-    """To Hello: who answers."""
+    """To Greeting: the protocol and version of the controller."""
 
     protocol: int = PROTOCOL
     tool_version: str = VERSION

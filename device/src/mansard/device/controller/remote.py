@@ -116,7 +116,7 @@ class QuestionLine:
     def beat_until(self, over: threading.Event, beat_s: float) -> None:
         """Say every ``beat_s`` that we are still there; work for a thread of its own."""
         while not over.wait(beat_s):
-            # Who answers a question does not listen, nor need it.
+            # A controller that answers a question does not read, and needs no heartbeat.
             if not self._is_busy.acquire(blocking=False):
                 continue
             try:
@@ -207,7 +207,7 @@ class RemoteController:
     def end(self) -> None:
         """Have it put the board back and end, whatever it is doing; for another thread.
 
-        Who waits for an answer gets a DeviceError, and so does every later question.
+        A thread that waits for an answer gets a DeviceError, and so does every later question.
         """
         self._line.end()
 

@@ -141,7 +141,7 @@ _BY_HAND = (
 def journal_folders(root: Path) -> tuple[Path, ...]:
     """The folders that may hold a journal, the machine's own first.
 
-    Who may not write there keeps the journal among the user's own state, by machine.
+    A user who may not write there keeps the journal in their own state folder, by machine.
     """
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():  # as the XDG base directory specification has it

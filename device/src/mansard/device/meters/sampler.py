@@ -153,7 +153,7 @@ def affordable_period_s(wanted_s: float, reading_cpu_s: float, reading_wall_s: f
 
 
 def idle_window(sampler: Sampler, seconds: float, *, n_changed_min: int = 1) -> EnergyWindow:
-    """The energy of ``seconds`` in which nothing of ours runs, for the brackets of a trial.
+    """The energy of ``seconds`` in which no kernel runs, for the brackets of a trial.
 
     An idle board may sit on one step of its sensor: one change shows that the sensor lives.
     """

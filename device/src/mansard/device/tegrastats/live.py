@@ -52,7 +52,7 @@ def live(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
-            start_new_session=True,  # a Ctrl-C is for us, who end it
+            start_new_session=True,  # a Ctrl-C is for this process, which ends it
         )
     except OSError as error:
         raise DeviceError(
