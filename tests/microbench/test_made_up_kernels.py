@@ -114,4 +114,4 @@ def test_kernels_of_a_gpu(folders: None, tmp_path: Path) -> None:
     shown = {c.subject for c in roof.bandwidths if c.kernel == "gather" and c.value}
     assert shown == {level.name for level in roof.levels}
     assert {peak.kernel for peak in roof.peaks if peak.value} == {"wgmma"}
-    assert {"gather", "wgmma"} <= {one.ceiling.kernel for one in roof.standings}
+    assert {"gather", "wgmma"} <= {one.ceiling.kernel for one in roof.kernel_comparisons}

@@ -180,11 +180,11 @@ def _row(
     ):
         return constant_rows.row(first, runs, context)
     operator = context.operators[node.domain, node.op_type]
-    lost = next((reason for each in passes if (reason := _lost(each.node))), None)
-    if lost is None and operator is None:
-        lost = "the operator has no formula"
-    if lost is not None:
-        return _unknown_row(first, runs, lost, context)
+    reason = next(filter(None, (_unknown_reason(each.node) for each in passes)), None)
+    if reason is None and operator is None:
+        reason = "the operator has no formula"
+    if reason is not None:
+        return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
     for each in passes:
         counts = raising_model_error(_counts, each.node, operator, weights, context)
@@ -196,7 +196,7 @@ def _row(
     return _known_row(first, runs, operator, total, context, weights)
 
 
-def _lost(node: Node) -> str | None:
+def _unknown_reason(node: Node) -> str | None:
     if node.alike >= 0:  # only what is known is compared
         return None
     for tensor in (*node.inputs, *node.outputs):

@@ -30,7 +30,7 @@ from mansard.estimator.work_precision import quantized_tensors
 
 _FORWARD_ONLY = "fusion is modelled for inference only"
 _NO_CACHE = "no cache was given"
-_LOST = "its kernel touches a tensor of unknown size or an unknown operator"
+_UNKNOWN = "its kernel touches a tensor of unknown size or an unknown operator"
 _SHOWN = 3  # nodes named for each unknown operator
 
 
@@ -67,8 +67,8 @@ class Kernels(msgspec.Struct, frozen=True):
     moved: Mapping[int, Moved]
     cached: Mapping[int, int]
     memory: Memory
-    fused_reason: str = _LOST
-    cached_reason: str = _LOST
+    fused_reason: str = _UNKNOWN
+    cached_reason: str = _UNKNOWN
 
 
 class ScoreContext(msgspec.Struct, frozen=True):
