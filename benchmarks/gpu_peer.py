@@ -44,7 +44,7 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
 from mansard.microbench.cuda.sampling import limits_of, open_gpu
 from mansard.microbench.cuda.trials import choose_trials
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan, probe
 
 NO_GPU = 3
@@ -92,7 +92,7 @@ def _judge(found: GpuProbe, gpu: Gpu, options: argparse.Namespace) -> int:
     return 1 if any(figure.holds is False for figure in figures) else 0
 
 
-def _measure(plan: Plan, runs: Path) -> tuple[Trial, ...]:
+def _measure(plan: KernelPlan, runs: Path) -> tuple[Trial, ...]:
     meters = find_meters(SYSTEM_ROOT, plan.machine)
     for name, reason in meters.missing.items():
         print(f"note: no energy by {name}: {reason}")
@@ -116,7 +116,7 @@ def _print(figures: Sequence[Figure]) -> None:
 
 
 def _content(
-    found: GpuProbe, plan: Plan, trials: Sequence[Trial], figures: Sequence[Figure]
+    found: GpuProbe, plan: KernelPlan, trials: Sequence[Trial], figures: Sequence[Figure]
 ) -> dict[str, object]:
     return {
         "card": msgspec.to_builtins(found.gpu),

@@ -13,7 +13,7 @@ from gpu_card.figures import Figure, at_least
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.measuring.sampling import calibrate, median_interval
 from mansard.microbench.catalog import find_kernel
-from mansard.microbench.cuda import sizes
+from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import Backend, Case, gpu_case
@@ -56,11 +56,11 @@ def _duels(opened: OpenGpu, versions: Mapping[str, str]) -> Iterator[Duel]:
         if gpu.sm < kernel.precisions[precision] or "cublas" not in versions:
             continue
         unit = sm_flop_per_cycle(gpu.sm, precision, "tensor")
-        found = sizes.gemm_set(gpu, precision, unit or sm_flop_per_cycle(gpu.sm, precision, "fma"))
+        found = trials.gemm_set(gpu, precision, unit or sm_flop_per_cycle(gpu.sm, precision, "fma"))
         if found is not None:
             case = gpu_case("gemm", precision, found.n_bytes)
             yield Duel(f"matmul {precision}", "gemm", "cublas", case, _matmul)
-    found = sizes.memory_set(gpu)
+    found = trials.memory_set(gpu)
     if found is not None:
         yield Duel("copy", "copy", "cupy", gpu_case("copy", "fp32", found.n_bytes), _copy)
 

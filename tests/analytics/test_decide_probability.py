@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.values import Band, probability_at_most
+from mansard.analytics.decide.values import ValueBand, probability_at_most
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_value_without_spread_is_certain(limit: float, expected: float) -> Non
 
 def test_a_band_without_interval_stays_below_its_own_value() -> None:
     nan = math.nan
-    band = Band(np.array([10.0, 10.0]), np.array([nan, 8.0]), np.array([nan, 12.0]))
+    band = ValueBand(np.array([10.0, 10.0]), np.array([nan, 8.0]), np.array([nan, 12.0]))
     # 12 at 97.5 %, and 10 · (12 / 10)^(1.28155 / 1.95996) = 11.2661 at 90 %
     assert band.quantile(0.9) == pytest.approx([10.0, 11.2661], abs=1e-4)
     # 10 · (8 / 10)^(1.28155 / 1.95996) = 8.6424 at 10 %
@@ -51,5 +51,7 @@ def test_quantile_and_probability_are_each_other_s_inverse(
     value: float, up: float, down: float, probability: float
 ) -> None:
     low, high = value / down, value * up
-    limit = float(Band(*(np.array([each]) for each in (value, low, high))).quantile(probability)[0])
+    limit = float(
+        ValueBand(*(np.array([each]) for each in (value, low, high))).quantile(probability)[0]
+    )
     assert probability_at_most(value, low, high, limit) == pytest.approx(probability, abs=1e-9)

@@ -9,8 +9,8 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.results import Results, compute
+from mansard.analytics.roofs.gpu_kernels import KernelComparison
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.roofs.standings import Standing
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest, Trial
 from tests.analytics.factory import KIB, MIB, TWO_CORES, fma_trials, manifest, write_run
@@ -37,10 +37,12 @@ def roof_of(runs: Path, trials: list[Trial], run: Manifest | None = None) -> Roo
     return found
 
 
-def standing(roof: Roofline, family: str, precision: str, kernel: str, backend: str) -> Standing:
+def standing(
+    roof: Roofline, family: str, precision: str, kernel: str, backend: str
+) -> KernelComparison:
     (found,) = (
         each
-        for each in roof.standings
+        for each in roof.kernel_comparisons
         if (each.ceiling.family, each.ceiling.subject) == (family, precision)
         and (each.ceiling.kernel, each.ceiling.backend) == (kernel, backend)
     )
@@ -190,7 +192,7 @@ def test_cpu_and_gpu_of_one_machine_have_roofs_of_their_own(tmp_path: Path) -> N
     assert set(found) == {"Jetson AGX Orin 64GB, 2c", "Jetson AGX Orin 64GB GPU, 30W"}
     assert found["Jetson AGX Orin 64GB, 2c"].peak("fp32").value == pytest.approx(128e9)
     assert found["Jetson AGX Orin 64GB GPU, 30W"].peak("fp32").value == pytest.approx(1.2e12)
-    assert found["Jetson AGX Orin 64GB, 2c"].standings == ()
+    assert found["Jetson AGX Orin 64GB, 2c"].kernel_comparisons == ()
 
 
 def test_a_trial_of_the_other_processor_is_refused(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_a_slice_and_a_gpu_without_its_l2(tmp_path: Path) -> None:
     read = gpu_trial("r", Run("read", "stream", 100e9, working_set_bytes=64 * MIB))
     part = msgspec.structs.replace(orin(), mig="1g.12gb", unknown={"memory_hz": "not told"})
     sliced = roof_of(tmp_path / "a", [read], gpu_manifest("r", gpu=part))
-    (only,) = sliced.standings
+    (only,) = sliced.kernel_comparisons
     assert (
         only.unknown["limit"] == "how much of the memory's bandwidth a MIG slice gets is not known"
     )

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.published.cells import parse_positive
-from mansard.analytics.published.importing import Origin, import_table
+from mansard.analytics.published.importing import PublishedOrigin, import_table
 from mansard.core.errors import MansardError
 
-ORIGIN = Origin(device="Board", processor="gpu", citation="A. Author, 2026")
+ORIGIN = PublishedOrigin(device="Board", processor="gpu", citation="A. Author, 2026")
 
 
 @given(st.floats(1e-12, 1e12, allow_nan=False))

@@ -9,11 +9,11 @@ import pytest
 
 from mansard.analytics.published.cells import MOST_BYTES
 from mansard.analytics.published.columns import find_columns
-from mansard.analytics.published.importing import Imported, Origin, import_table
+from mansard.analytics.published.importing import Imported, PublishedOrigin, import_table
 from mansard.analytics.published.rooflines import find_module, limit_notes
 from mansard.core.errors import InputError, UsageError
 
-ORIGIN = Origin(device="Jetson AGX Orin 64GB", processor="gpu", citation="A. Author, 2026")
+ORIGIN = PublishedOrigin(device="Jetson AGX Orin 64GB", processor="gpu", citation="A. Author, 2026")
 
 
 def read(

@@ -13,7 +13,7 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.published.importing import Origin, import_table
+from mansard.analytics.published.importing import PublishedOrigin, import_table
 from mansard.analytics.published.rooflines import MOST_ROOFS, published_rooflines
 from mansard.analytics.published.store import (
     Published,
@@ -49,7 +49,7 @@ def put(
     runs.mkdir(exist_ok=True)
     table = runs.parent / "t.csv"
     table.write_text(text)
-    origin = Origin(device=device, processor=processor, citation=author)
+    origin = PublishedOrigin(device=device, processor=processor, citation=author)
     return write_published(runs, import_table(table, origin))[0]
 
 

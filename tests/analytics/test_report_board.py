@@ -12,7 +12,7 @@ import pytest
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.figures.parameters import EVERY, controls, first_choice, mode_labels
 from mansard.analytics.figures.tables import Table, shortened
-from mansard.analytics.published.importing import Origin, import_table
+from mansard.analytics.published.importing import PublishedOrigin, import_table
 from mansard.analytics.published.store import write_published
 from mansard.analytics.report.advice import advice_table, overview
 from mansard.analytics.report.provenance import origin_table
@@ -201,7 +201,7 @@ def test_times_of_others_alone_are_modes_without_roofs(tmp_path: Path) -> None:
         "A,lstm,1,fp16,3,18,600,1600\n"
         "C,lstm,1,fp16,2,24,1200,1600\n"
     )
-    origin = Origin(citation="somebody, 2026", device="Their Board", processor="gpu")
+    origin = PublishedOrigin(citation="somebody, 2026", device="Their Board", processor="gpu")
     write_published(tmp_path, import_table(table, origin))
     page = Page(render(compute(ingest(tmp_path))))
     assert list(specs(page)) == ["pareto", "heat"]

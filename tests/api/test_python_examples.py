@@ -17,12 +17,11 @@ from tests.cli.decide_runs import CLOCKS, document, published_runs
 from tests.device.tegrastats_lines import LINES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/python.md"
-NOT_RUN = "# takes minutes"
+BENCH = "# takes a minute"
 
 
 def blocks() -> list[str]:
-    found = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return [block for block in found if not block.startswith(NOT_RUN)]
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +45,8 @@ def names(folder: Path) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch, running(folder / "agx-orin"):
         patch.chdir(folder)
         for block in blocks():
+            if block.startswith(BENCH):
+                continue
             exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 - the page is our own
     return names
 
@@ -132,6 +133,22 @@ def test_checks_are_those_of_doctor(
     with running(folder / "agx-orin"):
         printed = document(capsys, "doctor", "--board", "agx-orin")
     assert [each["name"] for each in printed] == [each.name for each in names["checks"]]
+
+
+@pytest.mark.slow
+def test_the_bench_of_the_page_gives_what_report_prints(
+    names: dict[str, Any],
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (each for each in blocks() if each.startswith(BENCH))
+    inside = {"api": api, "notes": names["notes"], "path": folder / names["path"]}
+    exec(compile(block, str(PAGE), "exec"), inside)  # noqa: S102 - the page is our own
+    printed = document(capsys, "report", "--runs", "runs")
+    assert printed["summary"] == plain(inside["done"].report.summary)
 
 
 def test_every_function_of_the_page_is_there() -> None:

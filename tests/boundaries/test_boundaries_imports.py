@@ -97,10 +97,10 @@ import msgspec
 from pathlib import Path
 from mansard.core.documents import read_document, write_document
 from mansard.microbench.__main__ import main
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 path = Path("plan.json")
 assert main(["plan.json", "--make", "quick", "--mode", "1c"]) == 0
-plan = read_document(path, Plan)
+plan = read_document(path, KernelPlan)
 few = tuple(t for t in plan.trials if t.kernel in ("fma", "triad"))[:3]
 short = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
 write_document(path, msgspec.structs.replace(plan, trials=few, protocol=short))

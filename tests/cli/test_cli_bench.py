@@ -1,6 +1,6 @@
 """``mansard bench`` as a user runs it: interrupted three ways, resumed, finished, repeated.
 
-One sweep of the quick profile is measured in all: each interruption stops it in
+One sweep of the brief profile is measured in all: each interruption stops it in
 the middle and the next start goes on.
 """
 
@@ -17,8 +17,8 @@ import pytest
 
 from tests.cli.bench_process import finished_trials, wait_for_trials
 
-COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c"]
-FEW = 3  # finished trials before an interruption
+COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c", "--profile", "brief"]
+FEW = 2  # finished trials before an interruption; the brief profile has 14
 PATIENCE_S = 120
 
 

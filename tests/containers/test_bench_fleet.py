@@ -31,10 +31,13 @@ def test_two_boards_at_once_one_of_them_failing(
             for name, root in (("good", good), ("bad", bad))
         )
     )
+    subprocess.run(
+        [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"], check=True, capture_output=True
+    )
     runs = tmp_path / "runs"
     command = [*MANSARD, "bench", "--host", "good,bad", "--hosts-file", str(hosts)]
     command += ["--images", str(built_image.table), "--offline", "--runs", str(runs)]
-    command += ["--profile", "brief", "--mode", "15W"]
+    command += ["--profile", "brief", "--mode", "15W", str(tmp_path / "resnet18.onnx")]
     with running(good), running(bad):
         found = snapshot(good)
         set_fault(bad, "junk_conf", True)

@@ -21,14 +21,14 @@ from mansard.measuring.events import Event, event_decoder
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 
 Lines = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
+def plan() -> KernelPlan:
     whole = make_plan(identify(), core_count_mode(1), "brief")
     short = msgspec.structs.replace(
         whole.protocol, time_cap_s=0.05, energy_window_s=0.05, settle_cap_s=0.05, idle_s=0.1
@@ -38,14 +38,14 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module")
-def good(plan: Plan) -> Lines:
+def good(plan: KernelPlan) -> Lines:
     """What a real measurement of both trials says."""
     missing = tuple(spec.trial_id for spec in plan.trials)
     job = Job(plan=plan, missing=missing, read_back=plan.mode)
     return [json.loads(msgspec.json.encode(event)) for event in LocalMeasurer()(job)]
 
 
-def keep(plan: Plan, runs: Path, lines: Lines) -> list[str]:
+def keep(plan: KernelPlan, runs: Path, lines: Lines) -> list[str]:
     """Keep what ``lines`` say; the trials that are on disk then, and the error as it is told."""
 
     def say(_: Job) -> Iterator[Event]:
@@ -90,7 +90,7 @@ def with_second(lines: Lines, **fields: Any) -> Lines:
     ],
 )
 def test_what_was_not_asked_for_is_refused(
-    plan: Plan,
+    plan: KernelPlan,
     good: Lines,
     tmp_path: Path,
     spoil: Callable[[Lines], Lines],
@@ -106,10 +106,10 @@ def test_what_was_not_asked_for_is_refused(
     assert keep(plan, tmp_path, rest) == ids
 
 
-def test_its_error_is_one_readable_line(plan: Plan, good: Lines, tmp_path: Path) -> None:
+def test_its_error_is_one_readable_line(plan: KernelPlan, good: Lines, tmp_path: Path) -> None:
     error = {"kind": "KeyboardInterrupt", "what": "\x1b[2J\n" * 10**5, "where": "\n", "fix": None}
     with pytest.raises(MansardError) as caught:
-        keep(plan, tmp_path, [good[0], {"type": "Failed", "error": error}])
+        keep(plan, tmp_path, [good[0], {"type": "Aborted", "error": error}])
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 20_000
     assert caught.value.exit_code == 1

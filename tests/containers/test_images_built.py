@@ -35,11 +35,11 @@ MEASURE = """
 import os, msgspec, pathlib
 from mansard.core.documents import read_document, write_document
 from mansard.microbench.__main__ import main
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 os.chdir("/tmp")
 path = pathlib.Path("plan.json")
 assert main(["plan.json", "--make", "brief", "--mode", "1c"]) == 0
-plan = read_document(path, Plan)
+plan = read_document(path, KernelPlan)
 few = tuple(t for t in plan.trials if t.kernel in ("fma", "triad"))[:2]
 short = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
 write_document(path, msgspec.structs.replace(plan, trials=few, protocol=short))

@@ -24,7 +24,7 @@ from mansard.device.identity import identify
 from mansard.measuring.events import Done
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 from mansard.simulator import create_board, running
 from tests.containers.launching import launch, wait_for
@@ -41,7 +41,7 @@ def board(tmp_path: Path) -> Iterator[Path]:
         yield root
 
 
-def short_plan(root: Path, mode: PowerMode, n_trials: int) -> Plan:
+def short_plan(root: Path, mode: PowerMode, n_trials: int) -> KernelPlan:
     plan = make_plan(identify(root), mode, "brief")
     few = msgspec.structs.replace(
         plan.protocol, time_cap_s=0.1, energy_window_s=0.1, settle_cap_s=0.1, idle_s=0.2
@@ -86,13 +86,13 @@ from pathlib import Path
 from mansard.containers.engine import connect
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.core.documents import read_document
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.measuring.runner import run_plan
 from tests.containers.launching import launch
 address, image, plan, runs = sys.argv[1:]
 with connect(address) as engine:
     run_plan(
-        read_document(Path(plan), Plan), Path(runs),
+        read_document(Path(plan), KernelPlan), Path(runs),
         measurer=ContainerMeasurer(engine, launch(image)),
         on_progress=lambda state: print(state.n_done, flush=True),
     )

@@ -10,7 +10,7 @@ from typing import ClassVar
 from mansard.core.records import Record
 from mansard.core.records.base import Schema
 from mansard.measuring.instruments import Instruments, Observation
-from mansard.measuring.kind import Kind, Opened
+from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import collect
@@ -74,4 +74,4 @@ def _open(plan: NapPlan) -> Iterator[Opened[NapRow]]:
     yield Opened(measure, None, "a sleep needs no GPU")
 
 
-NAPS = Kind("naps", NapPlan, NapRow, _open, rows_name="naps.jsonl")
+NAPS = MeasurementKind("naps", NapPlan, NapRow, _open, rows_name="naps.jsonl")

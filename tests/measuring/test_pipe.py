@@ -16,12 +16,21 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
-from mansard.measuring.events import Done, Event, Failed, Hello, Progress, Row, event_decoder, hello
+from mansard.measuring.events import (
+    Aborted,
+    Done,
+    Event,
+    Progress,
+    Row,
+    Started,
+    event_decoder,
+    started,
+)
 from mansard.measuring.kind import Job, encode_job, find_kind
-from mansard.measuring.manifest import Image
+from mansard.measuring.manifest import ContainerImage
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from tests.containers.throwaway import REPOSITORY
 from tests.measuring.test_runner import short_plan
@@ -30,7 +39,7 @@ COMMAND = [sys.executable, "-m", "mansard.measuring"]
 PROBE = [sys.executable, "-m", "mansard.microbench", "--probe", "cpu"]
 
 
-def job_of(plan: Plan, n_missing: int | None = None) -> Job:
+def job_of(plan: KernelPlan, n_missing: int | None = None) -> Job:
     missing = tuple(spec.trial_id for spec in plan.trials)
     return Job(plan=plan, missing=missing[:n_missing], read_back=plan.mode)
 
@@ -82,7 +91,7 @@ def test_the_process_ends_when_its_input_ends() -> None:
         assert process.stdout is not None
         process.stdin.write(encode_job(job_of(plan)))
         process.stdin.flush()
-        assert isinstance(event_decoder(Trial).decode(process.stdout.readline()), Hello)
+        assert isinstance(event_decoder(Trial).decode(process.stdout.readline()), Started)
         process.stdin.close()
         rest = process.stdout.read()
         assert process.wait(timeout=60) == 130
@@ -119,7 +128,7 @@ def test_a_job_that_is_none_is_one_event_that_says_so(text: bytes) -> None:
     with start() as process:
         out, errors = process.communicate(text, timeout=60)
     assert process.returncode == 1
-    event = msgspec.json.decode(out, type=Failed)
+    event = msgspec.json.decode(out, type=Aborted)
     assert (event.error.kind, event.error.where) == ("SchemaError", "standard input")
     assert b"Traceback" not in errors
 
@@ -127,7 +136,7 @@ def test_a_job_that_is_none_is_one_event_that_says_so(text: bytes) -> None:
 def test_cpus_that_it_may_not_use_are_said_through_the_pipe(tmp_path: Path) -> None:
     plan = msgspec.structs.replace(short_plan(), cpus=(4095,))
     (event,) = through_a_pipe(job_of(plan))
-    assert isinstance(event, Failed)
+    assert isinstance(event, Aborted)
     assert event.error.kind == "DeviceError"
     assert event.error.what == "the plan uses CPUs [4095], which this process may not run on"
 
@@ -174,7 +183,10 @@ def test_a_measurement_that_begins_in_the_middle_is_refused(tmp_path: Path) -> N
 
 def test_a_run_that_went_on_in_another_image_says_so(tmp_path: Path) -> None:
     plan = short_plan(2)
-    first, second = Image("mansard/cpu:1", "sha256:aa"), Image("mansard/cpu:2", "sha256:bb")
+    first, second = (
+        ContainerImage("mansard/cpu:1", "sha256:aa"),
+        ContainerImage("mansard/cpu:2", "sha256:bb"),
+    )
 
     with pytest.raises(MeasurementError):
         run_plan(plan, tmp_path, measurer=breaks_off, image=first)
@@ -187,6 +199,6 @@ def test_a_run_that_went_on_in_another_image_says_so(tmp_path: Path) -> None:
     assert manifest.unknown["image_digest"] == reason
 
 
-def test_a_hello_survives_the_pipe() -> None:
-    said = hello({"mansard": "1"}, NO_METERS, None, "none is here")
+def test_a_start_survives_the_pipe() -> None:
+    said = started({"mansard": "1"}, NO_METERS, None, "none is here")
     assert event_decoder(Trial).decode(msgspec.json.encode(said)) == said

@@ -17,7 +17,7 @@ from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import count_missing, run_plan
 from mansard.microbench.catalog import cpu_kernels, cuda_kernels
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from mansard.microbench.trial import kernel_kind
 from tests.measuring.test_runner import stub_sampling
@@ -53,7 +53,7 @@ def test_ids_of_runs_are_what_they_were(ids: tuple[str, str, str, str, str]) -> 
 
 
 def test_the_folder_of_an_old_run_is_through(tmp_path: Path) -> None:
-    plan = read_document(OLD_RUN / "plan.json", Plan)
+    plan = read_document(OLD_RUN / "plan.json", KernelPlan)
     runs = shutil.copytree(OLD_RUN, tmp_path / "runs")
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert count_missing(plan, runs) == 0
@@ -67,7 +67,7 @@ def test_the_folder_of_an_old_run_is_through(tmp_path: Path) -> None:
 
 
 def test_an_old_run_that_was_interrupted_resumes(tmp_path: Path) -> None:
-    plan = read_document(OLD_RUN / "plan.json", Plan)
+    plan = read_document(OLD_RUN / "plan.json", KernelPlan)
     runs = shutil.copytree(OLD_RUN, tmp_path / "runs")
     path = runs / plan.run_id / "trials.jsonl"
     before = read_rows(path, Trial).rows

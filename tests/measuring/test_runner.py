@@ -19,24 +19,24 @@ from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.kernel import HOST
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
 
-def short_plan(n_trials: int = 4) -> Plan:
+def short_plan(n_trials: int = 4) -> KernelPlan:
     plan = make_plan(identify(), core_count_mode(1), "quick")
     few = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
     return msgspec.structs.replace(plan, trials=plan.trials[:n_trials], protocol=few)
 
 
-def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def stub_sampling(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
     return Samples(
         seconds_s=(0.25, 0.5),
         block=(0, 1),
@@ -80,7 +80,7 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(stub_sampling)))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    def refuse(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+    def refuse(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
         raise AssertionError("measured again")
 
     outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(kind=kernel_kind(refuse)))
@@ -91,7 +91,7 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
 def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path) -> None:
     plan = short_plan()
 
-    def interrupted(spec: TrialSpec, plan_: Plan, metering: Metering | None) -> Samples:
+    def interrupted(spec: TrialSpec, plan_: KernelPlan, metering: EnergyMetering | None) -> Samples:
         if spec == plan.trials[2]:
             raise KeyboardInterrupt
         return stub_sampling(spec, plan_, metering)
@@ -286,4 +286,4 @@ def test_a_full_disk_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
 def test_a_plan_file_of_another_kind(tmp_path: Path) -> None:
     write_document(tmp_path / "plan.json", identify())
     with pytest.raises(SchemaError, match="is 'machine' version 2, this Mansard reads 'plan'"):
-        read_document(tmp_path / "plan.json", Plan)
+        read_document(tmp_path / "plan.json", KernelPlan)

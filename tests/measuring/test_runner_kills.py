@@ -22,18 +22,18 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind
 
 N_KILLS = 1000
 
 
-def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def stub_sampling(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
     # A long row, so that many kills fall into its writing.
     n_samples = 400
     return Samples(
@@ -49,7 +49,7 @@ def stub_sampling(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Sam
     )
 
 
-def make_sweep() -> Plan:
+def make_sweep() -> KernelPlan:
     machine = identify()
     plan = make_plan(machine, core_count_mode(1), "full")
     # Two sweeps in one, told apart by their sizes: long enough to be killed many times.
@@ -61,7 +61,7 @@ def make_sweep() -> Plan:
     return msgspec.structs.replace(plan, trials=trials)
 
 
-def start_child(plan: Plan, runs: Path) -> tuple[int, int]:
+def start_child(plan: KernelPlan, runs: Path) -> tuple[int, int]:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:

@@ -17,7 +17,7 @@ from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import (
-    Limits,
+    GpuLimits,
     OpenGpu,
     limits_of,
     sample_cuda_case,
@@ -38,11 +38,11 @@ PEAK_BYTES_PER_S = 204.7e9
 CARD = msgspec.structs.replace(GPU, is_integrated=False)
 
 
-def measure(case: Case, physics: Physics, limits: Limits | None = None) -> Samples:
+def measure(case: Case, physics: Physics, limits: GpuLimits | None = None) -> Samples:
     gpu = SoftwareGpu(physics)
     kernel = find_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
     opened = OpenGpu(physics.gpu, gpu, gpu.host.clock())
-    return sample_cuda_case(kernel, case, opened, QUICK, limits or Limits(physics.gpu, None))
+    return sample_cuda_case(kernel, case, opened, QUICK, limits or GpuLimits(physics.gpu, None))
 
 
 def test_a_trial_within_its_limit_passes() -> None:
@@ -51,7 +51,7 @@ def test_a_trial_within_its_limit_passes() -> None:
     assert samples.disturbances == ()
     launch = launch_of(FMA, CHAIN)
     share = share_of_limit(
-        FMA, CHAIN, launch, Limits(GPU, None), samples.seconds_s, samples.clock_hz
+        FMA, CHAIN, launch, GpuLimits(GPU, None), samples.seconds_s, samples.clock_hz
     )
     assert share == pytest.approx(0.998, abs=0.002)  # 4 µs of launch in 2 ms
 
@@ -68,7 +68,7 @@ def test_a_kernel_that_does_less_than_it_counts_is_found_out() -> None:
 
 
 def test_memory_faster_than_its_bus_is_found_out() -> None:
-    limits = Limits(GPU, PEAK_BYTES_PER_S)
+    limits = GpuLimits(GPU, PEAK_BYTES_PER_S)
     measure(FROM_MEMORY, Physics(memory_bytes_per_s=200e9), limits)
     with pytest.raises(MeasurementError, match="read fp32"):
         measure(FROM_MEMORY, Physics(memory_bytes_per_s=220e9), limits)
@@ -114,7 +114,7 @@ def test_products_on_cuda_cores_have_their_limit() -> None:
     case = gpu_case("gemm", "fp32", 3 * 4 * 1024**2)
     launch = launch_of(GEMM, case)
     # 2·1024³ FLOP in a million cycles on 16 SMs: 134.2 a cycle and SM, of 256: 0.5243.
-    share = share_of_limit(GEMM, case, launch, Limits(GPU, None), [1e-3], [1e9])
+    share = share_of_limit(GEMM, case, launch, GpuLimits(GPU, None), [1e-3], [1e9])
     assert share == pytest.approx(0.5243, abs=1e-4)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerSample
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters
 from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
@@ -28,7 +28,7 @@ QUICKLY = {
 }
 
 
-def gpu_plan() -> Plan:
+def gpu_plan() -> KernelPlan:
     versions = {"numba-cuda": "0.30", "cublas": "12.9"}
     mode = core_count_mode(1)
     plan = make_plan(machine(), mode, "brief", Probe(gpu=GPU, versions=versions))
@@ -50,7 +50,7 @@ def test_a_planned_trial_is_sampled_and_metered() -> None:
     spec = next(one for one in plan.trials if one.kernel == "fma" and one.fma_per_element == 256)
     gpu = SoftwareGpu(real_time=True)
     kept: list[PowerSample] = []
-    metering = Metering(software_meters(gpu), plan.protocol, kept.append)
+    metering = EnergyMetering(software_meters(gpu), plan.protocol, kept.append)
     samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, metering)
     assert find_kernel(spec.kernel, spec.backend).family == "fma"
     assert samples.clock_hz is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
 from mansard.microbench.catalog import find_kernel
-from mansard.microbench.cuda import sizes
+from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.trials import choose_trials, gpu_trials
 from mansard.microbench.kernel import gpu_case, shape_of
 from tests.microbench.gpu_stand_in import GPU, MIB
@@ -38,18 +38,18 @@ def test_levels_of_an_orin_by_hand() -> None:
     # L1: half of 192 KiB is 96 KiB, three rounds of 32 KiB, on 16 SMs: 1.5 MiB.
     # L2: half of 4 MiB is two rounds of 64 KiB on 16 SMs.
     # Main memory: 16 × 4 MiB, which 8 × 4 MiB lies well below.
-    assert sizes.level_sets(GPU) == (
-        sizes.Sized("sm", 1536 * KIB),
-        sizes.Sized("gpu", 2 * MIB),
+    assert trials.level_sets(GPU) == (
+        trials.Sized("sm", 1536 * KIB),
+        trials.Sized("gpu", 2 * MIB),
     )
-    assert sizes.memory_set(GPU) == sizes.Sized("gpu", 64 * MIB)
+    assert trials.memory_set(GPU) == trials.Sized("gpu", 64 * MIB)
     # 1024 threads with 64 bytes each on 16 SMs.
-    assert sizes.chain_set(GPU) == sizes.Sized("gpu", MIB)
+    assert trials.chain_set(GPU) == trials.Sized("gpu", MIB)
 
 
 def test_a_first_level_smaller_than_one_round_has_no_trials() -> None:
     # One round of 512 threads sweeps 32 KiB, and the Nano's L1 has 24.
-    assert [one.scope for one in sizes.level_sets(NANO)] == ["gpu"]
+    assert [one.scope for one in trials.level_sets(NANO)] == ["gpu"]
 
 
 @pytest.mark.parametrize(("gpu", "profile"), list(product(GPUS, ("brief", "quick", "full"))))
@@ -139,18 +139,18 @@ def test_a_gpu_without_tensor_cores_says_what_is_left_out() -> None:
 def test_a_memory_too_small_for_its_l2_is_said() -> None:
     # A quarter of 256 MiB is 64 MiB, and main memory begins at 8 × 16 MiB.
     tight = msgspec.structs.replace(GPU, l2_bytes=16 * MIB, memory_bytes=256 * MIB)
-    assert sizes.memory_set(tight) is None
+    assert trials.memory_set(tight) is None
     assert any(line.startswith("main memory") for line in choose_trials(tight, "brief").left_out)
 
 
 def test_products_last_about_three_milliseconds() -> None:
     # 16 SMs × 2048 FLOP × 1.3005 GHz = 42.6 TFLOP/s: n = (42.6e9 · 3 / 2)^(1/3) = 3999 -> 3840.
-    assert sizes.gemm_set(GPU, "fp16", 2048) == sizes.Sized("gpu", 3 * 2 * 3840**2)
+    assert trials.gemm_set(GPU, "fp16", 2048) == trials.Sized("gpu", 3 * 2 * 3840**2)
     # 132 SMs of a large card would take n = 10,179; 8192 is enough for any.
-    assert sizes.gemm_set(CARD, "fp16", 4096) == sizes.Sized("gpu", 3 * 2 * 8192**2)
+    assert trials.gemm_set(CARD, "fp16", 4096) == trials.Sized("gpu", 3 * 2 * 8192**2)
     # An SM of the Nano does 256 FLOP a cycle: n = 793 -> 768.
-    assert sizes.gemm_set(NANO, "fp32", 256) == sizes.Sized("gpu", 3 * 4 * 768**2)
-    assert sizes.gemm_bytes("int8", 512) == (1 + 1 + 4) * 512**2
+    assert trials.gemm_set(NANO, "fp32", 256) == trials.Sized("gpu", 3 * 4 * 768**2)
+    assert trials.gemm_bytes("int8", 512) == (1 + 1 + 4) * 512**2
 
 
 @given(
@@ -170,11 +170,11 @@ def test_sizes_of_any_gpu_are_whole_and_ordered(
     gpu = msgspec.structs.replace(
         GPU, n_sms=n_sms, l1_bytes=l1, l2_bytes=l2, memory_bytes=memory, unknown=unknown
     )
-    for sets in (sizes.stream_sets(gpu, points), sizes.latency_sets(gpu, points)):
+    for sets in (trials.stream_sets(gpu, points), trials.latency_sets(gpu, points)):
         assert len(set(sets)) == len(sets)
         assert all(one.n_bytes > 0 for one in sets)
-    streams = sizes.stream_sets(gpu, points)
+    streams = trials.stream_sets(gpu, points)
     assert all(one.n_bytes % (16 * KIB * n_sms) == 0 for one in streams)
-    largest = sizes.memory_set(gpu)
+    largest = trials.memory_set(gpu)
     if largest is not None and memory is not None:
         assert largest.n_bytes <= max(memory / 4, 16 * KIB * n_sms)

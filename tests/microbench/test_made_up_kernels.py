@@ -26,7 +26,7 @@ from mansard.measuring.kind import Opened
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import Probe, make_plan, probe
 from mansard.microbench.trial import KERNELS, make_trial
 from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
@@ -71,7 +71,7 @@ def folders(tmp_path: Path) -> Iterator[None]:
         sys.modules.pop(f"{package.__name__}.{name}", None)
 
 
-def plan_of(found: Probe, kernels: set[str]) -> Plan:
+def plan_of(found: Probe, kernels: set[str]) -> KernelPlan:
     plan = make_plan(identify(), core_count_mode(1), "brief", found)
     assert {spec.kernel for spec in plan.trials} & NEW == kernels & NEW
     short = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
@@ -80,7 +80,7 @@ def plan_of(found: Probe, kernels: set[str]) -> Plan:
 
 
 @contextmanager
-def software_gpu(plan: Plan) -> Iterator[Opened[Trial]]:
+def software_gpu(plan: KernelPlan) -> Iterator[Opened[Trial]]:
     def measure(spec: TrialSpec, instruments: Instruments) -> Trial:
         gpu = SoftwareGpu()
         sampling = partial(sample_with, OpenGpu(GPU, gpu, gpu.host.clock()))
@@ -89,7 +89,7 @@ def software_gpu(plan: Plan) -> Iterator[Opened[Trial]]:
     yield Opened(measure, GPU, "")
 
 
-def roof_of(plan: Plan, runs: Path, measurer: LocalMeasurer) -> Roofline:
+def roof_of(plan: KernelPlan, runs: Path, measurer: LocalMeasurer) -> Roofline:
     run_plan(plan, runs, measurer=measurer)
     dataset = ingest(runs)
     tables = [table(compute(dataset)) for table in (bandwidth_table, peak_table)]
@@ -114,4 +114,4 @@ def test_kernels_of_a_gpu(folders: None, tmp_path: Path) -> None:
     shown = {c.subject for c in roof.bandwidths if c.kernel == "gather" and c.value}
     assert shown == {level.name for level in roof.levels}
     assert {peak.kernel for peak in roof.peaks if peak.value} == {"wgmma"}
-    assert {"gather", "wgmma"} <= {one.ceiling.kernel for one in roof.standings}
+    assert {"gather", "wgmma"} <= {one.ceiling.kernel for one in roof.kernel_comparisons}

@@ -14,7 +14,7 @@ from mansard.core.errors import SchemaError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Cache, CpuCluster, MachineIdentity
 from mansard.microbench.cpu.trials import cache_capacity_bytes, stream_working_sets
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 
 KIB, MIB = 1024, 1024**2
@@ -174,7 +174,7 @@ def test_the_size_of_memory_is_no_part_of_the_id() -> None:
 def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     plan = make_plan(machine(), core_count_mode(2), "full")
     write_document(tmp_path / "plan.json", plan)
-    assert read_document(tmp_path / "plan.json", Plan) == plan
+    assert read_document(tmp_path / "plan.json", KernelPlan) == plan
 
 
 def test_a_plan_with_a_trial_twice_is_refused(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_plan_with_a_trial_twice_is_refused(tmp_path: Path) -> None:
     compact = msgspec.json.encode(msgspec.json.decode(path.read_bytes()))
     path.write_bytes(compact.replace(row, row + b"," + row, 1))
     with pytest.raises(SchemaError, match="same trial twice"):
-        read_document(path, Plan)
+        read_document(path, KernelPlan)
 
 
 def test_an_unknown_profile() -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.model_frames import NETWORK
+from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
@@ -118,7 +118,7 @@ def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> Total
     # A prediction that was fitted to the very measurements would tell nothing about the model.
     predictions = predictions.filter(~pl.col("is_calibrated"))
     pairs = predictions.filter(pl.col("latency_s") > 0).join(
-        timed, on=["mode", *NETWORK], how="semi", nulls_equal=True
+        timed, on=["mode", *PREDICTION_KEY], how="semi", nulls_equal=True
     )
     return None if pairs.is_empty() else calibrate_totals(predictions, timed)
 

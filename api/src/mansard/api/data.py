@@ -15,7 +15,7 @@ from mansard.core.errors import UsageError
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
     from mansard.analytics.decide.compare import Comparison, Side
-    from mansard.analytics.published.importing import Origin
+    from mansard.analytics.published.importing import PublishedOrigin
     from mansard.analytics.report.summary import Summary
 
 
@@ -92,14 +92,14 @@ def compare(
     from mansard.analytics.decide.compare import pair_runs
 
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
-    ours = _sides(first, names[0], mode, may_mix=mix)
-    theirs = _sides(second, names[1], other_mode or mode, may_mix=mix)
+    ours = _sides(first, names[0], mode, mix=mix)
+    theirs = _sides(second, names[1], other_mode or mode, mix=mix)
     pairs, only_first, only_second = pair_runs(ours, theirs)
     found = tuple(compare_sides(*pair) for pair in pairs)
     return Compared(found, tuple(only_first), tuple(only_second))
 
 
-def _sides(runs: Path, name: str, mode: str | None, *, may_mix: bool) -> tuple[Side, ...]:
+def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.compare import sides_of
     from mansard.core.documents import read_document
@@ -107,9 +107,9 @@ def _sides(runs: Path, name: str, mode: str | None, *, may_mix: bool) -> tuple[S
 
     manifest = runs / "manifest.json"
     if not manifest.is_file():
-        return sides_of(open_runs([runs], mix=may_mix), name=name, mode=mode)
+        return sides_of(open_runs([runs], mix=mix), name=name, mode=mode)
     run_id = read_document(manifest, Manifest).run_id
-    return sides_of(open_runs([runs.resolve().parent], mix=may_mix), name=name, run_id=run_id)
+    return sides_of(open_runs([runs.resolve().parent], mix=mix), name=name, run_id=run_id)
 
 
 class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,8 +178,8 @@ def import_tables(
     return tuple(written)
 
 
-def _origin(origin: TableOrigin, module: str | None) -> Origin:
-    from mansard.analytics.published.importing import Origin
+def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
+    from mansard.analytics.published.importing import PublishedOrigin
 
     device = origin.device or module
     if not device or not device.strip():
@@ -187,7 +187,7 @@ def _origin(origin: TableOrigin, module: str | None) -> Origin:
     if not origin.citation.strip():
         raise UsageError("the citation is empty", fix="say where the table was published")
     citation = origin.citation.strip()
-    return Origin(device=device.strip(), processor=origin.processor, citation=citation)
+    return PublishedOrigin(device=device.strip(), processor=origin.processor, citation=citation)
 
 
 def merge(locations: Sequence[str | Path], into: str) -> Merged:

@@ -25,7 +25,7 @@ from mansard.device.identity import identify
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity
-    from mansard.measuring.manifest import Image as LoadedImage
+    from mansard.measuring.manifest import ContainerImage as LoadedImage
 
 _DIGEST_CHARACTERS = 19  # sha256: and twelve more, as Docker shows them
 

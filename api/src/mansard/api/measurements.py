@@ -19,8 +19,8 @@ from mansard.core.text import printable
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
     from mansard.measuring.run_writer import SweepState
-    from mansard.measuring.runner import Outcome
-    from mansard.microbench.plan import Plan
+    from mansard.measuring.runner import RunOutcome
+    from mansard.microbench.plan import KernelPlan
     from mansard.microbench.planning import Probe
 
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
@@ -29,7 +29,7 @@ _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no s
 class ModePlan(msgspec.Struct, frozen=True):
     """What is to be measured in one mode, and how many of its trials are missing."""
 
-    plan: Plan
+    plan: KernelPlan
     n_missing: int
 
 
@@ -141,7 +141,7 @@ def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, remaining_s, state.now)
 
 
-def _note_outcome(mode: str, outcome: Outcome, reporter: Reporter) -> None:
+def _note_outcome(mode: str, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:

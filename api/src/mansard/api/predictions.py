@@ -11,7 +11,7 @@ import msgspec
 
 from mansard.api.boards import board_root, find_modes
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import find_models
+from mansard.api.scores import find_onnx_files
 from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PredictionRequest:
     some; networks that are named have batch 1 and the file's own precision where neither they
     nor the request say another. ``dims``: sizes of named dimensions. ``modes``: of the runs,
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
-    its name. ``board``: root folder of the board that knows the modes. ``may_mix``: take
+    its name. ``board``: root folder of the board that knows the modes. ``mix``: take
     together runs of one device by different versions, and boards that are alike.
     ``calibrate``: scale predictions to the measured networks.
     """
@@ -60,7 +60,7 @@ class PredictionRequest:
     modes: str | None = None
     device: str | None = None
     board: Path | None = None
-    may_mix: bool = False
+    mix: bool = False
     calibrate: bool = False
 
 
@@ -75,7 +75,7 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
     from mansard.analytics.predict.prediction import predict as predict_networks
 
     board_root(request.board)  # a root that is no folder is an error, needed or not
-    models = find_models(open_runs(request.runs, mix=request.may_mix), request.device)
+    models = find_models(open_runs(request.runs, mix=request.mix), request.device)
     for line in models.dataset.notes:
         reporter.note(f"note: {line}")
     modes: ModeFrame | list[ModeFrame] | None = None
@@ -159,7 +159,7 @@ def _files(name: str) -> Sequence[Path] | None:
     """The ONNX files that a name stands for; None where it is no path."""
     path = Path(name)
     looks_like_path = path.exists() or path.suffix.lower() == ".onnx" or len(path.parts) > 1
-    return find_models([path]) if looks_like_path else None
+    return find_onnx_files([path]) if looks_like_path else None
 
 
 def _score_batches(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
     from mansard.measuring.events import Measurer
-    from mansard.measuring.manifest import Image
+    from mansard.measuring.manifest import ContainerImage
     from mansard.microbench.planning import Probe
 
 
@@ -49,7 +49,7 @@ class BenchTarget(Protocol):
         ...
 
     @property
-    def image(self) -> Image | None:
+    def image(self) -> ContainerImage | None:
         """The container image that kernels run in; None where there is none."""
         ...
 
@@ -96,7 +96,7 @@ class ContainerTarget:
         self,
         controller: BoardController,
         engine: Engine,
-        image: Image,
+        image: ContainerImage,
         machine: MachineIdentity,
         root: Path,
         stop: Callable[[], object] = lambda: None,
@@ -176,14 +176,16 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
 
 def _find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
-) -> Image:
+) -> ContainerImage:
     """The image that fits ``machine``, built first where it is not there."""
     fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
     reporter.note(f"image {fit.image.name}: {fit.why}")
     return _ensure(engine, fit.image, wanted, reporter)
 
 
-def _ensure(engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter) -> Image:
+def _ensure(
+    engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter
+) -> ContainerImage:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
     return ensure_image(
         engine,

@@ -14,7 +14,7 @@ from mansard.containers.settings import BOARD, Launch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
-from mansard.measuring.events import Done, Event, Failed, event_decoder
+from mansard.measuring.events import Aborted, Done, Event, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
@@ -36,7 +36,7 @@ class ContainerMeasurer:
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; closing the iterator ends the container. Raises ContainerError.
 
-        What goes wrong inside arrives as the event ``Failed``.
+        What goes wrong inside arrives as the event ``Aborted``.
         """
         launch = msgspec.structs.replace(
             with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_board(self.launch)),
@@ -47,7 +47,7 @@ class ContainerMeasurer:
             for line in container.lines(self.silence_s):
                 event = decode_event(line, decoder)
                 yield event
-                if isinstance(event, Done | Failed):
+                if isinstance(event, Done | Aborted):
                     return
         raise ContainerError(
             "the container ended well, but before the measurement was through",

@@ -103,9 +103,11 @@ class LineSplitter:
 class LineReader:
     """Reads lines from a file descriptor; with ``quiet_s``, silence for so long is the end."""
 
-    def __init__(self, handle: int, quiet_s: float | None = None) -> None:
+    def __init__(
+        self, handle: int, quiet_s: float | None = None, *, max_bytes: int = MAX_LINE_BYTES
+    ) -> None:
         self._handle, self._quiet_s = handle, quiet_s
-        self._splitter = LineSplitter()
+        self._splitter = LineSplitter(max_bytes)
         self._lines: deque[bytes] = deque()
         self._has_ended = False
 

@@ -180,11 +180,11 @@ def _row(
     ):
         return constant_rows.row(first, runs, context)
     operator = context.operators[node.domain, node.op_type]
-    lost = next((reason for each in passes if (reason := _lost(each.node))), None)
-    if lost is None and operator is None:
-        lost = "the operator has no formula"
-    if lost is not None:
-        return _unknown_row(first, runs, lost, context)
+    reason = next(filter(None, (_unknown_reason(each.node) for each in passes)), None)
+    if reason is None and operator is None:
+        reason = "the operator has no formula"
+    if reason is not None:
+        return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
     for each in passes:
         counts = raising_model_error(_counts, each.node, operator, weights, context)
@@ -196,7 +196,7 @@ def _row(
     return _known_row(first, runs, operator, total, context, weights)
 
 
-def _lost(node: Node) -> str | None:
+def _unknown_reason(node: Node) -> str | None:
     if node.alike >= 0:  # only what is known is compared
         return None
     for tensor in (*node.inputs, *node.outputs):
@@ -254,7 +254,7 @@ def _known_row(
     node, cost, kernels = first.node, counts.total, context.kernels
     moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
     precision = context.settings.precision
-    form = work_precision(node, operator, cost.macs, context.behind, precision)
+    form = work_precision(node, operator, cost.macs, context.quantized_types, precision)
     unknown = {} if moved is not None else dict.fromkeys(_FUSED, kernels.fused_reason)
     if cached is None:
         unknown["cached_traffic_bytes"] = kernels.cached_reason
@@ -302,7 +302,9 @@ def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreCont
         domain=node.domain,
         scope=first.scope,
         runs=runs,
-        precision=work_precision(node, None, 0, context.behind, context.settings.precision),
+        precision=work_precision(
+            node, None, 0, context.quantized_types, context.settings.precision
+        ),
         unit="none",
         unknown=dict.fromkeys(nothing, reason),
         **nothing,

@@ -11,7 +11,7 @@ from mansard.estimator.element_types import ElementType
 from mansard.estimator.numbers import Numbers
 from mansard.estimator.tensors import Shape
 
-Dimension = int | str | None  # a number, a name, or nothing at all
+Dimension = int | str | None  # a number, a name, or unknown
 Kind = Literal["tensor", "sequence", "optional", "optional sequence", "map"]
 
 
@@ -21,7 +21,7 @@ def normal_domain(domain: str) -> str:
 
 
 class StoredTensor(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A tensor in the file. ``value`` is kept only where it is small enough to steer shapes."""
+    """A tensor in the file. ``value`` is kept only where it is small (``may_keep``)."""
 
     name: str
     dtype: ElementType

@@ -85,8 +85,8 @@ def _intensity(
     work, moved = sums["work_flop"], sums[traffic]
     if work is not None and moved:
         return work / moved
-    lost = unknown.get("work_flop") or unknown.get(traffic)
-    unknown[name] = lost or "no bytes are moved"
+    reason = unknown.get("work_flop") or unknown.get(traffic)
+    unknown[name] = reason or "no bytes are moved"
     return None
 
 

@@ -27,7 +27,7 @@ from mansard.core.line_channel import (
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Event, Failed
+from mansard.measuring.events import Aborted, Event
 from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer
 
@@ -73,7 +73,7 @@ def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
         for event in measurer(job):
             send(event)
     except MansardError as error:
-        send(Failed(to_wire(error)))
+        send(Aborted(to_wire(error)))
         return error.exit_code
     except BrokenPipeError as error:  # no reader is left
         raise KeyboardInterrupt from error

@@ -18,7 +18,7 @@ from mansard.device.totals import Total
 from mansard.measuring.kind import Job, RowT
 
 
-class Hello(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The first event: with what the measuring process measures."""
 
     versions: dict[str, str]
@@ -57,7 +57,7 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class Aborted(msgspec.Struct, frozen=True, tag=True):
     """The last event of a measurement that could not go on."""
 
     error: WireError
@@ -67,8 +67,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The last event of a job that is through."""
 
 
-Event: TypeAlias = Hello | Progress | Row[Any] | Readings | Idle | Failed | Done
-# Does a job; its last event is Done or Failed. Closing the iterator stops the measurement.
+Event: TypeAlias = Started | Progress | Row[Any] | Readings | Idle | Aborted | Done
+# Does a job; its last event is Done or Aborted. Closing the iterator stops the measurement.
 Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
 
 
@@ -76,13 +76,13 @@ def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
     """A decoder of the lines of a measuring process whose rows are of the class ``row_type``."""
     row: Any = Row
     return msgspec.json.Decoder(
-        Union[Hello, Progress, row[row_type], Readings, Idle, Failed, Done]  # noqa: UP007
+        Union[Started, Progress, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
     )
 
 
-def hello(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Hello:
+def started(versions: dict[str, str], meters: Meters, gpu: Gpu | None, why_no_gpu: str) -> Started:
     """The first event of a measurement with these meters."""
-    return Hello(
+    return Started(
         versions=versions,
         meters=tuple(meter.name for meter in meters.found),
         meters_missing=meters.missing,

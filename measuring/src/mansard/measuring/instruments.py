@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
 from mansard.core.records import Conditions, Gpu, PowerMode, PowerSample
 from mansard.device.conditions import Sources, Watch, disturbances
 from mansard.device.meters.meter import Meters
-from mansard.measuring.metering import Metering
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.plan import RunPlan
 
 
@@ -32,11 +31,11 @@ class Instruments(msgspec.Struct, frozen=True, kw_only=True):
     keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
     gpu: Gpu | None  # as it is in this mode
 
-    def metering(self, plan: RunPlan) -> Metering | None:
+    def metering(self, plan: RunPlan) -> EnergyMetering | None:
         """The meters, set up as the plan's protocol wants them; None where there are none."""
         if not self.meters.found:
             return None
-        return Metering(self.meters, plan.protocol, self.keep)
+        return EnergyMetering(self.meters, plan.protocol, self.keep)
 
 
 class Observation:
@@ -54,13 +53,8 @@ class Observation:
         self._watch.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._watch.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._watch.__exit__(None, None, None)
         self.duration_s = time.monotonic() - self._start_s
 
     @property

@@ -1,4 +1,4 @@
-"""Kinds of measurements, an open set: a room adds one by defining a ``Kind`` in a module.
+"""Kinds of measurements, an open set: a room adds one with a ``MeasurementKind`` in a module.
 
 A plan names its kind by where that is defined ("mansard.microbench.trial:KERNELS"), and so does
 the line of a job; the measuring process imports it by that name. So this room imports no room
@@ -37,7 +37,7 @@ class Opened(Generic[RowT]):
 
 
 @dataclass(frozen=True)
-class Kind(Generic[PlanT, RowT]):
+class MeasurementKind(Generic[PlanT, RowT]):
     """One kind of measurement: what its plans and rows are, and how a trial is made."""
 
     name: str
@@ -64,14 +64,14 @@ class _JobLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_back: PowerMode
 
 
-def find_kind(path: str) -> Kind[Any, Any]:
+def find_kind(path: str) -> MeasurementKind[Any, Any]:
     """The kind defined at ``module:name``; raises SchemaError where there is none."""
     module, _, name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise SchemaError(f"no kind of measurement is at {path!r}: {error}") from error
-    if not isinstance(found, Kind):
+    if not isinstance(found, MeasurementKind):
         raise SchemaError(f"{path!r} is no kind of measurement")
     return found
 

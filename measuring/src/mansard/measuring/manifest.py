@@ -8,34 +8,34 @@ import msgspec
 
 from mansard.core.records import EnergyWindow, Manifest
 from mansard.core.revision import read_commit
-from mansard.measuring.events import Hello
+from mansard.measuring.events import Started
 from mansard.measuring.instruments import utc_now
 from mansard.measuring.kind import Job
 
 _RUNNING = "the run has not finished yet, or was interrupted"
 
 
-class Image(msgspec.Struct, frozen=True):
+class ContainerImage(msgspec.Struct, frozen=True):
     """The container image that a measuring process runs in."""
 
     name: str
     digest: str  # sha256:…
 
 
-def new_manifest(job: Job, hello: Hello, image: Image | None) -> Manifest:
+def new_manifest(job: Job, started: Started, image: ContainerImage | None) -> Manifest:
     """The manifest of a run that starts now, by what its measuring process said of itself."""
-    plan, commit, total = job.plan, read_commit(), hello.total
+    plan, commit, total = job.plan, read_commit(), started.total
     unknown = {"finished_utc": _RUNNING, "finished_monotonic_s": _RUNNING}
-    unknown["idle"] = _RUNNING if hello.meters else "no meter"
+    unknown["idle"] = _RUNNING if started.meters else "no meter"
     if image is None:
         reason = "measured on the machine itself, not in a container"
         unknown |= dict.fromkeys(("image", "image_digest"), reason)
-    if hello.gpu is None:
-        unknown["gpu"] = hello.why_no_gpu
+    if started.gpu is None:
+        unknown["gpu"] = started.why_no_gpu
     if commit is None:
         unknown["commit"] = "not run from a git checkout"
     if total is None:
-        unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), hello.why_no_total)
+        unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), started.why_no_total)
     return Manifest(
         run_id=plan.run_id,
         tool_version=plan.versions["mansard"],
@@ -47,13 +47,13 @@ def new_manifest(job: Job, hello: Hello, image: Image | None) -> Manifest:
         plan_hash=plan.plan_hash,
         profile=plan.profile,
         n_trials=len(plan.trials),
-        meters=hello.meters,
-        meters_missing=hello.meters_missing,
+        meters=started.meters,
+        meters_missing=started.meters_missing,
         total_rails=None if total is None else total.rails,
         total_rule=None if total is None else total.rule,
         boundary=None if total is None else total.boundary,
         idle=None,
-        gpu=hello.gpu,
+        gpu=started.gpu,
         image=None if image is None else image.name,
         image_digest=None if image is None else image.digest,
         seed=plan.seed,
@@ -86,7 +86,7 @@ def finished(manifest: Manifest, *, resumed: bool) -> Manifest:
     )
 
 
-def resumed_in(manifest: Manifest, image: Image | None) -> Manifest:
+def resumed_in(manifest: Manifest, image: ContainerImage | None) -> Manifest:
     """The same manifest, its digest unknown where the run goes on in another image.
 
     Versions and kernels are the same all the same: else the run would have another id.

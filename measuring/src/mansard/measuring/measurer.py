@@ -15,9 +15,9 @@ from mansard.core.records import PowerSample
 from mansard.device.conditions import Sources, find_sources
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, hello
+from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, started
 from mansard.measuring.instruments import Instruments
-from mansard.measuring.kind import Job, Kind, Opened, find_kind
+from mansard.measuring.kind import Job, MeasurementKind, Opened, find_kind
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
 
@@ -27,7 +27,7 @@ class LocalMeasurer:
 
     meters: Meters = NO_METERS
     root: Path = SYSTEM_ROOT
-    kind: Kind[Any, Any] | None = None
+    kind: MeasurementKind[Any, Any] | None = None
 
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; raises DeviceError or MeasurementError, and what sampling raises.
@@ -44,7 +44,7 @@ class LocalMeasurer:
 
     def _measure(self, job: Job, opened: Opened[Any], sources: Sources) -> Iterator[Event]:
         plan = job.plan
-        yield hello(plan.versions, self.meters, opened.gpu, opened.why_no_gpu)
+        yield started(plan.versions, self.meters, opened.gpu, opened.why_no_gpu)
         readings: list[PowerSample] = []
         instruments = Instruments(
             root=self.root,

@@ -36,7 +36,7 @@ class Stretch:
     repetitions: int
 
 
-class Metering:
+class EnergyMetering:
     """Meters over a kernel that runs on; ``keep`` gets every raw reading in the end."""
 
     def __init__(

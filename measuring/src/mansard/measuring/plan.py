@@ -26,7 +26,7 @@ class PlannedTrial(Record, frozen=True, kw_only=True):
 class RunPlan(Record, frozen=True, kw_only=True):
     """Everything a run needs to know, and all that can change its result."""
 
-    kind: ClassVar[str]  # where its Kind is defined: "module:name"
+    kind: ClassVar[str]  # where its MeasurementKind is defined: "module:name"
 
     profile: Profile
     machine: MachineIdentity

@@ -15,19 +15,19 @@ from mansard.core.jsonl import RowWriter
 from mansard.core.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Record
 from mansard.measuring.events import (
+    Aborted,
     Done,
     Event,
-    Failed,
-    Hello,
     Idle,
     Measurer,
     Progress,
     Readings,
     Row,
+    Started,
 )
 from mansard.measuring.kind import Job
 from mansard.measuring.manifest import (
-    Image,
+    ContainerImage,
     finished,
     new_manifest,
     resumed_in,
@@ -53,7 +53,7 @@ class RunWriter:
         self,
         folder: Path,
         job: Job,
-        image: Image | None,
+        image: ContainerImage | None,
         rows: RowWriter[Any],
         stack: ExitStack,
         on_progress: Callable[[SweepState], None] | None,
@@ -94,12 +94,12 @@ class RunWriter:
             self._samples_writer().extend(event.samples)
         elif isinstance(event, Idle):
             self._keep_idle(event)
-        elif isinstance(event, Hello):
+        elif isinstance(event, Started):
             if self.manifest is None:
                 self._write(new_manifest(self._job, event, self._image))
             else:
                 self._write(resumed_in(self.manifest, self._image))
-        elif isinstance(event, Failed):
+        elif isinstance(event, Aborted):
             raise from_wire(event.error)
 
     def _keep_row(self, trial: Any) -> None:

@@ -14,14 +14,14 @@ from mansard.core.files import make_folder
 from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import PowerMode
 from mansard.measuring.events import Measurer
-from mansard.measuring.kind import Job, Kind, find_kind
-from mansard.measuring.manifest import Image
+from mansard.measuring.kind import Job, MeasurementKind, find_kind
+from mansard.measuring.manifest import ContainerImage
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.plan import RunPlan
 from mansard.measuring.run_writer import RunWriter, SweepState
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a run did: trials measured now, and trials that were there already."""
 
     run_id: str
@@ -37,9 +37,9 @@ def run_plan(
     *,
     measurer: Measurer | None = None,
     read_back: PowerMode | None = None,
-    image: Image | None = None,
+    image: ContainerImage | None = None,
     on_progress: Callable[[SweepState], None] | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
 
     ``measurer`` does the work, by default in this process and without meters; ``image`` is
@@ -67,7 +67,7 @@ def run_plan(
                             folder.rmdir()
                     raise
             writer.finish(resumed=bool(done))
-        return Outcome(
+        return RunOutcome(
             run_id=run_id,
             folder=folder,
             n_measured=len(missing),
@@ -84,7 +84,9 @@ def count_missing(plan: RunPlan, runs: Path) -> int:
     return len(plan.trials) - len(_finished_trials(runs / run_id, kind, plan, run_id))
 
 
-def _finished_trials(folder: Path, kind: Kind[Any, Any], plan: RunPlan, run_id: str) -> set[str]:
+def _finished_trials(
+    folder: Path, kind: MeasurementKind[Any, Any], plan: RunPlan, run_id: str
+) -> set[str]:
     path = folder / kind.rows_name
     planned = {spec.trial_id for spec in plan.trials}
     done = set()

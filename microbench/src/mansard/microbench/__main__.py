@@ -24,7 +24,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
-from mansard.microbench.plan import Plan
+from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan, probe
 
 
@@ -80,7 +80,7 @@ def _write_plan(path: Path, mode: str, profile: str) -> None:
 
 
 def _run(path: Path, runs: Path, root: Path) -> None:
-    plan = read_document(path, Plan)
+    plan = read_document(path, KernelPlan)
     measurer = LocalMeasurer(meters=find_meters(root, plan.machine), root=root)
     outcome = run_plan(plan, runs, measurer=measurer, on_progress=_print_state)
     _print({"run": outcome.run_id, "measured": outcome.n_measured, "resumed": outcome.n_resumed})

@@ -44,7 +44,7 @@ class TrialSpec(PlannedTrial, frozen=True, kw_only=True):
         )
 
 
-class Plan(RunPlan, frozen=True, kw_only=True):
+class KernelPlan(RunPlan, frozen=True, kw_only=True):
     """The plan of a run of kernels."""
 
     schema: ClassVar[Schema] = Schema("plan", 3)

@@ -16,7 +16,7 @@ from mansard.microbench.catalog import cpu_kernels, cuda_kernels
 from mansard.microbench.cpu.trials import cpu_trials
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.trials import gpu_trials
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 
 SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing
 _ON_CPU = "not looked for: the kernels run on the CPU"
@@ -67,7 +67,7 @@ def library_versions(*names: str) -> dict[str, str]:
 
 def make_plan(
     machine: MachineIdentity, mode: PowerMode, profile: str, found: Probe | None = None
-) -> Plan:
+) -> KernelPlan:
     """The plan of one mode of a machine, for the GPU where ``found`` has one.
 
     Without ``found``, a plan for the CPU with the libraries of this process. Trials come in
@@ -83,7 +83,7 @@ def make_plan(
     else:
         trials = _gpu_trials(found.gpu, found.versions, mode, profile)
     random.Random(SEED).shuffle(trials)  # noqa: S311 - an order, not a secret
-    return Plan(
+    return KernelPlan(
         profile=profile,  # type: ignore[arg-type]  # checked above
         machine=machine,
         processor="cpu" if found.gpu is None else "gpu",

@@ -11,26 +11,26 @@ from typing import TypeAlias
 from mansard.core.errors import DeviceError
 from mansard.core.records import Processor, Trial
 from mansard.measuring.instruments import Instruments, Observation
-from mansard.measuring.kind import Kind, Opened
-from mansard.measuring.metering import Metering
+from mansard.measuring.kind import MeasurementKind, Opened
+from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import open_gpu, sample_on_gpu
 from mansard.microbench.kernel import HOST, shape_of
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
 
 # The trial, its plan, and what meters it.
-Sampling: TypeAlias = Callable[[TrialSpec, Plan, "Metering | None"], Samples]
+Sampling: TypeAlias = Callable[[TrialSpec, KernelPlan, "EnergyMetering | None"], Samples]
 
 
-def kernel_kind(sampling: Sampling | None = None) -> Kind[Plan, Trial]:
+def kernel_kind(sampling: Sampling | None = None) -> MeasurementKind[KernelPlan, Trial]:
     """The kind "kernels"; ``sampling`` is by default that of the plan's processor."""
-    return Kind("kernels", Plan, Trial, partial(_open, sampling=sampling))
+    return MeasurementKind("kernels", KernelPlan, Trial, partial(_open, sampling=sampling))
 
 
 @contextmanager
-def _open(plan: Plan, sampling: Sampling | None) -> Iterator[Opened[Trial]]:
+def _open(plan: KernelPlan, sampling: Sampling | None) -> Iterator[Opened[Trial]]:
     gpu, why_no_gpu = None, "the kernels ran on the CPU"
     if plan.processor == "gpu":
         found = probe("gpu")
@@ -53,7 +53,7 @@ def sampling_of(processor: Processor) -> Sampling:
     return sample_on_gpu
 
 
-def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def sample_on_cpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
     """Samples of the real kernel on pinned threads of this machine."""
     from mansard.microbench.cpu.source import sample_case
 
@@ -62,7 +62,7 @@ def sample_on_cpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Sam
 
 
 def make_trial(
-    spec: TrialSpec, plan: Plan, run_id: str, instruments: Instruments, sampling: Sampling
+    spec: TrialSpec, plan: KernelPlan, run_id: str, instruments: Instruments, sampling: Sampling
 ) -> Trial:
     """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
     with Observation(instruments, plan) as seen:
@@ -108,7 +108,7 @@ def make_trial(
     )
 
 
-def _reasons(spec: TrialSpec, plan: Plan, samples: Samples) -> dict[str, str]:
+def _reasons(spec: TrialSpec, plan: KernelPlan, samples: Samples) -> dict[str, str]:
     unknown = {}
     if spec.fma_per_element is None:
         unknown["fma_per_element"] = spec.unknown["fma_per_element"]

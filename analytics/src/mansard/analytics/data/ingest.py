@@ -17,7 +17,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.limits import check_manifest, check_measurement, check_score
-from mansard.analytics.data.read import Part, dataset_of, read_part, run_files
+from mansard.analytics.data.read import DatasetPart, dataset_of, read_part, run_files
 from mansard.analytics.data.run_folder import (
     MANIFEST,
     content_of,
@@ -52,7 +52,7 @@ def ingest(runs: Path) -> Dataset:
     return dataset_of(update_dataset(runs))
 
 
-def update_dataset(runs: Path) -> Part:
+def update_dataset(runs: Path) -> DatasetPart:
     """Read every run folder in ``runs`` and bring ``runs/dataset`` up to it.
 
     Raises SchemaError for a file of another version or with an unknown field, InputError when
@@ -82,7 +82,7 @@ def _dataset_folder(runs: Path, notes: list[str]) -> Path:
     return scratch
 
 
-def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> Part:
+def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> DatasetPart:
     there = _part_there(store)
     entries = _run_entries(folders, store, there.runs)
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
@@ -91,7 +91,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
         check_score(score, runs / "scores.jsonl")
     for measurement in measurements:
         check_measurement(measurement, runs / "measurements.jsonl")
-    found = Part(
+    found = DatasetPart(
         location=str(runs),
         store=store,
         runs=entries,
@@ -133,7 +133,7 @@ def _is_dir(path: Path) -> bool:
         raise storage_error(error, path) from error
 
 
-def _part_there(store: Store) -> Part:
+def _part_there(store: Store) -> DatasetPart:
     """What an earlier ingest left; nothing where it is damaged, for it is made again."""
     try:
         return read_part(store.root)

@@ -111,4 +111,4 @@ OBSERVATION_SCHEMA: FrameSchema = {
 }
 
 # Of predictions and observations: what they are about, beside the mode.
-NETWORK = ("device", "network", "batch", "precision", "phase")
+PREDICTION_KEY = ("device", "network", "batch", "precision", "phase")

@@ -13,7 +13,7 @@ from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.mixing import mixed, newest, unmixed
 from mansard.analytics.data.read import (
-    Part,
+    DatasetPart,
     is_fuller,
     join,
     read_filled_part,
@@ -52,7 +52,7 @@ def open_runs(
     return mixed(dataset) if mix else unmixed(dataset)
 
 
-def open_part(location: str) -> Part:
+def open_part(location: str) -> DatasetPart:
     """One location; a folder of runs is ingested, anything else has to hold a dataset."""
     if not is_url(location):
         if not holds_dataset(Path(location)):
@@ -117,7 +117,7 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
     return Merged(into, n_new, n_grown, n_same)
 
 
-def _copy(part: Part, entry: pl.DataFrame, into: Store) -> RunFiles:
+def _copy(part: DatasetPart, entry: pl.DataFrame, into: Store) -> RunFiles:
     """Write a run's rows, then its entry, which says that it is there."""
     files = run_files(entry["files_json"].item(), part.location)
     copied: dict[str, dict[str, int]] = {}

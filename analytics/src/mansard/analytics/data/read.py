@@ -33,7 +33,7 @@ _MAKE_AGAIN = "make the dataset again from the runs"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DatasetPart:
     """Which runs, scores and measurements are in one location, and where their rows lie."""
 
     location: str  # as the user named it
@@ -44,13 +44,13 @@ class Part:
     notes: tuple[str, ...] = ()  # beside those of the runs
 
 
-def read_part(location: str) -> Part:
+def read_part(location: str) -> DatasetPart:
     """What is in the dataset in a folder or at a URL; empty frames where there is none.
 
     Raises SchemaError and StorageError where it cannot be read.
     """
     store = Store(location)
-    part = Part(
+    part = DatasetPart(
         location=location,
         store=store,
         runs=store.read_each("runs", ENTRY_FILE, RUN_ENTRY_SCHEMA),
@@ -73,7 +73,7 @@ def read_dataset(location: str) -> Dataset:
     return dataset_of(read_filled_part(location))
 
 
-def read_filled_part(location: str) -> Part:
+def read_filled_part(location: str) -> DatasetPart:
     """As ``read_part``; raises InputError where there is no dataset."""
     part = read_part(location)
     if part.runs.is_empty():
@@ -85,7 +85,7 @@ def read_filled_part(location: str) -> Part:
     return part
 
 
-def dataset_of(part: Part) -> Dataset:
+def dataset_of(part: DatasetPart) -> Dataset:
     """The frames of all that is in ``part``; SchemaError, InputError or StorageError."""
     runs = part.runs.sort("run_id")
     files = [run_files(text, part.location) for text in runs["files_json"]]
@@ -151,7 +151,7 @@ def _manifest(text: str, where: str) -> Manifest:
 Entry = Mapping[str, object]  # a row of RUN_ENTRY_SCHEMA
 
 
-def join(parts: Sequence[Part]) -> Dataset:
+def join(parts: Sequence[DatasetPart]) -> Dataset:
     """One dataset of several locations, at least one; raises InputError as ``without_repeats``."""
     locations = tuple(part.location for part in parts)
     found = [dataset_of(part) for part in without_repeats(parts)]
@@ -176,7 +176,7 @@ def join(parts: Sequence[Part]) -> Dataset:
     )
 
 
-def without_repeats(parts: Sequence[Part]) -> list[Part]:
+def without_repeats(parts: Sequence[DatasetPart]) -> list[DatasetPart]:
     """The same locations, each without what another one has as well.
 
     Of a run that is in several the fullest copy counts, of a score the last location's, of equal
@@ -205,7 +205,7 @@ def _filter(frame: pl.DataFrame, mask: Sequence[bool]) -> pl.DataFrame:
     return frame.filter(pl.Series(mask, dtype=pl.Boolean))
 
 
-def _chosen_runs(parts: Sequence[Part]) -> dict[str, int]:
+def _chosen_runs(parts: Sequence[DatasetPart]) -> dict[str, int]:
     """Which of ``parts`` each run is taken from."""
     chosen: dict[str, tuple[int, Entry]] = {}
     for at, part in enumerate(parts):
@@ -217,7 +217,7 @@ def _chosen_runs(parts: Sequence[Part]) -> dict[str, int]:
     return {run_id: at for run_id, (at, _) in chosen.items()}
 
 
-def is_fuller(part: Part, entry: Entry, other_part: Part, other: Entry) -> bool:
+def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: Entry) -> bool:
     """Whether ``entry`` holds more of a run than ``other``, another copy of the same.
 
     Raises InputError where neither holds all trials of the other: one id stands for one
@@ -241,7 +241,7 @@ def _fullness(entry: Entry, n_trials: int) -> tuple[int, bool, int]:
     return n_trials, entry["finished_utc"] is not None, n_samples
 
 
-def _trials(part: Part, entry: Entry) -> set[tuple[object, ...]]:
+def _trials(part: DatasetPart, entry: Entry) -> set[tuple[object, ...]]:
     """What tells trials apart: one that was measured again began at another time."""
     files = run_files(str(entry["files_json"]), part.location)
     rows = part.store.read(files.of("trials"), RUN_TABLES["trials"])

@@ -93,7 +93,7 @@ def read_trials(
             except InputError as error:
                 n_impossible, first = n_impossible + 1, first or _told(trial, error)
                 continue
-            n_without_energy += _has_no_energy(trial)
+            n_without_energy += any(map(_is_empty, trial.energy or ()))
             kept.append(trial)
         yield kept
     name = f"{shown_folder(folder)}/{TRIALS}"
@@ -169,10 +169,6 @@ def idle_notes(folder: Path, manifest: Manifest) -> list[str]:
     windows = "1 idle window has" if n_empty == 1 else f"{n_empty} idle windows have"
     name = f"{shown_folder(folder)}/{MANIFEST}"
     return [f"{name}: {windows} zero or negative total energy: in no idle power and in no fit"]
-
-
-def _has_no_energy(trial: Trial) -> bool:
-    return any(map(_is_empty, trial.energy or ()))
 
 
 def _is_empty(window: EnergyWindow) -> bool:

@@ -169,7 +169,8 @@ _SHOWN = 5
 
 
 def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Neighbour, ...]:
-    """For time, power and energy: who on the front needs less of it, at the least objective.
+    """For time, power and energy: the candidate on the front that needs less of it, at the least
+    objective.
 
     So each neighbour shows what the next step in that direction costs; the same one may be the
     answer for several of them and is named once.

@@ -26,8 +26,7 @@ from mansard.analytics.decide.significance import (
 from mansard.analytics.decide.values import Array
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.roofs.plateau import estimate
-from mansard.analytics.roofs.rates import TrialRate, trial_rates
+from mansard.analytics.roofs.rates import TrialRate, estimate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import Manifest, Measurement, Record
@@ -88,7 +87,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ComparedQuantity:
     """One quantity of one side. ``blocks``: by trial, what was seen; empty for a fitted one."""
 
     kind: Kind
@@ -97,12 +96,12 @@ class Entry:
     blocks: Mapping[object, Array]
 
 
-def entries_of(side: Side) -> dict[str, Entry]:
+def entries_of(side: Side) -> dict[str, ComparedQuantity]:
     """Everything that ``side`` has, by its name in words."""
     return {**_ceilings(side), **_costs(side.energy), **_networks(side.measurements)}
 
 
-def _ceilings(side: Side) -> dict[str, Entry]:
+def _ceilings(side: Side) -> dict[str, ComparedQuantity]:
     by_id = {rate.trial_id: rate for rate in side.rates}
     found = {}
     for ceiling in (*side.roof.peaks, *side.roof.bandwidths):
@@ -111,7 +110,7 @@ def _ceilings(side: Side) -> dict[str, Entry]:
         rates = [by_id[trial_id] for trial_id in ceiling.trial_ids if trial_id in by_id]
         is_peak = ceiling.family != "stream"
         name = f"{ceiling.name} peak" if is_peak else f"{ceiling.subject} {ceiling.kernel}"
-        found[name] = Entry(
+        found[name] = ComparedQuantity(
             "peak" if is_peak else "bandwidth",
             ceiling.unit,
             (ceiling.value, ceiling.low, ceiling.high),
@@ -125,7 +124,7 @@ def _trial_key(rate: TrialRate) -> object:
     return (rate.kernel, rate.backend, rate.fma_per_element, rate.working_set_bytes)
 
 
-def _costs(energy: EnergyFit | None) -> dict[str, Entry]:
+def _costs(energy: EnergyFit | None) -> dict[str, ComparedQuantity]:
     if energy is None:
         return {}
     kinds: list[tuple[str, str, Coefficient]] = [
@@ -134,13 +133,13 @@ def _costs(energy: EnergyFit | None) -> dict[str, Entry]:
         ("constant power", "W", energy.constant_w),
     ]
     return {
-        name: Entry("energy", unit, (cost.value, cost.low, cost.high), {})
+        name: ComparedQuantity("energy", unit, (cost.value, cost.low, cost.high), {})
         for name, unit, cost in kinds
         if cost.value is not None and cost.value > 0
     }
 
 
-def _networks(measurements: Sequence[Measurement]) -> dict[str, Entry]:
+def _networks(measurements: Sequence[Measurement]) -> dict[str, ComparedQuantity]:
     found = {}
     for row in measurements:
         seconds = np.asarray(row.seconds_s, dtype=np.float64)
@@ -152,7 +151,9 @@ def _networks(measurements: Sequence[Measurement]) -> dict[str, Entry]:
         seen = estimate([blocks])
         model = display_name(row.model)
         name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
-        found[name] = Entry("network", "s", (seen.value, seen.low, seen.high), {"": blocks})
+        found[name] = ComparedQuantity(
+            "network", "s", (seen.value, seen.low, seen.high), {"": blocks}
+        )
     return found
 
 
@@ -269,7 +270,7 @@ def compare(first: Side, second: Side) -> Comparison:
     )
 
 
-def _change(name: str, ours: Entry, theirs: Entry) -> Change:
+def _change(name: str, ours: ComparedQuantity, theirs: ComparedQuantity) -> Change:
     ratio, low, high = ratio_span(ours.span, theirs.span)
     p, test, why_not = _test(ours, theirs)
     ends: dict[str, float | None] = {
@@ -299,7 +300,9 @@ def _change(name: str, ours: Entry, theirs: Entry) -> Change:
     )
 
 
-def _test(ours: Entry, theirs: Entry) -> tuple[float | None, Test | None, str]:
+def _test(
+    ours: ComparedQuantity, theirs: ComparedQuantity
+) -> tuple[float | None, Test | None, str]:
     """p, the test that gave it, and why there is none."""
     if ours.blocks and theirs.blocks:
         p = rank_test(_strata(ours.blocks, theirs.blocks))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.decide.records import Candidate, LimitCheck, Quantity, Relaxation, Wanted
-from mansard.analytics.decide.values import Z95, Array, Band, Values, probability_at_most
+from mansard.analytics.decide.values import Z95, Array, ValueBand, Values, probability_at_most
 from mansard.core.errors import UsageError
 
 Mask = NDArray[np.bool_]
@@ -77,7 +77,7 @@ def screen(values: Values, wanted: Wanted) -> Screen:
     return Screen(limits, excess, is_known, is_kept, is_kept & is_likely, is_known & may_be, margin)
 
 
-def _margin(band: Band, most: float) -> Array:
+def _margin(band: ValueBand, most: float) -> Array:
     """Standard deviations from the value up to the limit; infinite where there is no spread."""
     spread = np.log(band.ends()[1] / band.value) / Z95
     distance = np.log(most / band.value)

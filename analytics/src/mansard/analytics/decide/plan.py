@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK, OBSERVATION_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.decide.modes import plan_modes
 from mansard.analytics.decide.outlook import Outlook, fitted_outlook, prior_outlook
 from mansard.analytics.decide.records import Objective
@@ -36,7 +36,7 @@ _DIGITS = 9  # scores that agree so far are equal on every machine; the earlier 
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """One mode that was chosen, by its index, and what is expected of it; means of networks.
 
     ``improvement``: relative, None where no measured mode can be improved on. ``chance``: that it
@@ -50,9 +50,9 @@ class Step:
     error_after: float
 
 
-def choose(outlooks: Sequence[Outlook], free: Indices, n: int) -> tuple[Step, ...]:
+def choose(outlooks: Sequence[Outlook], free: Indices, n: int) -> tuple[PlanStep, ...]:
     """``n`` of the modes ``free``, the most promising first; each counts as measured after it."""
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     open_modes = np.zeros(outlooks[0].n_modes, dtype=bool)
     open_modes[free] = True
     for _ in range(n):
@@ -90,10 +90,10 @@ def _score(outlooks: Sequence[Outlook]) -> Array:
     return found
 
 
-def _step(at: int, before: Sequence[Outlook], after: Sequence[Outlook]) -> Step:
+def _step(at: int, before: Sequence[Outlook], after: Sequence[Outlook]) -> PlanStep:
     gains = [float(each.improvement()[at]) for each in before if each.best is not None]
     hopes = [float(each.hope()[at]) for each in before if each.is_seeking]
-    return Step(
+    return PlanStep(
         at=at,
         improvement=float(np.mean(gains)) if gains else None,
         chance=float(np.mean(hopes)) if hopes else None,
@@ -130,7 +130,7 @@ def place_of(modes: pl.DataFrame, at: int) -> str:
     return ", ".join(parts) or "one of many alike"
 
 
-def reason_of(step: Step, place: str, minimise: Objective) -> str:
+def reason_of(step: PlanStep, place: str, minimise: Objective) -> str:
     """The greatest of what a mode is expected to bring, and where it lies."""
     noun = _NOUNS[minimise]
     surer = step.error_before - step.error_after
@@ -184,7 +184,7 @@ def observed(
     allowed = predictions.filter(
         ours & pl.col("latency_s").is_not_null() & ~pl.col("is_extrapolated").fill_null(value=False)
     ).join(modes.select("device", "mode"), on=["device", "mode"], how="semi")
-    allowed = allowed.join(runs, on=list(NETWORK), how="anti", nulls_equal=True)
+    allowed = allowed.join(runs, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
     if network is not None:
         runs, allowed = _choose_network(runs, allowed, network)
     notes = []
@@ -354,7 +354,7 @@ def _outlooks(
     return tuple(found) or (prior_outlook(values, minimise, is_taken),), notes
 
 
-def _pick(modes: pl.DataFrame, step: Step, minimise: Objective) -> Pick:
+def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective) -> Pick:
     row = modes.row(step.at, named=True)
     return Pick(
         device=row["device"],

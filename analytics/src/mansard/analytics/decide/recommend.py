@@ -52,10 +52,12 @@ def answer_chosen(
     screened: Screen,
     wanted: Wanted,
     baselines: Sequence[Baseline],
-    found: tuple[int, Mask, Mask],
+    at: int,
+    *,
+    feasible: Mask,
+    usable: Mask,
 ) -> Recommendation:
-    """The answer that recommends a row: ``found`` is it, those it was the best of, and all."""
-    at, feasible, usable = found
+    """The answer that recommends row ``at``: the best of ``feasible``, a part of ``usable``."""
     choice = values.candidate(at)
     savings = find_savings(values, choice, baselines)
     n_all, n_likely = int(usable.sum()), int((usable & screened.is_likely).sum())
@@ -64,6 +66,7 @@ def answer_chosen(
     is_likely = bool(screened.is_likely[at])
     equals, n_equals = find_equals(values, wanted, at, feasible) if is_likely else ((), 0)
     say = chosen_sentence if is_likely else likeliest_sentence
+    unknown = {"commands": _NO_COMMANDS}
     return Recommendation(
         device=choice.device,
         network=choice.network,
@@ -74,14 +77,13 @@ def answer_chosen(
         n_candidates=n_all,
         n_feasible=n_likely,
         most_excess=excess,
-        commands=None,
         why=(*why, equal_words(n_equals)) if n_equals else why,
         checks=check_limits(choice, wanted),
         savings=savings,
         neighbours=find_neighbours(values, wanted, at, usable),
         equals=equals,
         notes=_notes(values, usable, wanted, at),
-        unknown=_reasons(None if excess is not None else why_no_excess),
+        unknown=unknown if excess is not None else unknown | {"most_excess": why_no_excess},
     )
 
 
@@ -100,25 +102,25 @@ def answer_infeasible(
         choice=nearest[0],
         sentence=nearest_sentence(nearest[0], wanted, relaxations),
         n_candidates=int(usable.sum()),
-        n_feasible=0,
-        most_excess=None,
-        commands=None,
         why=(f"none of {int(usable.sum())} candidates keeps every limit",),
         checks=check_limits(nearest[0], wanted),
         savings=find_savings(values, nearest[0], baselines),
         nearest=nearest,
         relaxations=relaxations,
         notes=_notes(values, usable, wanted, rows[0]),
-        unknown=_reasons("no mode keeps the limits"),
+        unknown={"commands": _NO_COMMANDS, "most_excess": "no mode keeps the limits"},
     )
 
 
 def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
-    network, device = _first(predictions, "network"), _first(predictions, "device")
+    is_empty = predictions.is_empty()
+    device, network = (
+        "" if is_empty else str(predictions[name][0]) for name in ("device", "network")
+    )
     if len(values) == 0:
         what = values.notes[0] if values.notes else "there are no predictions"
-        if wanted.batches is not None and not predictions.is_empty():
+        if wanted.batches is not None and not is_empty:
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
         what = _what_is_missing(values, wanted)
@@ -130,9 +132,6 @@ def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) ->
         choice=None,
         sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
         n_candidates=0,
-        n_feasible=0,
-        most_excess=None,
-        commands=None,
         notes=values.notes,
         unknown={"choice": what, "commands": what, "most_excess": what},
     )
@@ -150,15 +149,6 @@ def _what_is_missing(values: Values, wanted: Wanted) -> str:
     ways = ["minimise latency"] if wanted.minimise != "latency" else []
     ways += ["leave out limits of power and energy"] if is_limited else []
     return f"the {needed} of every mode is unknown{why}: {_METER}, or {' and '.join(ways)}"
-
-
-def _first(predictions: pl.DataFrame, column: str) -> str:
-    return "" if predictions.is_empty() else str(predictions[column][0])
-
-
-def _reasons(why_no_excess: str | None) -> dict[str, str]:
-    missing = {} if why_no_excess is None else {"most_excess": why_no_excess}
-    return {"commands": _NO_COMMANDS, **missing}
 
 
 def _notes(values: Values, usable: Mask, wanted: Wanted, at: int) -> tuple[str, ...]:
@@ -229,11 +219,13 @@ def recommend(
         return answer_nothing(predictions, values, wanted)
     likely, kept = usable & screened.is_likely, usable & screened.is_kept
     if likely.any():
-        at = _best(values, objective, likely)
-        return answer_chosen(values, screened, wanted, baselines, (at, likely, usable))
+        at = int(_ranked(values, objective, likely)[0])
+        return answer_chosen(
+            values, screened, wanted, baselines, at, feasible=likely, usable=usable
+        )
     if kept.any():
         at = _likeliest(values, screened, objective, kept)
-        return answer_chosen(values, screened, wanted, baselines, (at, kept, usable))
+        return answer_chosen(values, screened, wanted, baselines, at, feasible=kept, usable=usable)
     return answer_infeasible(values, screened, wanted, baselines, usable)
 
 
@@ -246,10 +238,6 @@ def _check_single(predictions: pl.DataFrame) -> None:
                 f"{', '.join(str(name) for name in names.head(3))}",
                 fix="ask for each of them alone",
             )
-
-
-def _best(values: Values, objective: Array, among: Mask) -> int:
-    return int(_ranked(values, objective, among)[0])
 
 
 def _ranked(values: Values, objective: Array, among: Mask) -> NDArray[np.int64]:

@@ -129,9 +129,9 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
-    n_feasible: int  # that keep every limit as likely as asked
-    most_excess: float | None
-    commands: ModeCommands | None
+    n_feasible: int = 0  # that keep every limit as likely as asked
+    most_excess: float | None = None
+    commands: ModeCommands | None = None
     why: tuple[str, ...] = ()
     checks: tuple[LimitCheck, ...] = ()
     savings: tuple[Saving, ...] = ()

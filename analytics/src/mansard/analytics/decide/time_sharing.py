@@ -103,7 +103,7 @@ _SLACK = 1e-12  # of the capacity: rounding must not make a second too long
 
 
 @dataclass(frozen=True)
-class Part:
+class OptionShare:
     """Option number ``option`` of a task does ``share`` of its work."""
 
     option: int
@@ -136,7 +136,7 @@ def _is_above(middle: int, first: int, last: int, time: Array, cost: Array) -> b
 
 def share_time(
     times: Sequence[Array], costs: Sequence[Array], capacity: float
-) -> tuple[tuple[Part, ...], ...] | None:
+) -> tuple[tuple[OptionShare, ...], ...] | None:
     """The cheapest parts of each task that fit into ``capacity``; None where nothing fits.
 
     ``times`` and ``costs`` hold an array for each task, with an element for each option; finite,
@@ -185,10 +185,10 @@ def _steps(
     return [task for _, task, _ in sorted(ordered)]
 
 
-def _parts(hull: Sequence[int], at: int, share: float | None) -> tuple[Part, ...]:
+def _parts(hull: Sequence[int], at: int, share: float | None) -> tuple[OptionShare, ...]:
     if share is None or share >= 1.0:
-        return (Part(hull[at], 1.0),)
-    return (Part(hull[at - 1], 1.0 - share), Part(hull[at], share))
+        return (OptionShare(hull[at], 1.0),)
+    return (OptionShare(hull[at - 1], 1.0 - share), OptionShare(hull[at], share))
 
 
 def least_time(times: Sequence[Array]) -> float:
@@ -336,7 +336,7 @@ def cost_of(options: Options, minimise: Objective, idle_w: float) -> Array:
 
 def _plan(
     options: Sequence[Options],
-    parts: Sequence[Sequence[Part]],
+    parts: Sequence[Sequence[OptionShare]],
     idle: str | None,
     idle_w: Mapping[str, float],
     lost: float | None,

@@ -25,7 +25,7 @@ Z95 = _NORMAL.inv_cdf(0.975)
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class ValueBand:
     """Values of one quantity with their 95 % intervals, arrays of one length; NaN is unknown."""
 
     value: Array
@@ -39,13 +39,13 @@ class Band:
             np.where(np.isnan(self.high), self.value, self.high),
         )
 
-    def times(self, other: Band) -> Band:
+    def times(self, other: ValueBand) -> ValueBand:
         """The product; its ends are those of both at once."""
-        return Band(self.value * other.value, self.low * other.low, self.high * other.high)
+        return ValueBand(self.value * other.value, self.low * other.low, self.high * other.high)
 
-    def over(self, divisor: Array) -> Band:
+    def over(self, divisor: Array) -> ValueBand:
         """Divided by something that is known exactly."""
-        return Band(self.value / divisor, self.low / divisor, self.high / divisor)
+        return ValueBand(self.value / divisor, self.low / divisor, self.high / divisor)
 
     def quantile(self, probability: float) -> Array:
         """What each value stays below with ``probability``; the value itself without interval."""
@@ -76,28 +76,28 @@ _NO_INTERVAL = "the prediction has no interval"
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Usable rows of a prediction frame, in an order that does not hang on the frame's.
+    """Usable rows of a prediction frame, in an order that is independent of the frame's.
 
     ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
     ``power``: W. NaN is unknown. ``notes``: what was left out.
     """
 
     frame: pl.DataFrame
-    latency: Band
-    item: Band
-    energy: Band
-    power: Band
+    latency: ValueBand
+    item: ValueBand
+    energy: ValueBand
+    power: ValueBand
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
         return self.frame.height
 
-    def of(self, quantity: Quantity) -> Band:
+    def of(self, quantity: Quantity) -> ValueBand:
         """The quantity that a limit is about; of a rate the time of one item."""
         bands = {"latency": self.latency, "power": self.power, "energy": self.energy}
         return bands.get(quantity, self.item)
 
-    def objective(self, minimise: Objective) -> Band:
+    def objective(self, minimise: Objective) -> ValueBand:
         """What is to be as small as can be: s, J, W, or J·s of the energy-delay product."""
         if minimise == "edp":
             return self.energy.times(self.latency)
@@ -105,7 +105,33 @@ class Values:
 
     def candidate(self, at: int) -> Candidate:
         """One row as a record."""
-        return _candidate(self.frame.row(at, named=True))
+        row = self.frame.row(at, named=True)
+        bands = (
+            ("latency", "s", self.latency),
+            ("power", "w", self.power),
+            ("energy", "j", self.energy),
+        )
+        numbers = {f"{name}_{unit}": band.value[at] for name, unit, band in bands}
+        for name, unit, band in bands:
+            numbers |= {f"{name}_low_{unit}": band.low[at], f"{name}_high_{unit}": band.high[at]}
+        fields: dict[str, Any] = {
+            name: None if np.isnan(value) else float(value) for name, value in numbers.items()
+        }
+        unknown = {}
+        for name, value in fields.items():
+            if value is None:
+                middle = fields[name.replace("_low_", "_").replace("_high_", "_")]
+                why = row["reason"] or "not predicted"
+                unknown[name] = why if middle is None else _NO_INTERVAL
+        fields["bound"] = row["time_bound"]
+        if row["time_bound"] is None:
+            unknown["bound"] = "not told apart"
+        for name in ("is_extrapolated", "is_calibrated"):
+            fields[name] = row[name]
+            if row[name] is None:
+                unknown[name] = "the prediction does not say"
+        same = ("device", "mode", "network", "batch", "precision", "phase", "source")
+        return Candidate(**{name: row[name] for name in same}, **fields, unknown=unknown)
 
 
 def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
@@ -151,7 +177,7 @@ def _is_positive(column: str) -> pl.Expr:
     return (pl.col(column).is_finite() & (pl.col(column) > 0)).fill_null(value=False)
 
 
-def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
+def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
     columns = (f"{name}_{unit}", f"{name}_low_{unit}", f"{name}_high_{unit}")
     value, low, high = (
         rows.select(pl.when(_is_positive(column)).then(pl.col(column)).cast(pl.Float64))
@@ -162,51 +188,8 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> Band:
     )
     # An interval counts only whole, and contains its value however it was rounded.
     whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
-    return Band(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
+    return ValueBand(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
 
 
 def _where(mask: Array, values: Array) -> Array:
     return np.where(mask, values, np.nan)
-
-
-def _candidate(row: dict[str, Any]) -> Candidate:
-    fields: dict[str, Any] = {
-        "latency_s": _positive(row["latency_s"]),
-        "power_w": _positive(row["power_w"]),
-        "energy_j": _per_item(row, "energy_j"),
-    }
-    fields |= _interval(row, "latency", "s", 1)
-    fields |= _interval(row, "power", "w", 1)
-    fields |= _interval(row, "energy", "j", row["batch"])
-    reason = row["reason"] or "not predicted"
-    unknown = {}
-    for name, value in fields.items():
-        if value is None:
-            is_end = "_low_" in name or "_high_" in name
-            has_value = fields[name.replace("_low_", "_").replace("_high_", "_")] is not None
-            unknown[name] = _NO_INTERVAL if is_end and has_value else reason
-    for name, column in (("bound", "time_bound"), ("is_extrapolated",) * 2, ("is_calibrated",) * 2):
-        fields[name] = row[column]
-        if row[column] is None:
-            unknown[name] = "not told apart" if name == "bound" else "the prediction does not say"
-    names = ("device", "mode", "network", "batch", "precision", "phase", "source")
-    return Candidate(**{name: row[name] for name in names}, **fields, unknown=unknown)
-
-
-def _interval(row: dict[str, Any], name: str, unit: str, batch: int) -> dict[str, float | None]:
-    """Both ends, or none; per item where ``batch`` is not 1."""
-    value = _positive(row[f"{name}_{unit}"])
-    low, high = (_positive(row[f"{name}_{end}_{unit}"]) for end in ("low", "high"))
-    keys = (f"{name}_low_{unit}", f"{name}_high_{unit}")
-    if value is None or low is None or high is None:
-        return dict.fromkeys(keys)
-    return dict(zip(keys, (min(low, value) / batch, max(high, value) / batch), strict=True))
-
-
-def _per_item(row: dict[str, Any], column: str) -> float | None:
-    value = _positive(row[column])
-    return None if value is None else value / int(row["batch"])
-
-
-def _positive(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) and value > 0 else None

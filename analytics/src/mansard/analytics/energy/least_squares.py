@@ -47,7 +47,7 @@ def solve_non_negative(rows: Array, wanted: Array) -> Solution:
     """
     scale = np.linalg.norm(rows, axis=0)
     unit = rows / scale  # columns of flops and of seconds differ by twelve orders of magnitude
-    free = _free(unit, wanted)
+    free = np.asarray(np.linalg.lstsq(unit, wanted, rcond=_RANK_SHARE)[0], dtype=np.float64)
     values = free if (free >= 0).all() else solve_active_set(unit, wanted)
     residuals = unit @ values - wanted
     _, singular, right = np.linalg.svd(unit, full_matrices=len(unit) < unit.shape[1])
@@ -80,7 +80,3 @@ def solve_active_set(rows: Array, wanted: Array) -> Array:
 def student_quantile(n_free: int, confidence: float = CONFIDENCE) -> float:
     """Two-sided quantile of Student's t with ``n_free`` degrees of freedom."""
     return float(stdtrit(n_free, (1 + confidence) / 2))
-
-
-def _free(rows: Array, wanted: Array) -> Array:
-    return np.asarray(np.linalg.lstsq(rows, wanted, rcond=_RANK_SHARE)[0], dtype=np.float64)

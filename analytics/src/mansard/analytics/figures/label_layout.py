@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.figures.figure import schema_of
+from mansard.analytics.figures.figure import Row, schema_of
 
 WIDTH_PX, HEIGHT_PX = 900, 500
 DECADE_PX = 95  # with less there is no room for ticks within a decade
@@ -86,89 +86,85 @@ class _Box:
         return across and self.top < other.bottom and other.top < self.bottom
 
 
-@dataclass(frozen=True)
-class _Placed:
-    align: str
-    anchor: Spot
-    box: _Box
-    hangs: bool
-
-
 def place_labels(
     points: pl.DataFrame, names: pl.DataFrame, lines: pl.DataFrame, seen: Window
 ) -> pl.DataFrame:
     """Names for the points of each mode and batch, where there is room.
 
     ``points`` has mode, batch, network, precision, text, x and y in chart units; ``names`` and
-    ``lines`` are what ``roof_geometry`` already put there. Returns columns of POINT_LABEL_SCHEMA.
+    ``lines`` are those of the roofs. Returns columns of POINT_LABEL_SCHEMA.
     """
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     groups = points.sort(
         "mode", "batch", "x", "text", descending=[False, False, True, False]
     ).group_by("mode", "batch", maintain_order=True)
     for (mode, _), inside in groups:
         here = pl.col("mode") == mode
-        words = [_name_box(row, seen) for row in names.filter(here).iter_rows(named=True)]
-        strokes = list(_line_boxes(lines.filter(here), seen))
-        rows += _place_all(list(inside.iter_rows(named=True)), words, strokes, seen)
+        layout = _Layout(
+            [_name_box(row, seen) for row in names.filter(here).iter_rows(named=True)],
+            list(_line_boxes(lines.filter(here), seen)),
+            seen,
+        )
+        rows += layout.place_all(list(inside.iter_rows(named=True)))
     return pl.DataFrame(rows, schema=POINT_LABEL_SCHEMA)
 
 
-def _place_all(
-    points: Sequence[Mapping[str, object]], words: list[_Box], strokes: list[_Box], seen: Window
-) -> Iterator[dict[str, object]]:
-    spots = [_to_pixels(_number(row["x"]), _number(row["y"]), seen) for row in points]
-    strokes += [_Box(x - POINT_PX, y - POINT_PX, x + POINT_PX, y + POINT_PX) for x, y in spots]
-    for row, spot in zip(points, spots, strict=True):
-        text = str(row["text"])
-        short = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
-        waiting = [x for x, _ in spots if x < spot[0]]
-        placed = _place(short, spot, words, strokes, waiting, seen)
-        if placed is None:
-            continue
-        words.append(placed.box)
-        if placed.hangs:
-            strokes += _leader(spot, placed.anchor)
-        x, y = _from_pixels(*placed.anchor, seen)
-        yield {
-            "mode": row["mode"],
-            "batch": row["batch"],
-            "network": row["network"],
-            "precision": row["precision"],
-            "text": short,
-            "align": placed.align,
-            "x": x,
-            "y": y,
-            "point_x": row["x"],
-            "point_y": row["y"],
-            "hangs": placed.hangs,
-        }
+class _Layout:
+    """The boxes of names and of other marks in one chart; a name never covers one of them."""
 
+    def __init__(self, names: list[_Box], marks: list[_Box], seen: Window) -> None:
+        self.names, self.marks, self.seen = names, marks, seen
 
-def _place(
-    text: str,
-    spot: Spot,
-    words: Sequence[_Box],
-    strokes: Sequence[_Box],
-    waiting: Sequence[float],
-    seen: Window,
-) -> _Placed | None:
-    wide = CHARACTER_PX * len(text) + 2.0
-    for hangs, sides in ((False, _NEAR), (True, _FAR)):
-        for align, across, down in sides:
-            anchor = (spot[0] + across, spot[1] + down)
-            left = anchor[0] if align == "left" else anchor[0] - wide
-            box = _Box(left, anchor[1] - LINE_PX / 2, left + wide, anchor[1] + LINE_PX / 2)
-            leader = _leader(spot, anchor) if hangs else []
-            free = not any(box.meets(other) for other in (*words, *strokes))
-            free = free and not any(box.left - 3 < x < box.right + 3 for x in waiting)
-            if (
-                free
-                and _is_inside(box, seen)
-                and not any(a.meets(b) for a in leader for b in words)
-            ):
-                return _Placed(align, anchor, box, hangs)
-    return None
+    def place_all(self, points: Sequence[Row]) -> Iterator[Row]:
+        spots = [_to_pixels(_number(row["x"]), _number(row["y"]), self.seen) for row in points]
+        self.marks += [
+            _Box(x - POINT_PX, y - POINT_PX, x + POINT_PX, y + POINT_PX) for x, y in spots
+        ]
+        for row, spot in zip(points, spots, strict=True):
+            text = str(row["text"])
+            short = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+            unnamed = [x for x, _ in spots if x < spot[0]]
+            placed = self._place(short, spot, unnamed)
+            if placed is None:
+                continue
+            align, anchor, hangs = placed
+            x, y = _from_pixels(*anchor, self.seen)
+            yield {
+                **{name: row[name] for name in ("mode", "batch", "network", "precision")},
+                "text": short,
+                "align": align,
+                "x": x,
+                "y": y,
+                "point_x": row["x"],
+                "point_y": row["y"],
+                "hangs": hangs,
+            }
+
+    def _place(
+        self, text: str, spot: Spot, unnamed: Sequence[float]
+    ) -> tuple[str, Spot, bool] | None:
+        """The first free side of a point: alignment, anchor, and whether the name hangs below.
+
+        A name may not stand above or below one of the points ``unnamed`` yet.
+        """
+        wide = CHARACTER_PX * len(text) + 2.0
+        for hangs, sides in ((False, _NEAR), (True, _FAR)):
+            for align, across, down in sides:
+                x, y = spot[0] + across, spot[1] + down
+                left = x if align == "left" else x - wide
+                box = _Box(left, y - LINE_PX / 2, left + wide, y + LINE_PX / 2)
+                # The thin line from the point down to the height of its name.
+                leader = _Box(spot[0] - 1.0, spot[1] + POINT_PX + 1.0, spot[0] + 1.0, y)
+                if (
+                    _is_inside(box, self.seen)
+                    and not any(box.meets(other) for other in (*self.names, *self.marks))
+                    and not any(left - 3 < at < box.right + 3 for at in unnamed)
+                    and not (hangs and any(leader.meets(name) for name in self.names))
+                ):
+                    self.names.append(box)
+                    self.marks += [leader] if hangs else []
+                    return align, (x, y), hangs
+        return None
 
 
 def _is_inside(box: _Box, seen: Window) -> bool:
@@ -176,7 +172,7 @@ def _is_inside(box: _Box, seen: Window) -> bool:
     return across and box.top >= 0 and box.bottom <= seen.height_px
 
 
-def _name_box(row: Mapping[str, object], seen: Window) -> _Box:
+def _name_box(row: Row, seen: Window) -> _Box:
     """The box of a roof's name; only the level names at the right can be met."""
     right, middle = _to_pixels(_number(row["x"]), _number(row["y"]), seen)
     if row["kind"] != "compute":
@@ -186,23 +182,16 @@ def _name_box(row: Mapping[str, object], seen: Window) -> _Box:
 
 
 def _line_boxes(lines: pl.DataFrame, seen: Window) -> Iterator[_Box]:
+    """Small boxes along each line of two ends."""
+    half = 3.0
     for (_,), ends in lines.sort("line", "x").group_by(["line"], maintain_order=True):
         first, last = (_to_pixels(row[0], row[1], seen) for row in ends.select("x", "y").rows())
-        yield from _along(first, last, 3.0)
-
-
-def _leader(spot: Spot, anchor: Spot) -> list[_Box]:
-    """The thin line straight down from a point to the height of its name."""
-    return [_Box(spot[0] - 1.0, spot[1] + POINT_PX + 1.0, spot[0] + 1.0, anchor[1])]
-
-
-def _along(first: Spot, last: Spot, half: float) -> Iterator[_Box]:
-    n_steps = max(1, int(math.dist(first, last) / 6.0))
-    for step in range(n_steps + 1):
-        share = step / n_steps
-        x = first[0] + share * (last[0] - first[0])
-        y = first[1] + share * (last[1] - first[1])
-        yield _Box(x - half, y - half, x + half, y + half)
+        n_steps = max(1, int(math.dist(first, last) / 6.0))
+        for step in range(n_steps + 1):
+            share = step / n_steps
+            x = first[0] + share * (last[0] - first[0])
+            y = first[1] + share * (last[1] - first[1])
+            yield _Box(x - half, y - half, x + half, y + half)
 
 
 def _number(value: object) -> float:

@@ -83,7 +83,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
 def _bars(
     data: alt.Chart, kind: str, bound: str, bounds: Sequence[str], *, with_names: bool
 ) -> Chart:
-    # A bar of no length where nothing is known: its text says so, and the axis keeps an extent.
+    # An unknown value is a bar of no length with a text: so the axis keeps an extent.
     known = f"isValid(datum.{kind})"
     base = data.transform_calculate(
         length=f"{known} ? datum.{kind} : 0", why=f"{known} ? datum.{bound} : 'unknown'"

@@ -67,8 +67,8 @@ NO_NETWORK = (
     "`mansard bench model.onnx` scores one and predicts it in every mode."
 )
 ONE_MODE = (
-    "Only one mode is known, and a front takes several: "
-    "`mansard bench --mode all` measures the board's own, `mansard plan` says which are worth it."
+    "Only one mode is known, and a front takes several: `mansard bench --mode all` measures the "
+    "board's own, `mansard plan` selects those worth measuring."
 )
 NO_ENERGY = (
     "The front of latency and energy takes energies, and none is predicted: "

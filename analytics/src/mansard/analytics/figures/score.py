@@ -15,7 +15,7 @@ from mansard.core.records import LayerScore, ModelScore
 
 MOST_BARS = 30  # layers of one network in the chart of shares
 MOST_POINTS = 1500  # layers of one network in the scatter plot
-MOST_OPERATORS = 6  # told apart by colour; the others are one category
+MOST_OPERATORS = 6  # with a colour each; the others are one category
 OTHERS = "others"
 _WIDTH_PX, _BAR_PX, _HEIGHT_PX = 300, 17, 330
 SHARES_CAPTION = (

@@ -213,7 +213,7 @@ def timed_table(kept: pl.DataFrame, cpu_hz: Mapping[str, float] | None = None) -
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class CalibrationAnswer:
     """NaN where no group determines it."""
 
     overall: float  # the factor of all kinds together
@@ -221,7 +221,7 @@ class Answer:
     launches: Array  # one for each column of the table's launches
 
 
-def solve(table: TimedTable, least: float) -> Answer:
+def solve(table: TimedTable, least: float) -> CalibrationAnswer:
     """The least sum of errors, each a share of its total, with no factor below ``least``.
 
     Groups of kinds that are too few take the overall factor, which is solved for first.
@@ -235,10 +235,10 @@ def solve(table: TimedTable, least: float) -> Answer:
     rows = np.column_stack([*kinds, table.launches])
     found = np.where(rows.any(axis=0), least_absolute(rows, above, table.total_s), np.nan)
     n_kinds = len(table.kinds)
-    return Answer(overall, least + found[:n_kinds], found[n_kinds:])
+    return CalibrationAnswer(overall, least + found[:n_kinds], found[n_kinds:])
 
 
-def times(table: TimedTable, answer: Answer) -> Array:
+def times(table: TimedTable, answer: CalibrationAnswer) -> Array:
     """The modelled time of each group, s; NaN where its mode has no launch cost."""
     known = np.where(np.isnan(answer.factors), answer.overall, answer.factors)
     factors = np.append(known, answer.overall)[table.kind]  # -1 takes the last
@@ -267,7 +267,7 @@ def fit_calibration(
     table = timed_table(kept, cpu_hz)
     answer = solve(table, least_factor)
     networks = sorted(set(table.network.tolist()))
-    without: list[Answer] = []
+    without: list[CalibrationAnswer] = []
     if len(networks) > 1:
         without = [solve(table.only(table.network != name), least_factor) for name in networks]
     unseen, unknown = _unseen(table, networks, without)
@@ -294,7 +294,7 @@ def fit_calibration(
 
 
 def _unseen(
-    table: TimedTable, networks: Sequence[str], without: Sequence[Answer]
+    table: TimedTable, networks: Sequence[str], without: Sequence[CalibrationAnswer]
 ) -> tuple[Misfit | None, dict[str, str]]:
     """The error on each network by the answer without it, or the reason why there is none."""
     if not without:
@@ -314,8 +314,8 @@ def _unseen(
 def _factors(
     kept: pl.DataFrame,
     table: TimedTable,
-    answer: Answer,
-    without: Sequence[Answer],
+    answer: CalibrationAnswer,
+    without: Sequence[CalibrationAnswer],
     least: float,
 ) -> tuple[ClassFactor, ...]:
     half = jackknife_half(np.array([other.factors for other in without]))
@@ -344,7 +344,10 @@ def _factors(
 
 
 def _launches(
-    kept: pl.DataFrame, table: TimedTable, answer: Answer, without: Sequence[Answer]
+    kept: pl.DataFrame,
+    table: TimedTable,
+    answer: CalibrationAnswer,
+    without: Sequence[CalibrationAnswer],
 ) -> tuple[LaunchCost, ...]:
     costs_s = table.launch.costs_s
     half = jackknife_half(np.array([costs_s(other.launches) for other in without]))

@@ -26,7 +26,7 @@ _LEAST, _MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class CoefficientColumn:
     """One coefficient in every mode, SI; NaN where it, or its interval, is not known."""
 
     value: Array
@@ -47,7 +47,7 @@ class CoefficientTable:
     """``columns`` over the rows of ``modes``: device, mode and power_limit_w, each mode once."""
 
     modes: pl.DataFrame
-    columns: Mapping[Key, Column]
+    columns: Mapping[Key, CoefficientColumn]
     limit_w: Array  # NaN where a mode has none that is known
     _whys: dict[Key, pl.Series] = field(default_factory=dict, init=False)
 
@@ -100,7 +100,7 @@ def coefficient_table(coefficients: pl.DataFrame, modes: pl.DataFrame) -> Coeffi
     return CoefficientTable(once.drop("at"), columns, np.where(limit_w > 0, limit_w, np.nan))
 
 
-def _column(quantity: str, part: pl.DataFrame, n_modes: int) -> Column:
+def _column(quantity: str, part: pl.DataFrame, n_modes: int) -> CoefficientColumn:
     if part["at"].n_unique() < len(part):
         part = part.unique("at", keep="first", maintain_order=True)
     at = part["at"].to_numpy()
@@ -121,7 +121,7 @@ def _column(quantity: str, part: pl.DataFrame, n_modes: int) -> Column:
         .to_series()
         .cast(pl.String)
     )
-    return Column(
+    return CoefficientColumn(
         value=_spread(value, at, n_modes),
         low=_spread(np.where(holds, low, np.nan), at, n_modes),
         high=_spread(np.where(holds, high, np.nan), at, n_modes),

@@ -13,7 +13,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
 from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame, score_frame
@@ -141,7 +141,7 @@ def predict(
         roofed = apply_totals(roofed, calibration, coefficients)
     # Networks that no roof predicts, by their times.
     observed = _observations(models, networks)
-    alone = observed.join(roofed, on=list(NETWORK), how="anti", nulls_equal=True)
+    alone = observed.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
     predictions = pl.concat([roofed, predict_observed(alone, known, modes)])
     return Prediction(models, modes, coefficients, groups, scores, predictions, calibration)
 

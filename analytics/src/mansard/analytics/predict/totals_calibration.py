@@ -16,16 +16,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.model_frames import NETWORK, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import (
+    OBSERVATION_SCHEMA,
+    PREDICTION_KEY,
+    PREDICTION_SCHEMA,
+)
 from mansard.analytics.predict.class_calibration import Misfit, misfit
-from mansard.analytics.predict.class_calibration_fit import Array
 from mansard.core.errors import InputError
+
+Array = NDArray[np.float64]
 
 LEAST_SPAN = 1.1  # the modelled times of a network differ by this much, or a slope says nothing
 FACTOR_SCHEMA: FrameSchema = {
-    **{name: PREDICTION_SCHEMA[name] for name in NETWORK},
+    **{name: PREDICTION_SCHEMA[name] for name in PREDICTION_KEY},
     "scale": pl.Float64,  # a, with times in s
     "slope": pl.Float64,  # b
     "n_modes": pl.Int64,  # in which the network was measured; 0 where others speak for it
@@ -49,7 +55,7 @@ class TotalsCalibration:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TotalsLine:
     """T = scale · T_model^slope, s."""
 
     scale: float
@@ -72,7 +78,7 @@ def calibrate_totals(predictions: pl.DataFrame, observations: pl.DataFrame) -> T
             "no measured network is among the predicted ones",
             fix="device, mode, network, batch, precision and phase must be the same",
         )
-    parts = pairs.partition_by(*NETWORK, maintain_order=True)
+    parts = pairs.partition_by(*PREDICTION_KEY, maintain_order=True)
     lines = [_line(*_columns(part)) for part in parts]
     after = [line.at(_columns(part)[0]) for line, part in zip(lines, parts, strict=True)]
     modelled_s, measured_s = _columns(pl.concat(parts))
@@ -90,14 +96,14 @@ def calibrate_totals(predictions: pl.DataFrame, observations: pl.DataFrame) -> T
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-    """NETWORK, mode, modelled_s and measured_s: one row where both are known and above 0."""
+    """PREDICTION_KEY, mode, modelled_s and measured_s: one row where both are known and above 0."""
     usable = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
     is_published = pl.col("source") == "published"
-    key = [*NETWORK, "mode"]
+    key = [*PREDICTION_KEY, "mode"]
     measured = (
         observations.select(list(OBSERVATION_SCHEMA))
         .filter(usable)
-        .filter(is_published == is_published.min().over(NETWORK))
+        .filter(is_published == is_published.min().over(PREDICTION_KEY))
         .group_by(key)
         .agg(pl.col("latency_s").median().alias("measured_s"))
     )
@@ -114,15 +120,15 @@ def _columns(pairs: pl.DataFrame) -> tuple[Array, Array]:
     return pairs["modelled_s"].to_numpy(), pairs["measured_s"].to_numpy()
 
 
-def _line(modelled_s: Array, measured_s: Array) -> _Line:
+def _line(modelled_s: Array, measured_s: Array) -> _TotalsLine:
     """Through the logarithms of one network's times; of slope 1 where they do not tell it."""
     x, y = np.log(modelled_s), np.log(measured_s)
     if np.ptp(x) >= np.log(LEAST_SPAN):
         away = x - x.mean()
         slope = float(away @ y / (away @ away))
         if slope > 0:  # or else the model has the modes the wrong way round
-            return _Line(float(np.exp(y.mean() - slope * x.mean())), slope)
-    return _Line(float(np.exp((y - x).mean())), 1.0)
+            return _TotalsLine(float(np.exp(y.mean() - slope * x.mean())), slope)
+    return _TotalsLine(float(np.exp((y - x).mean())), 1.0)
 
 
 def _without_each_mode(parts: list[pl.DataFrame]) -> Iterator[tuple[Array, Array]]:
@@ -163,10 +169,10 @@ def _ratio(unseen: Misfit | None) -> float | None:
 
 
 def _measured_rows(
-    parts: list[pl.DataFrame], lines: list[_Line], ratio: float | None
+    parts: list[pl.DataFrame], lines: list[_TotalsLine], ratio: float | None
 ) -> Iterator[Mapping[str, object]]:
     for part, line in zip(parts, lines, strict=True):
-        own = part.select(NETWORK).row(0, named=True)
+        own = part.select(PREDICTION_KEY).row(0, named=True)
         found = {"scale": line.scale, "slope": line.slope, "n_modes": len(part)}
         yield {**own, **found, "ratio_95": ratio}
 
@@ -175,8 +181,8 @@ def _other_rows(
     predictions: pl.DataFrame, pairs: pl.DataFrame, ratio: float | None
 ) -> Iterator[Mapping[str, object]]:
     """Networks that were not measured, of devices and phases of which others were."""
-    others = predictions.select(NETWORK).unique(maintain_order=True)
-    others = others.join(pairs, on=NETWORK, how="anti", nulls_equal=True)
+    others = predictions.select(PREDICTION_KEY).unique(maintain_order=True)
+    others = others.join(pairs, on=PREDICTION_KEY, how="anti", nulls_equal=True)
     parts = pairs.partition_by("device", "phase", as_dict=True)
     scales = {key: _common_scale(part) for key, part in parts.items()}
     for row in others.iter_rows(named=True):
@@ -235,7 +241,7 @@ def _with_factors(
     known = constant.unique(["device", "mode"], keep="first", maintain_order=True)
     factors = calibration.factors
     return predictions.join(
-        factors, on=NETWORK, how="left", nulls_equal=True, maintain_order="left"
+        factors, on=PREDICTION_KEY, how="left", nulls_equal=True, maintain_order="left"
     ).join(
         known.select("device", "mode", constant_w="value"),
         on=["device", "mode"],

@@ -44,7 +44,7 @@ _USUAL_UNITS: Mapping[str, RateWorkUnit] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class PublishedOrigin:
     """Whose figures they are: the device, and where they were published."""
 
     device: str
@@ -53,7 +53,7 @@ class Origin:
 
 
 def read_rates(
-    table: TextTable, columns: Sequence[Column], origin: Origin
+    table: TextTable, columns: Sequence[Column], origin: PublishedOrigin
 ) -> tuple[PublishedRate, ...]:
     """All figures of ``table``, without their table's id yet; raises InputError.
 
@@ -87,7 +87,7 @@ def read_rates(
     return tuple(rates)
 
 
-def _rates_of_row(cells: Cells, origin: Origin) -> Iterator[PublishedRate]:
+def _rates_of_row(cells: Cells, origin: PublishedOrigin) -> Iterator[PublishedRate]:
     for column in cells.columns_of("peak"):
         value = cells.amount(column)
         if value is not None:
@@ -105,7 +105,7 @@ def _rates_of_row(cells: Cells, origin: Origin) -> Iterator[PublishedRate]:
 
 def _rate(
     cells: Cells,
-    origin: Origin,
+    origin: PublishedOrigin,
     quantity: RateQuantity,
     subject: str,
     unit: RateWorkUnit,
@@ -174,7 +174,7 @@ AGREEING = 0.05  # energy and power × time of one row may differ by so much: ro
 
 
 def read_runs(
-    table: TextTable, columns: Sequence[Column], origin: Origin
+    table: TextTable, columns: Sequence[Column], origin: PublishedOrigin
 ) -> tuple[PublishedRun, ...]:
     """All rows of ``table``, without their table's id yet; raises InputError."""
     if not any(c.field in {"time", "throughput", "power", "energy"} for c in columns):
@@ -203,7 +203,7 @@ def read_runs(
     return tuple(runs)
 
 
-def _run_of_row(cells: Cells, origin: Origin) -> PublishedRun:
+def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     batch, text = cells.count("batch"), cells.text("precision")
     precision = None if text is None else _parse_precision(cells, text)
     latency_s = _latency_s(cells, batch)
@@ -317,7 +317,7 @@ class Imported:
 
 def import_table(
     path: Path,
-    origin: Origin,
+    origin: PublishedOrigin,
     *,
     said: Mapping[str, str] | None = None,
     fixed: Mapping[str, str] | None = None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mansard.analytics.published.cells import read_table
-from mansard.analytics.published.importing import Imported, Origin, import_table
+from mansard.analytics.published.importing import Imported, PublishedOrigin, import_table
 from mansard.analytics.published.store import write_published
 from mansard.core.records import Record
 
@@ -49,7 +49,7 @@ class ReferenceTable:
 
     def read(self) -> Imported:
         """Its figures as records; raises InputError where the installation is broken."""
-        origin = Origin(device=self.device, processor="gpu", citation=self.citation)
+        origin = PublishedOrigin(device=self.device, processor="gpu", citation=self.citation)
         return import_table(self.file, origin)
 
 

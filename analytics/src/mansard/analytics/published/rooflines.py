@@ -73,7 +73,7 @@ def _roofline(rates: Sequence[PublishedRate], name: str) -> Roofline:
         levels=_levels(rates),
         peaks=_peaks(rates),
         bandwidths=tuple(_ceiling(r, "stream", "B/s") for r in rates if r.quantity == "bandwidth"),
-        standings=(),
+        kernel_comparisons=(),
         latencies=(),
         unknown={
             **{field: reason for field, reason in unknown.items() if reason is not None},

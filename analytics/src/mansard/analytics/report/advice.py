@@ -126,7 +126,7 @@ def _neighbours(each: Recommendation) -> Table:
         for other in each.neighbours
     ]
     columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
-    caption = "Its neighbours on the Pareto front, and why they lost"
+    caption = "Its neighbours on the Pareto front, and why they were not chosen"
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 

@@ -11,8 +11,7 @@ from mansard.analytics.figures.tables import clock_text, percent_fine, value_tex
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
-from mansard.analytics.roofs.ridge import Ridge
-from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.roofs.roofline import Ridge, Roofline
 
 MOST_OPEN = 2  # cards that the page shows; the others open
 
@@ -121,7 +120,7 @@ def _figures(roof: Roofline) -> list[tuple[str, tuple[str, str], str]]:
 def _detail(roof: Roofline, ceiling: Ceiling) -> str:
     """The interval, and on a GPU the share of the limit at the measured clock and SM count."""
     kind = (ceiling.family, ceiling.subject, ceiling.kernel, ceiling.backend)
-    for standing in roof.standings:
+    for standing in roof.kernel_comparisons:
         own = standing.ceiling
         same = (own.family, own.subject, own.kernel, own.backend) == kind
         if same and standing.share is not None:

@@ -7,9 +7,8 @@ from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, second
 from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
-from mansard.analytics.roofs.latency import Latency
-from mansard.analytics.roofs.ridge import Ridge
-from mansard.analytics.roofs.standings import Standing
+from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
+from mansard.analytics.roofs.roofline import Ridge
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 
@@ -108,7 +107,7 @@ def backend_table(results: Results) -> Table:
             _remark(each),
         ]
         for roof in results.roofs
-        for each in roof.standings
+        for each in roof.kernel_comparisons
         for found in [each.ceiling]
     ]
     columns = (
@@ -137,7 +136,7 @@ def latency_table(results: Results) -> Table:
     return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
 
 
-def _remark(standing: Standing) -> str:
+def _remark(standing: KernelComparison) -> str:
     ceiling = standing.ceiling
     if ceiling.value is None:
         return display_text(ceiling.unknown["value"])

@@ -13,7 +13,7 @@ from mansard.analytics.data.names import display_name, network_key
 from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
 from mansard.analytics.figures.tables import Column, Table, batch_text, bound_text, scaled, tabulate
 from mansard.analytics.results import Results
-from mansard.analytics.roofs.plateau import estimate
+from mansard.analytics.roofs.rates import estimate
 from mansard.analytics.roofs.roofline import Roofline
 
 MOST_MODES = 4  # side by side in a table

@@ -1,4 +1,4 @@
-"""What a reader has to know before the figures: one line for each thing that is missing or odd."""
+"""Notes above the figures: one line for each missing or unusual thing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_A_BOARD = frozenset({"nvpmodel", "clocks", "card"})  # modes that have other
 def notices(results: Results) -> tuple[str, ...]:
     """The dataset's notes, then what no figure can be drawn or fitted for, and why.
 
-    The same said of many modes is one line, which names some of them.
+    The same note for many modes is one line, which names some of them.
     """
     labels = results.labels()
     found = [

@@ -178,7 +178,7 @@ def published_table(published: Published) -> Table:
             " ".join(filter(None, (rate.subject, rate.quantity))),
             _figure(rate),
             _limit(rate),
-            "not said" if rate.method is None else display_text(rate.method),
+            "not stated" if rate.method is None else display_text(rate.method),
         ]
         for rate in published.rates
     ]

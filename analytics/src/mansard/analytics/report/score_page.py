@@ -29,7 +29,7 @@ MOST_ROWS = 600  # layers listed of one network: the page stays small
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says about one score."""
+    """The part of the page about one score."""
 
     anchor: str
     title: str

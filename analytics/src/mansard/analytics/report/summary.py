@@ -11,11 +11,9 @@ from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.report.notices import notices
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
-from mansard.analytics.roofs.latency import Latency
+from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
 from mansard.analytics.roofs.rates import TrialRate
-from mansard.analytics.roofs.ridge import Ridge
-from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.roofs.standings import Standing
+from mansard.analytics.roofs.roofline import Ridge, Roofline
 from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
@@ -35,7 +33,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
     ridges: tuple[Ridge, ...]
-    standings: tuple[Standing, ...]  # of a GPU's kernels beside their limits
+    standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
     latencies: tuple[Latency, ...]
     energy: EnergyFit | None
     idle_power_w: float | None  # median of the idle windows' totals
@@ -118,7 +116,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
         ridges=roof.ridges(),
-        standings=roof.standings,
+        standings=roof.kernel_comparisons,
         latencies=roof.latencies,
         energy=energy,
         idle_power_w=idle_w,

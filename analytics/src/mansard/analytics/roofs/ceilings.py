@@ -1,7 +1,10 @@
 """The limits of a machine from the rates of its trials: peaks and bandwidths.
 
 A trial that something disturbed is in no ceiling; where all that belong to one were
-disturbed, the ceiling is unknown, and the reason says so.
+disturbed, the ceiling is unknown, and the reason says so. A peak is of one precision, on CUDA
+cores or on tensor cores. Of several kernels and backends the best is the roof; all of them are
+kept as candidates. Trials with constant operands are left out: they show what values cost, and in
+ceilings of power-limited modes they would stand above what real data reach.
 """
 
 from __future__ import annotations
@@ -12,8 +15,7 @@ from typing import Literal
 
 from mansard.analytics.data.names import display_text
 from mansard.analytics.roofs.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, in_level
-from mansard.analytics.roofs.plateau import estimate, members
-from mansard.analytics.roofs.rates import TrialRate
+from mansard.analytics.roofs.rates import TrialRate, estimate, members
 from mansard.core.records import Record, Source
 
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
@@ -174,3 +176,46 @@ def missing(
         source=None,
         unknown=dict.fromkeys([*names, *([] if kernel else ["kernel"])], reason),
     )
+
+
+FMA_LEAST = 64  # from here on the loads and stores around the chain cost nothing visible
+TOLERANCE = 0.03  # the flatness asked of the kernel
+_FAMILIES: tuple[CeilingFamily, ...] = ("fma", "tensor")
+
+
+def find_candidates(rates: Sequence[TrialRate]) -> tuple[Ceiling, ...]:
+    """A compute ceiling for each family, precision, kernel and backend that was run.
+
+    In the order fma before tensor, narrow precisions' names first.
+    """
+    chosen = [rate for rate in rates if rate.operands == "chaotic"]
+    found = []
+    for family in _FAMILIES:
+        kinds = {(r.precision, r.backend, r.kernel) for r in chosen if r.family == family}
+        for precision, backend, kernel in sorted(kinds, key=lambda kind: (len(kind[0]), kind)):
+            trials = [
+                rate
+                for rate in chosen
+                if (rate.precision, rate.backend, rate.kernel) == (precision, backend, kernel)
+                and rate.family == family
+            ]
+            found.append(_candidate(family, trials))
+    return tuple(found)
+
+
+def find_peaks(candidates: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """The best candidate of each family and precision, in their order."""
+    kinds = dict.fromkeys((c.family, c.subject) for c in candidates)
+    return tuple(
+        best_of([c for c in candidates if (c.family, c.subject) == kind]) for kind in kinds
+    )
+
+
+def _candidate(family: CeilingFamily, trials: Sequence[TrialRate]) -> Ceiling:
+    precision, kernel = trials[0].precision, trials[0].kernel
+    # A matrix product has no chain: all of it counts.
+    long = [r for r in trials if r.fma_per_element is None or r.fma_per_element >= FMA_LEAST]
+    if not long:
+        reason = f"no {precision} chain of at least {FMA_LEAST} FMA per element gave a rate"
+        return missing(precision, family, kernel, "FLOP/s", reason)
+    return ceiling_of(precision, family, "FLOP/s", long, TOLERANCE)

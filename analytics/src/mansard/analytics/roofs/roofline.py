@@ -1,4 +1,4 @@
-"""The measured ceilings of each machine and power mode, and where they meet."""
+"""Where a compute and a memory ceiling meet."""
 
 from __future__ import annotations
 
@@ -14,16 +14,55 @@ from mansard.analytics.roofs.ceilings import (
     CeilingFamily,
     best_of,
     find_bandwidth,
+    find_candidates,
+    find_peaks,
     missing,
 )
-from mansard.analytics.roofs.latency import Latency, find_latencies
+from mansard.analytics.roofs.gpu_kernels import (
+    KernelComparison,
+    Latency,
+    compare_kernels,
+    find_latencies,
+    measured_clock_hz,
+)
 from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, memory_levels
-from mansard.analytics.roofs.peaks import find_contenders, find_peaks
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
-from mansard.analytics.roofs.ridge import Ridge, ridge_of
-from mansard.analytics.roofs.standings import Standing, find_standings, measured_clock_hz
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.records import Manifest, PowerMode, Processor, Record, Scope, Source
+
+
+class Ridge(Record, frozen=True, kw_only=True):
+    """Where compute and memory ceilings meet, FLOP/byte; the interval is the corners'."""
+
+    precision: str
+    family: CeilingFamily
+    level: str
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def name(self) -> str:
+        """The peak it belongs to: fp16, fp16 tensor."""
+        return f"{self.precision} tensor" if self.family == "tensor" else self.precision
+
+
+def ridge_of(peak: Ceiling, roof: Ceiling) -> Ridge:
+    """The ridge point of two ceilings that have values."""
+    assert peak.value  # noqa: S101 - the caller keeps measured ceilings only
+    assert roof.value  # noqa: S101 - as above
+    known = peak.low and peak.high and roof.low and roof.high
+    reason = "one of its ceilings has no interval"
+    return Ridge(
+        precision=peak.subject,
+        family=peak.family,
+        level=roof.subject,
+        value=peak.value / roof.value,
+        low=peak.low / roof.high if known else None,  # type: ignore[operator]
+        high=peak.high / roof.low if known else None,  # type: ignore[operator]
+        unknown={} if known else {"low": reason, "high": reason},
+    )
+
 
 # Which of the usual kernels show a level: stores of a GPU go past its L1, and it has no scale. Any
 # other kernel shows the levels that it was run in.
@@ -36,7 +75,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     """All ceilings of one run: one processor, one power mode, one plan.
 
     ``bandwidths`` holds every kernel at every level; ``bandwidth`` picks the roof. On a GPU
-    ``standings`` and ``latencies`` say how its kernels stand beside their limits.
+    ``kernel_comparisons`` and ``latencies`` say how its kernels stand beside their limits.
     """
 
     run_id: str
@@ -53,7 +92,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     levels: tuple[Level, ...]
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
-    standings: tuple[Standing, ...]
+    kernel_comparisons: tuple[KernelComparison, ...]
     latencies: tuple[Latency, ...]
 
     @property
@@ -135,7 +174,7 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
         levels = memory_levels(manifest.machine, cpus)
     else:
         levels = gpu_levels(gpu, n_sms or gpu.n_sms)
-    contenders = find_contenders(rates)
+    candidates = find_candidates(rates)
     return Roofline(
         run_id=manifest.run_id,
         machine_id=machine_id(manifest.machine),
@@ -149,9 +188,9 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
         n_sms=n_sms,
         clock_hz=clock_hz,
         levels=levels,
-        peaks=find_peaks(contenders),
+        peaks=find_peaks(candidates),
         bandwidths=_bandwidths(levels, rates),
-        standings=find_standings(manifest, rates, contenders, levels),
+        kernel_comparisons=compare_kernels(manifest, rates, candidates, levels),
         latencies=find_latencies(gpu, rates),
         unknown=unknown,
     )

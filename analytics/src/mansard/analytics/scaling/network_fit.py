@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, NETWORK
+from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY
 from mansard.analytics.energy.least_squares import solve_active_set, student_quantile
 from mansard.analytics.scaling.network_terms import (
     POWER_FORMS,
@@ -170,13 +170,13 @@ def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[Netwo
     """
     return tuple(
         fit_network(rows, modes)
-        for rows in observations.partition_by(*NETWORK, maintain_order=True)
+        for rows in observations.partition_by(*PREDICTION_KEY, maintain_order=True)
     )
 
 
 def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
     """The fit of one network on one device; raises InputError where there are several."""
-    identities = observations.select(NETWORK).unique(maintain_order=True)
+    identities = observations.select(PREDICTION_KEY).unique(maintain_order=True)
     if identities.height != 1:
         raise InputError(
             f"{identities.height} networks or devices where one is fitted",

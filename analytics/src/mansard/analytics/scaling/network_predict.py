@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import NETWORK, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.scaling.network_fit import NetworkFit, TermFit, estimate, fit_networks
 from mansard.analytics.scaling.network_terms import SETTINGS, Array, latency_bounds, setting_values
 from mansard.core.hashing import content_hash
@@ -23,7 +23,7 @@ Mask: TypeAlias = "NDArray[np.bool_]"
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class NetworkEstimate:
     """Values of modes and the ends of their 95 % intervals, in one unit; NaN where unknown."""
 
     value: Array
@@ -93,37 +93,37 @@ def is_outside(measured: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
     return found
 
 
-def _latency(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> Estimate:
+def _latency(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> NetworkEstimate:
     if fit.time is None:
-        return Estimate(*latency_bounds(fit.measured, values, n_modes))
+        return NetworkEstimate(*latency_bounds(fit.measured, values, n_modes))
     return _interval(fit.time, *estimate(fit.time, values))
 
 
 def _power(
-    fit: NetworkFit, values: Mapping[str, Array], latency: Estimate, n_modes: int
-) -> Estimate:
+    fit: NetworkFit, values: Mapping[str, Array], latency: NetworkEstimate, n_modes: int
+) -> NetworkEstimate:
     if fit.power is None or fit.time is None:
         nothing = np.full(n_modes, math.nan)
-        return Estimate(nothing, nothing, nothing)
+        return NetworkEstimate(nothing, nothing, nothing)
     rate = fit.time.level / latency.value
     return _interval(fit.power, *estimate(fit.power, values, rate))
 
 
-def _interval(fit: TermFit, value: Array, deviation: Array) -> Estimate:
+def _interval(fit: TermFit, value: Array, deviation: Array) -> NetworkEstimate:
     # Errors are of logarithms, so that no interval reaches below zero. Beyond e^±50 they say
     # nothing, and would overflow.
     half = np.minimum(fit.quantile * deviation, 50.0)
-    return Estimate(value, value * np.exp(-half), value * np.exp(half))
+    return NetworkEstimate(value, value * np.exp(-half), value * np.exp(half))
 
 
-def _product(latency: Estimate, power: Estimate) -> Estimate:
+def _product(latency: NetworkEstimate, power: NetworkEstimate) -> NetworkEstimate:
     """Energy: errors of time and power are taken to be independent, of logarithms."""
     value = latency.value * power.value
     half = np.hypot(np.log(latency.high / latency.value), np.log(power.high / power.value))
-    return Estimate(value, value * np.exp(-half), value * np.exp(half))
+    return NetworkEstimate(value, value * np.exp(-half), value * np.exp(half))
 
 
-def _columns(name: str, unit: str, found: Estimate) -> dict[str, Array]:
+def _columns(name: str, unit: str, found: NetworkEstimate) -> dict[str, Array]:
     return {
         f"{name}_{unit}": found.value,
         f"{name}_low_{unit}": found.low,
@@ -161,7 +161,7 @@ def _slowed(fit: TermFit, values: Mapping[str, Array], names: tuple[str, ...]) -
 
 
 def _reasons(
-    fit: NetworkFit, values: Mapping[str, Array], latency: Estimate, power: Estimate
+    fit: NetworkFit, values: Mapping[str, Array], latency: NetworkEstimate, power: NetworkEstimate
 ) -> pl.Series:
     """Why a row has no time, or no energy; null where it has both."""
     reasons: list[str | None] = [None] * latency.value.size
@@ -213,14 +213,14 @@ def predict_observed(
     if not fitted:
         return pl.DataFrame(schema=PREDICTION_SCHEMA)
     modelled = pl.concat(fitted)
-    key = ["mode", *NETWORK]
+    key = ["mode", *PREDICTION_KEY]
     seen = _as_seen(observations, modelled)
     return pl.concat([modelled.join(seen, on=key, how="anti", nulls_equal=True), seen])
 
 
 def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame:
     """The observations in modes of ``modelled`` as rows that take the place of theirs."""
-    key = ["mode", *NETWORK]
+    key = ["mode", *PREDICTION_KEY]
     known = observations.filter(pl.col("latency_s") > 0).unique(
         key, keep="first", maintain_order=True
     )

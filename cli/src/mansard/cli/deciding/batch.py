@@ -63,7 +63,7 @@ def batch(
         modes=None if mode in (None, "measured") else mode,
         device=device,
         board=board,
-        may_mix=mix,
+        mix=mix,
         calibrate=calibrate,
     )
     rows = api.batch(request, highest_only=mode is None, reporter=TerminalReporter())

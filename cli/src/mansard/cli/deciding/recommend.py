@@ -116,7 +116,7 @@ def recommend(
         modes=modes,
         device=device,
         board=board,
-        may_mix=mix,
+        mix=mix,
         calibrate=calibrate,
     )
     reporter = TerminalReporter()

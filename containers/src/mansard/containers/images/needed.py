@@ -13,7 +13,7 @@ from mansard.containers.images.pulling import Confirm, Downloads
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import ImageTable, version_key
 from mansard.core.errors import ContainerError
-from mansard.measuring.manifest import Image
+from mansard.measuring.manifest import ContainerImage
 
 # Lines of the builder and of pip that tell a reader nothing.
 _NOISE = re.compile(
@@ -31,7 +31,7 @@ def ensure_image(
     say: Callable[[str], None] = lambda _: None,
     ask: Callable[[str], bool] | None = None,
     wheels: Path | None = None,
-) -> Image:
+) -> ContainerImage:
     """Name and digest of the image of ``entry``, which is built where it is not there.
 
     Its downloads are said, and asked for by ``ask`` where that is given and nothing is
@@ -40,13 +40,13 @@ def ensure_image(
     """
     ready = ready_image(engine, entry)
     if ready is not None:
-        return Image(ready.tag, ready.digest)
+        return ContainerImage(ready.tag, ready.digest)
 
     confirm = confirming(say, None if is_agreed else ask)
     order = Order(wheels=wheels, offline=is_offline, confirm=confirm, tell=quietly(say))
     built = build_image(engine, entry, order)
     say(f"built {built.tag}: {built.size_bytes / 1e6:.0f} MB in {built.build_s:.0f} s")
-    return Image(built.tag, built.digest)
+    return ContainerImage(built.tag, built.digest)
 
 
 def confirming(say: Callable[[str], None], ask: Callable[[str], bool] | None) -> Confirm:

@@ -20,7 +20,7 @@ from mansard.containers.images.errors import explain_build
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import InputError
 from mansard.core.files import replacing, storage_error, write_atomic
-from mansard.measuring.manifest import Image
+from mansard.measuring.manifest import ContainerImage
 
 NAME_LABEL = "mansard.image"
 VERSION_LABEL = "org.opencontainers.image.version"
@@ -40,13 +40,13 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     created: str
 
 
-def image_identity(engine: Engine, name: str) -> Image:
+def image_identity(engine: Engine, name: str) -> ContainerImage:
     """Name and digest of the image called ``name``; raises ContainerError if it is not there."""
     with explained(name):
         return identity_of(engine.client.images.get(name))
 
 
-def identity_of(image: Any) -> Image:
+def identity_of(image: Any) -> ContainerImage:
     """Name and digest of an image of the Docker SDK.
 
     The digest is the engine's own id, which is the hash of the image's configuration and so of
@@ -54,7 +54,7 @@ def identity_of(image: Any) -> Image:
     container can be started by it; a registry's digest does neither.
     """
     tags: Sequence[str] = image.tags
-    return Image(name=tags[0] if tags else str(image.id), digest=str(image.id))
+    return ContainerImage(name=tags[0] if tags else str(image.id), digest=str(image.id))
 
 
 def registry_digest(image: Any) -> str:
@@ -109,7 +109,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     """A saved image, and the digest of the file that holds it."""
 
     path: Path
-    image: Image
+    image: ContainerImage
     size_bytes: int
     sha256: str
 
@@ -136,7 +136,7 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
     return Archive(path=path, image=image, size_bytes=size_bytes, sha256=digest)
 
 
-def load_image(engine: Engine, path: Path) -> tuple[Image, ...]:
+def load_image(engine: Engine, path: Path) -> tuple[ContainerImage, ...]:
     """Load a saved image after its digest was found right.
 
     Raises InputError where the file is damaged or holds no image of Mansard's, ContainerError,

@@ -81,7 +81,7 @@ class Trial(Record, frozen=True, kw_only=True):
     trial_id: str
     source: Source
     kernel: str
-    family: Family
+    family: Family  # the roof that the kernel can raise: microbench/kernel.py
     processor: Processor
     backend: str  # numba-cpu, cupy, numba-cuda or cublas
     precision: str

@@ -82,8 +82,8 @@ _PAIRS = ("Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mo
 ARITHMETIC = (*_PAIRS, "Max", "Mean", "Min", "Sum", "PRelu")
 COMPARISON = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 LOGIC = ("And", "Or", "Xor")
-_ROUNDING = ("Abs", "BitwiseNot", "Ceil", "Floor", "Neg", "Not", "Reciprocal", "Round", "Sign")
-_FUNCTIONS = (
+_ONE_OPERATION = ("Abs", "BitwiseNot", "Ceil", "Floor", "Neg", "Not", "Reciprocal", "Round", "Sign")
+_ONE_FUNCTION = (
     *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Erf", "Exp", "Log"),
     *("Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
 )
@@ -106,8 +106,8 @@ _ACTIVATIONS = {
 # shape rule -> operators -> (simple operations, functions) for each element of the output
 _ROWS: dict[ShapeRule, dict[str, tuple[int, int]]] = {
     same_as_first: {
-        **dict.fromkeys(_ROUNDING, (1, 0)),
-        **dict.fromkeys(_FUNCTIONS, (0, 1)),
+        **dict.fromkeys(_ONE_OPERATION, (1, 0)),
+        **dict.fromkeys(_ONE_FUNCTION, (0, 1)),
         **_ACTIVATIONS,
     },
     as_large_as_first(BOOL): dict.fromkeys(("IsInf", "IsNaN"), (1, 0)),

@@ -1,4 +1,4 @@
-"""Reading ONNX files. Nothing else in the estimator, but the zoo, imports onnx."""
+"""Reading ONNX files, from bytes to a Model, without the ``onnx`` package."""
 
 from __future__ import annotations
 

@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import MeasurementError
-from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
 from mansard.measuring.sampling import Samples, calibrate, collect
@@ -80,16 +79,11 @@ class PinnedThreads:
         try:
             self.run(lambda index: _pin(self._cpus[index]))
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for tasks in self._queues:
             tasks.put(None)
         for thread in self._threads:
@@ -162,17 +156,12 @@ class CpuSource:
         try:
             self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
         except BaseException:
-            self._threads.__exit__(None, None, None)
+            self._threads.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._threads.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._threads.__exit__()
         self._operands = []
 
     @property
@@ -237,7 +226,7 @@ def sample_case(
     protocol: Protocol,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
-    metering: Metering | None = None,
+    metering: EnergyMetering | None = None,
 ) -> Samples:
     """Measure ``case`` with one pinned thread on each of ``cpus``.
 

@@ -17,7 +17,7 @@ from mansard.core.caches import dram_low_bytes
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
-from mansard.measuring.metering import UNMETERED, Metering
+from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock
 from mansard.measuring.sampling import Samples, collect
@@ -27,7 +27,7 @@ from mansard.microbench.cuda.runtime import Runtime
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import describe_drift, judge_clocks
 from mansard.microbench.kernel import Case, Kernel, Launch
-from mansard.microbench.plan import Plan, TrialSpec
+from mansard.microbench.plan import KernelPlan, TrialSpec
 
 _COMPUTE = frozenset({"fma", "tensor"})
 
@@ -52,12 +52,14 @@ def open_gpu() -> OpenGpu:
     return OpenGpu(found.gpu, CupyRuntime())
 
 
-def sample_on_gpu(spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
     """Samples of the plan's trial on the GPU of this machine."""
     return sample_with(open_gpu(), spec, plan, metering)
 
 
-def sample_with(opened: OpenGpu, spec: TrialSpec, plan: Plan, metering: Metering | None) -> Samples:
+def sample_with(
+    opened: OpenGpu, spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None
+) -> Samples:
     """Samples of the plan's trial on a GPU that is open."""
     kernel = find_kernel(spec.kernel, spec.backend)
     limits = limits_of(opened.gpu, plan.machine, plan.mode)
@@ -69,9 +71,9 @@ def sample_cuda_case(
     case: Case,
     opened: OpenGpu,
     protocol: Protocol,
-    limits: Limits,
+    limits: GpuLimits,
     *,
-    metering: Metering | None = None,
+    metering: EnergyMetering | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Samples:
     """Measure ``case``, then meter it while it runs on without pause.
@@ -97,14 +99,14 @@ _ON_CUDA_CORES = frozenset({"fp32", "fp64"})
 
 
 @dataclass(frozen=True)
-class Limits:
+class GpuLimits:
     """What this GPU cannot exceed now."""
 
     gpu: Gpu
     memory_bytes_per_s: float | None
 
 
-def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None) -> Limits:
+def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None) -> GpuLimits:
     """The limits of a card by what CUDA says, of a board by its module and the mode's clock.
 
     CUDA's memory clock of an integrated GPU is not that of its memory, so there only the
@@ -112,14 +114,14 @@ def limits_of(gpu: Gpu, machine: MachineIdentity | None, mode: PowerMode | None)
     """
     if not gpu.is_integrated:
         if gpu.memory_hz is None or gpu.memory_bus_bits is None or gpu.mig is not None:
-            return Limits(gpu, None)
-        return Limits(gpu, gpu.memory_hz * 2 * gpu.memory_bus_bits / 8)
+            return GpuLimits(gpu, None)
+        return GpuLimits(gpu, gpu.memory_hz * 2 * gpu.memory_bus_bits / 8)
     board = machine.board if machine is not None else None
     module = MODULES.get((board.part_number or "") if board is not None else "")
     if module is None:
-        return Limits(gpu, None)
+        return GpuLimits(gpu, None)
     memory_hz = (mode.memory_hz if mode is not None else None) or module.highest_memory_hz
-    return Limits(gpu, memory_bytes_per_s(module, memory_hz))
+    return GpuLimits(gpu, memory_bytes_per_s(module, memory_hz))
 
 
 def flop_per_cycle_limit(kernel: Kernel, case: Case, gpu: Gpu) -> int | None:
@@ -144,7 +146,7 @@ def share_of_limit(
     kernel: Kernel,
     case: Case,
     launch: Launch,
-    limits: Limits,
+    limits: GpuLimits,
     seconds_s: Sequence[float],
     clock_hz: Sequence[float] | None,
 ) -> float | None:
@@ -169,7 +171,7 @@ def check_limits(
     kernel: Kernel,
     case: Case,
     launch: Launch,
-    limits: Limits,
+    limits: GpuLimits,
     seconds_s: Sequence[float],
     clock_hz: Sequence[float] | None,
 ) -> None:

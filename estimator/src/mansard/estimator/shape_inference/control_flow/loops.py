@@ -133,9 +133,9 @@ def infer_scan(node: Node, outer: Mapping[str, Tensor], context: InferenceContex
         raise node.error(f"{n_scanned} of its {len(inputs)} inputs are to be scanned")
     tensors = tuple(tensor for tensor in inputs if tensor is not None)
     state, scanned = tensors[:-n_scanned], tensors[-n_scanned:]
-    lost = next((tensor.unknown for tensor in tensors if tensor.unknown), None)
-    if lost is not None:
-        return unknown_outputs(node, lost), ()
+    reason = next((tensor.unknown for tensor in tensors if tensor.unknown), None)
+    if reason is not None:
+        return unknown_outputs(node, reason), ()
     if node.opset >= _AXES_SINCE:
         return _scan(node, state, scanned, outer, context)
     return _batched_scan(node, state, scanned, outer, context)
@@ -253,9 +253,9 @@ def _stacked(node: Node, runs: Runs, axis: int) -> Tensor:
     """Tensors of all iterations as one; raises ModelError where their shapes differ."""
     first = runs[0][0]
     tensors = [tensor for tensor, _ in runs]
-    lost = next((tensor for tensor in tensors if tensor.unknown), None)
-    if lost is not None:
-        return lost
+    unknown = next((tensor for tensor in tensors if tensor.unknown), None)
+    if unknown is not None:
+        return unknown
     shapes = {tensor.shape for tensor in tensors}
     if len(shapes) > 1 or any(tensor.items is not None for tensor in tensors):
         shown = " and ".join(str(list(shape)) for shape in sorted(shapes)[:2])

@@ -1,8 +1,12 @@
-"""How each kernel and backend of a GPU stands beside the best one and the hardware's limit.
+"""Each kernel and backend of a GPU beside the best one and the hardware's limit, and its latencies.
 
 The limit is taken at the SM count and the median SM clock of the trials themselves:
 arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memory
 2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/model.md).
+
+Latency is how long one dependent load takes from each level: one thread follows a random cycle
+through the working set, so each load waits for the one before. A level's latency is the plateau of
+its trials, those within 5 % of the fastest: in larger sets translation of addresses adds to it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from statistics import median
 from msgspec.structs import replace
 
 from mansard.analytics.roofs.ceilings import Ceiling, best_of, find_bandwidth
-from mansard.analytics.roofs.levels import DRAM, Level
-from mansard.analytics.roofs.rates import TrialRate
+from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, in_level
+from mansard.analytics.roofs.rates import TrialRate, estimate, members
 from mansard.core.hardware import MODULES, Module, Unit, sm_flop_per_cycle
 from mansard.core.records import Gpu, Manifest, Record
 
@@ -23,7 +27,7 @@ MOST_SHARE = 1.02
 MOST_MEMORY_SHARE = 1.05
 
 
-class Standing(Record, frozen=True, kw_only=True):
+class KernelComparison(Record, frozen=True, kw_only=True):
     """One kernel of one backend: its rate, beside the best of its kind and its limit."""
 
     ceiling: Ceiling
@@ -38,22 +42,24 @@ class Standing(Record, frozen=True, kw_only=True):
         return MOST_MEMORY_SHARE if self.ceiling.family == "stream" else MOST_SHARE
 
 
-def find_standings(
+def compare_kernels(
     manifest: Manifest,
     rates: Sequence[TrialRate],
-    contenders: Sequence[Ceiling],
+    candidates: Sequence[Ceiling],
     levels: Sequence[Level],
-) -> tuple[Standing, ...]:
-    """A standing for each contender and each kernel from main memory; none without a GPU."""
+) -> tuple[KernelComparison, ...]:
+    """A comparison for each candidate and each kernel from main memory; none without a GPU."""
     if manifest.gpu is None:
         return ()
     by_id = {rate.trial_id: rate for rate in rates}
-    groups = [*_groups(contenders)]
+    groups = [*_groups(candidates)]
     for level in levels:
         if level.name == DRAM:
-            groups += _groups(_memory_contenders(level, rates))
+            groups += _groups(_memory_candidates(level, rates))
     return tuple(
-        _standing(ceiling, best_of(group), manifest, by_id) for group in groups for ceiling in group
+        _comparison(ceiling, best_of(group), manifest, by_id)
+        for group in groups
+        for ceiling in group
     )
 
 
@@ -66,7 +72,7 @@ def _groups(ceilings: Sequence[Ceiling]) -> list[list[Ceiling]]:
     return list(found.values())
 
 
-def _memory_contenders(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling]:
+def _memory_candidates(level: Level, rates: Sequence[TrialRate]) -> list[Ceiling]:
     streams = [
         rate
         for rate in rates
@@ -94,13 +100,13 @@ def _renamed(ceiling: Ceiling, kernel: str, backend: str) -> Ceiling:
     return replace(ceiling, kernel=kernel, backend=backend, unknown=unknown)
 
 
-def _standing(
+def _comparison(
     ceiling: Ceiling, best: Ceiling, manifest: Manifest, by_id: Mapping[str, TrialRate]
-) -> Standing:
+) -> KernelComparison:
     trials = [by_id[trial_id] for trial_id in ceiling.trial_ids]
     clock_hz = measured_clock_hz(trials)
     gpu = manifest.gpu
-    assert gpu is not None  # noqa: S101 - find_standings has looked
+    assert gpu is not None  # noqa: S101 - compare_kernels has looked
     if ceiling.family == "stream":
         limit, why_not = memory_limit(manifest, gpu, clock_hz)
     else:
@@ -114,7 +120,7 @@ def _standing(
         reasons["share"] = why_not
     if clock_hz is None:
         reasons["clock_hz"] = "no kernel measured the clock"
-    return Standing(
+    return KernelComparison(
         ceiling=ceiling,
         ratio=None if value is None or best.value is None else value / best.value,
         limit=limit,
@@ -165,3 +171,67 @@ def memory_limit(manifest: Manifest, gpu: Gpu, clock_hz: float | None) -> tuple[
 def _module(manifest: Manifest) -> Module | None:
     board = manifest.machine.board
     return None if board is None or board.part_number is None else MODULES.get(board.part_number)
+
+
+TOLERANCE = 0.05
+
+
+class Latency(Record, frozen=True, kw_only=True):
+    """Seconds of one load from one level, with the 95 % interval, and SM cycles."""
+
+    level: str
+    value_s: float | None
+    low_s: float | None
+    high_s: float | None
+    cycles: float | None
+    trial_ids: tuple[str, ...]
+    n_disturbed: int
+
+
+def find_latencies(gpu: Gpu | None, rates: Sequence[TrialRate]) -> tuple[Latency, ...]:
+    """The latency of each level that a single SM sees; empty where none was measured."""
+    loads = [rate for rate in rates if rate.family == "latency" and rate.memory != "zero-copy"]
+    if gpu is None or not loads:
+        return ()
+    found = []
+    for level in gpu_levels(gpu, 1):
+        # Loads of the scope gpu go past L1; those through it miss it in larger sets.
+        seen = [rate for rate in loads if level.scope != "sm" or rate.scope == "sm"]
+        inside = [rate for rate in seen if in_level(level, rate.working_set_bytes)]
+        found.append(_latency(level.name, inside))
+    return tuple(found)
+
+
+def _latency(level: str, inside: Sequence[TrialRate]) -> Latency:
+    calm = [rate for rate in inside if not rate.disturbances]
+    n_disturbed = len(inside) - len(calm)
+    if not calm:
+        reason = "all its trials were disturbed" if inside else f"no working set lies in {level}"
+        names = ("value_s", "low_s", "high_s", "cycles")
+        return Latency(
+            level=level,
+            value_s=None,
+            low_s=None,
+            high_s=None,
+            cycles=None,
+            trial_ids=(),
+            n_disturbed=n_disturbed,
+            unknown=dict.fromkeys(names, reason),
+        )
+    chosen = [calm[at] for at in members([rate.blocks for rate in calm], TOLERANCE)]
+    loads = estimate([rate.blocks for rate in chosen])  # per second
+    clock_hz = measured_clock_hz(chosen)
+    few = f"too few blocks ({loads.n_blocks}) to show their own spread"
+    unknown = {} if loads.low is not None else {"low_s": few, "high_s": few}
+    if clock_hz is None:
+        unknown["cycles"] = "the kernel did not measure the clock"
+    return Latency(
+        level=level,
+        value_s=1 / loads.value,
+        low_s=None if loads.high is None else 1 / loads.high,
+        high_s=None if loads.low is None else 1 / loads.low,
+        cycles=None if clock_hz is None else clock_hz / loads.value,
+        trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
+        n_disturbed=n_disturbed,
+        unknown=unknown,
+    )
