@@ -8,7 +8,7 @@
 holds their inputs. What differs between two runs of the same code (dates, folders, process ids,
 times of this machine) is replaced before it is recorded. ``reasons.toml`` there names what differs
 on purpose: lines ``"part of a command" = "reason"``. A reason that begins with ``words:``
-covers the sentences of pages alone, not their data.
+covers sentences alone: of pages, of text on stdout, of fields such as ``why``; not their data.
 """
 
 from __future__ import annotations
@@ -379,8 +379,13 @@ def _lines(one: Record | None) -> list[str]:
 
 
 def _data(lines: Sequence[str]) -> list[str]:
-    """``lines`` without the sentences of pages: of a page its data alone."""
-    return [line for line in lines if not re.match(r'[^|]*\.html\|(?! *[{}\[\]"])', line)]
+    """``lines`` without sentences: those of pages, of tables and text, and of some JSON fields."""
+    is_json = any(re.match(r"stdout\| [{\[]$", line) for line in lines)
+    sentences = (
+        r"[^|]*\.html\|(?! *[{}\[\]\"])",
+        r"stdout\| *(\"(sentence|why|why_lost|baseline)\":|[}\]],?$)" if is_json else r"stdout\|",
+    )
+    return [line for line in lines if not any(re.match(each, line) for each in sentences)]
 
 
 def _difference(one: Sequence[str], other: Sequence[str]) -> list[str]:

@@ -70,10 +70,10 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     rows = [row("15W", 0.0199, 0.2, spread=1.1), row("30W", 0.0195, 0.4, spread=1.1)]
     found = recommend(frame(rows), Wanted(max_latency_s=0.020))
     assert (found.verdict, chosen(found), found.n_feasible) == ("uncertain", "30W", 0)
-    assert found.sentence.startswith("No mode keeps every limit with a probability of 90%")
+    assert found.sentence.startswith("No mode keeps each limit with a probability of 90%")
     assert "least energy" not in found.sentence
     assert found.why[0].startswith(
-        "none of 2 candidates keeps every limit with a probability of 90%"
+        "none of 2 candidates keeps each limit with a probability of 90%"
     )
     assert found.equals == ()
 

@@ -71,9 +71,8 @@ def check_confined(container: Any) -> None:
     assert all(mount["RW"] is False for mount in container.attrs["Mounts"])
     # Root measures as nobody, who has no files.
     assert container.attrs["Config"]["User"] == "65534:65534"
-    (process,) = [
-        row for row in container.top(ps_args="-eo pid,args")["Processes"] if "--job" in row[1]
-    ][-1:]
+    rows = container.top(ps_args="-eo pid,args")["Processes"]
+    (process,) = [row for row in rows if "mansard.measuring" in row[1]][-1:]
     status = Path(f"/proc/{process[0]}/status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0

@@ -45,14 +45,16 @@ def look(folder: Path, board: int) -> str:
 
 def test_others_are_named_once_and_we_are_not(tmp_path: Path) -> None:
     # beyond the largest number that Linux gives, 4194304: such a process has no name
-    assert look(tmp_path, BUSY) == "True Found(names=('unknown (4194305)',), why_not='')"
+    assert (
+        look(tmp_path, BUSY) == "True GpuProcessesFound(names=('unknown (4194305)',), why_not='')"
+    )
 
 
 def test_nobody_on_the_cards(tmp_path: Path) -> None:
-    assert look(tmp_path, NOBODY) == "True Found(names=(), why_not='')"
+    assert look(tmp_path, NOBODY) == "True GpuProcessesFound(names=(), why_not='')"
 
 
 def test_a_board_that_does_not_tell(tmp_path: Path) -> None:
     said = look(tmp_path, ORIN)
-    assert said.startswith("True Found(names=None, ")
+    assert said.startswith("True GpuProcessesFound(names=None, ")
     assert "NVML: not supported" in said

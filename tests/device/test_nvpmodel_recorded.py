@@ -62,7 +62,7 @@ def test_every_clock_of_every_mode_is_the_files(shared_data: Path) -> None:
             assert one.id == int(settings["id"])
             check_clocks(one.mode, settings)
             # Nothing of the mode was lost, nothing added.
-            kept = {f"{s.param} {s.argument}": s.value for s in one.table.settings}
+            kept = {f"{s.param} {s.argument}": s.value for s in one.section.settings}
             assert kept == {key: value for key, value in settings.items() if key != "id"}
             n_modes += 1
     assert n_modes >= 84

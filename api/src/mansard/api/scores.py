@@ -64,7 +64,7 @@ def score(
 
     stages = [(prefill, 0)] if prefill else []
     stages += [(1, decode)] if decode else []
-    found = find_models(models)
+    found = find_onnx_files(models)
     _check_outputs(found, outputs)
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
@@ -94,10 +94,10 @@ class _Outcome(msgspec.Struct, frozen=True):
     path: Path
     scores: tuple[ModelScore, ...]
     errors: tuple[MansardError, ...]
-    keep_known_names: frozenset[str] = frozenset()  # given names that mean something in it
+    known_names: frozenset[str] = frozenset()  # given names that mean something in it
 
 
-def find_models(sources: Sequence[Path]) -> list[Path]:
+def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
     """The ONNX files among ``sources``, those in folders included, each once.
 
     Raises InputError for a folder without any, or one that cannot be read.
@@ -183,8 +183,8 @@ def _names_of(given: Given) -> frozenset[str]:
 
 def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
     """Raise UsageError for a name that means nothing in any of the files."""
-    keep_known_names = frozenset[str]().union(*(outcome.keep_known_names for outcome in outcomes))
-    strangers = sorted(_names_of(request.settings.given) - keep_known_names)
+    known_names = frozenset[str]().union(*(outcome.known_names for outcome in outcomes))
+    strangers = sorted(_names_of(request.settings.given) - known_names)
     if strangers and request.is_one_of_many:
         raise UsageError(
             f"none of the models knows {', '.join(map(repr, strangers))}",

@@ -63,7 +63,7 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Cost()
 
 
-class Moved(msgspec.Struct, frozen=True, gc=False):
+class GroupTraffic(msgspec.Struct, frozen=True, gc=False):
     """The traffic of a fused group, at the node that heads it.
 
     ``group`` is that node's index; the others of a group move nothing themselves.
@@ -75,7 +75,10 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):
-    """What an inference pass costs every node that is alike; ``input_bytes`` with weights."""
+    """The cost of one inference pass of a node, shared by all nodes that are alike.
+
+    ``input_bytes`` includes weights.
+    """
 
     cost: Cost
     input_bytes: int

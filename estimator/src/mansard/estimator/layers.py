@@ -254,7 +254,7 @@ def _known_row(
     node, cost, kernels = first.node, counts.total, context.kernels
     moved, cached = kernels.moved.get(node.index), kernels.cached.get(node.index)
     precision = context.settings.precision
-    form = work_precision(node, operator, cost.macs, context.behind, precision)
+    form = work_precision(node, operator, cost.macs, context.quantized_types, precision)
     unknown = {} if moved is not None else dict.fromkeys(_FUSED, kernels.fused_reason)
     if cached is None:
         unknown["cached_traffic_bytes"] = kernels.cached_reason
@@ -302,7 +302,9 @@ def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreCont
         domain=node.domain,
         scope=first.scope,
         runs=runs,
-        precision=work_precision(node, None, 0, context.behind, context.settings.precision),
+        precision=work_precision(
+            node, None, 0, context.quantized_types, context.settings.precision
+        ),
         unit="none",
         unknown=dict.fromkeys(nothing, reason),
         **nothing,

@@ -9,7 +9,7 @@ import msgspec
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import Optimizer, Phase
-from mansard.estimator.cost import Forward, Moved
+from mansard.estimator.cost import Forward, GroupTraffic
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
@@ -64,7 +64,7 @@ class Kernels(msgspec.Struct, frozen=True):
     A node without traffic has a reason.
     """
 
-    moved: Mapping[int, Moved]
+    moved: Mapping[int, GroupTraffic]
     cached: Mapping[int, int]
     memory: Memory
     fused_reason: str = _UNKNOWN
@@ -74,15 +74,16 @@ class Kernels(msgspec.Struct, frozen=True):
 class ScoreContext(msgspec.Struct, frozen=True):
     """What the rows of one score share.
 
-    ``weights`` are by the node that uses them first, ``behind`` holds the element types
-    behind dequantised tensors. ``forward``: costs by ``Node.alike``, as layers repeat.
+    ``weights`` are by the node that uses them first, ``quantized_types`` holds the element types
+    that dequantised tensors were quantised in. ``forward``: costs by ``Node.alike``, as
+    layers repeat.
     """
 
     settings: Settings
     operators: Operators
     kernels: Kernels
     weights: Mapping[int, LayerWeights]
-    behind: dict[str, ElementType]
+    quantized_types: dict[str, ElementType]
     training: Training
     forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 

@@ -1,8 +1,9 @@
-"""Algorithmic traffic: each operator reads each distinct input once, writes each output once.
+"""The three models of traffic: algorithmic, fused, and through a last-level cache.
 
-Nothing is fused and nothing stays in a cache: that is an upper figure for a runtime
-that fuses, and a lower one for a kernel that reads its operands again. Views and
-everything that can be computed before data is there move nothing.
+Algorithmic: each operator reads each distinct input once and writes each output once. Nothing
+is fused and nothing stays in a cache: that is an upper figure for a runtime that fuses, and a
+lower one for a kernel that reads its operands again. Views and everything that can be computed
+before data is there move nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.cost import NOTHING, Cost, Moved
+from mansard.estimator.cost import NOTHING, Cost, GroupTraffic
 from mansard.estimator.fusion import Fusion, PassGroups
 from mansard.estimator.fusion.accounting import Group
 from mansard.estimator.fusion.storage import Storage
@@ -45,13 +46,13 @@ def write_bytes(node: Node, precision: Precision | None) -> int:
 # stand at the group's heaviest node; its other nodes move nothing.
 
 
-def fused_traffic(fusion: Fusion) -> dict[int, Moved]:
+def fused_traffic(fusion: Fusion) -> dict[int, GroupTraffic]:
     """What each node moves in one inference, by its index; all passes and runs added up.
 
     A node is missing where its group touches a tensor of unknown size or an operator
     without a formula.
     """
-    moved: dict[int, Moved] = {}
+    moved: dict[int, GroupTraffic] = {}
     lost: set[int] = set()
     _add(fusion, 1, moved, lost)
     for index in lost:
@@ -59,21 +60,21 @@ def fused_traffic(fusion: Fusion) -> dict[int, Moved]:
     return moved
 
 
-def _add(fusion: Fusion, runs: int, moved: dict[int, Moved], lost: set[int]) -> None:
+def _add(fusion: Fusion, runs: int, moved: dict[int, GroupTraffic], lost: set[int]) -> None:
     for index, head in fusion.idle.items():
-        moved.setdefault(index, Moved(head))
+        moved.setdefault(index, GroupTraffic(head))
     for group in fusion.groups:
         if not group.is_known:
             lost.update(group.indexes)
         head = group.head
         for index in group.indexes:
             if index != head:
-                moved.setdefault(index, Moved(head))
+                moved.setdefault(index, GroupTraffic(head))
         before = moved.get(head)
         if before is None:
-            moved[head] = Moved(head, runs * group.read_bytes, runs * group.write_bytes)
+            moved[head] = GroupTraffic(head, runs * group.read_bytes, runs * group.write_bytes)
         else:
-            moved[head] = Moved(
+            moved[head] = GroupTraffic(
                 before.group,
                 before.read_bytes + runs * group.read_bytes,
                 before.write_bytes + runs * group.write_bytes,
@@ -110,24 +111,25 @@ def cached_traffic(fusion: Fusion, cache_bytes: int) -> dict[int, int]:
     """
     moved: dict[int, int] = {}
     lost: set[int] = set()
-    _run(fusion, Run(), Stack(cache_bytes), moved, lost)
+    _run(fusion, LoopWeight(), CacheModel(cache_bytes), moved, lost)
     for index in lost:
         moved.pop(index, None)
     return moved
 
 
-class Run(msgspec.Struct, frozen=True):
-    """How often what runs now stands for itself.
+class LoopWeight(msgspec.Struct, frozen=True):
+    """How often the kernels that run now are counted.
 
-    ``is_typical``: it stands for several iterations of a loop; loops inside it then run
-    once for all of theirs, so that the work stays linear in the nodes.
+    ``runs``: each of their accesses counts so many times. ``is_typical``: they are one iteration
+    of a loop that represents several; loops inside it then run once for all of theirs, so that
+    the work stays linear in the nodes.
     """
 
     runs: int = 1
     is_typical: bool = False
 
 
-class Stack:
+class CacheModel:
     """A cache that holds tensors in part, the least recently used one at the front."""
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -135,8 +137,8 @@ class Stack:
         self._held: dict[Storage, tuple[int, int]] = {}  # bytes resident, and dirty of these
         self._total = 0
 
-    def copy(self) -> Stack:
-        other = Stack(self._capacity)
+    def copy(self) -> CacheModel:
+        other = CacheModel(self._capacity)
         other._held, other._total = dict(self._held), self._total
         return other
 
@@ -186,7 +188,9 @@ class Stack:
         return written
 
 
-def _run(fusion: Fusion, run: Run, stack: Stack, moved: dict[int, int], lost: set[int]) -> None:
+def _run(
+    fusion: Fusion, run: LoopWeight, stack: CacheModel, moved: dict[int, int], lost: set[int]
+) -> None:
     for index in fusion.idle:
         moved.setdefault(index, 0)
     for group in fusion.groups:
@@ -203,14 +207,14 @@ def _run(fusion: Fusion, run: Run, stack: Stack, moved: dict[int, int], lost: se
 
 
 def _run_pass(
-    each: PassGroups, run: Run, stack: Stack, moved: dict[int, int], lost: set[int]
+    each: PassGroups, run: LoopWeight, stack: CacheModel, moved: dict[int, int], lost: set[int]
 ) -> None:
     """The first iteration as it finds the cache; the second one stands for all that follow."""
     stack.rename(each.enter)
     if run.is_typical or each.times == 1:
-        _run(each.fusion, Run(run.runs * each.times, run.is_typical), stack, moved, lost)
+        _run(each.fusion, LoopWeight(run.runs * each.times, run.is_typical), stack, moved, lost)
     else:
-        _run(each.fusion, Run(run.runs), stack, moved, lost)
+        _run(each.fusion, LoopWeight(run.runs), stack, moved, lost)
         stack.rename(each.again)
-        _run(each.fusion, Run(run.runs * (each.times - 1), True), stack, moved, lost)
+        _run(each.fusion, LoopWeight(run.runs * (each.times - 1), True), stack, moved, lost)
     stack.rename(each.leave)

@@ -25,25 +25,27 @@ _TRANSPARENT = frozenset(
 
 
 def quantized_tensors(nodes: Iterable[Node]) -> dict[str, ElementType]:
-    """The element type behind each dequantised tensor, by its name."""
-    behind: dict[str, ElementType] = {}
+    """The element type that each dequantised tensor was quantised in, by its name."""
+    quantized_types: dict[str, ElementType] = {}
     for node in nodes:
         if node.op_type.endswith("DequantizeLinear"):  # TensorRT has some of its own
             source = node.optional(0)
             if source is not None and node.outputs:
-                behind[node.outputs[0].name] = source.dtype
-        elif behind and node.op_type in _TRANSPARENT and not node.domain:
+                quantized_types[node.outputs[0].name] = source.dtype
+        elif quantized_types and node.op_type in _TRANSPARENT and not node.domain:
             source = node.optional(0)
-            if source is not None and source.name in behind:
-                behind.update((output.name, behind[source.name]) for output in node.outputs)
-    return behind
+            if source is not None and source.name in quantized_types:
+                quantized_types.update(
+                    (output.name, quantized_types[source.name]) for output in node.outputs
+                )
+    return quantized_types
 
 
 def work_precision(
     node: Node,
     operator: Operator | None,
     macs: int,
-    behind: dict[str, ElementType],
+    quantized_types: dict[str, ElementType],
     precision: Precision | None,
 ) -> str:
     """The precision of the multiply-adds; without any, of the node's floating tensors.
@@ -52,7 +54,7 @@ def work_precision(
     type of the first output.
     """
     if macs and operator is not None:
-        found = _factors(node, operator, behind)
+        found = _factors(node, operator, quantized_types)
         if found:
             widest = max(found, key=lambda dtype: dtype.n_bits)
             return _name(widest, precision)
@@ -65,11 +67,13 @@ def work_precision(
     return node.outputs[0].dtype.precision if node.outputs else "none"
 
 
-def _factors(node: Node, operator: Operator, behind: dict[str, ElementType]) -> list[ElementType]:
+def _factors(
+    node: Node, operator: Operator, quantized_types: dict[str, ElementType]
+) -> list[ElementType]:
     tensors = [node.inputs[i] for i in operator.operands if node.has(i)]
     present = [tensor for tensor in tensors if tensor is not None]
-    if behind and present and all(tensor.name in behind for tensor in present):
-        return [behind[tensor.name] for tensor in present]
+    if quantized_types and present and all(tensor.name in quantized_types for tensor in present):
+        return [quantized_types[tensor.name] for tensor in present]
     return [tensor.dtype for tensor in present]
 
 

@@ -52,10 +52,12 @@ def answer_chosen(
     screened: Screen,
     wanted: Wanted,
     baselines: Sequence[Baseline],
-    found: tuple[int, Mask, Mask],
+    at: int,
+    *,
+    feasible: Mask,
+    usable: Mask,
 ) -> Recommendation:
-    """The answer that recommends a row: ``found`` is it, those it was the best of, and all."""
-    at, feasible, usable = found
+    """The answer that recommends row ``at``: the best of ``feasible``, a part of ``usable``."""
     choice = values.candidate(at)
     savings = find_savings(values, choice, baselines)
     n_all, n_likely = int(usable.sum()), int((usable & screened.is_likely).sum())
@@ -218,10 +220,12 @@ def recommend(
     likely, kept = usable & screened.is_likely, usable & screened.is_kept
     if likely.any():
         at = int(_ranked(values, objective, likely)[0])
-        return answer_chosen(values, screened, wanted, baselines, (at, likely, usable))
+        return answer_chosen(
+            values, screened, wanted, baselines, at, feasible=likely, usable=usable
+        )
     if kept.any():
         at = _likeliest(values, screened, objective, kept)
-        return answer_chosen(values, screened, wanted, baselines, (at, kept, usable))
+        return answer_chosen(values, screened, wanted, baselines, at, feasible=kept, usable=usable)
     return answer_infeasible(values, screened, wanted, baselines, usable)
 
 

@@ -76,7 +76,7 @@ _NO_INTERVAL = "the prediction has no interval"
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Usable rows of a prediction frame, in an order that does not hang on the frame's.
+    """Usable rows of a prediction frame, in an order that is independent of the frame's.
 
     ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
     ``power``: W. NaN is unknown. ``notes``: what was left out.

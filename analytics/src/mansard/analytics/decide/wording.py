@@ -115,7 +115,7 @@ def chosen_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]
 def likeliest_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
     """That limits may be kept, but in no mode as likely as asked."""
     return (
-        f"No mode keeps every limit with a probability of {wanted.probability:.0%}. "
+        f"No mode keeps each limit with a probability of {wanted.probability:.0%}. "
         f"{_mode_words(choice)} is likeliest to keep them{_facts(choice, wanted, savings)}"
     )
 
@@ -168,12 +168,12 @@ def why_chosen(choice: Candidate, wanted: Wanted, n_all: int, n_likely: int) -> 
         lines = [f"of {n_all} candidates {best}"]
     elif n_likely:
         lines = [
-            f"{n_likely} of {n_all} candidates keep every limit with a probability of at least "
+            f"{n_likely} of {n_all} candidates keep each limit with a probability of at least "
             f"{wanted.probability:.0%}; of these {best}"
         ]
     else:
         lines = [
-            f"none of {n_all} candidates keeps every limit with a probability of "
+            f"none of {n_all} candidates keeps each limit with a probability of "
             f"{wanted.probability:.0%}; of those that keep them as predicted, it is likeliest to "
             "keep its least likely limit"
         ]

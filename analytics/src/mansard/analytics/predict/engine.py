@@ -45,7 +45,7 @@ from mansard.analytics.predict.work_table import WorkTable, work_table
 
 
 @dataclass(frozen=True, eq=False)
-class End:
+class ModeTotals:
     """Seconds, joules and watts for each mode, NaN where unknown.
 
     ``shares_s``: in compute-bound groups, in memory-bound ones and in launches; ``parts_j``: of
@@ -77,12 +77,12 @@ class End:
         return self.dynamic_j + self.constant_w * self.time_s
 
 
-def find_end(work: WorkTable | None, part: ModePart, rates: Rates) -> End:
+def mode_totals(work: WorkTable | None, part: ModePart, rates: Rates) -> ModeTotals:
     """``rates`` is the middle of ``part`` or one of its ends; no ``work``: nothing is known."""
     unknown = np.full(rates.n_modes, np.nan)
     limit_w = part.limit_w if part.has_limit else None
     if work is None:
-        return End((unknown,) * 3, (unknown,) * 2, unknown, limit_w)
+        return ModeTotals((unknown,) * 3, (unknown,) * 2, unknown, limit_w)
     nothing = np.zeros(rates.n_modes)
     compute_s, memory_s = split_times(work, part.ceilings, rates)
     n_launches = work.n_launches.sum()
@@ -93,7 +93,7 @@ def find_end(work: WorkTable | None, part: ModePart, rates: Rates) -> End:
     n_bytes = work.traffic_bytes.sum()
     traffic_j = n_bytes * rates.costs.get(BYTE_ENERGY, unknown) if n_bytes else nothing
     constant_w = rates.costs.get(CONSTANT_POWER, unknown)
-    return End((compute_s, memory_s, launch_s), (work_j, traffic_j), constant_w, limit_w)
+    return ModeTotals((compute_s, memory_s, launch_s), (work_j, traffic_j), constant_w, limit_w)
 
 
 def energy_keys(work: WorkTable, part: ModePart) -> tuple[Key, ...]:
@@ -187,23 +187,23 @@ class ScorePrediction:
         return tuple(key for key in self.keys if key not in self.part.middle.costs)
 
     @cached_property
-    def middle(self) -> End:
+    def middle(self) -> ModeTotals:
         """Where the coefficients have their values."""
-        return self._end(self.part.middle)
+        return self._totals(self.part.middle)
 
     @cached_property
-    def fast(self) -> End:
+    def fast(self) -> ModeTotals:
         """Where everything is quickest and cheapest."""
-        return self._end(self.part.fast)
+        return self._totals(self.part.fast)
 
     @cached_property
-    def slow(self) -> End:
+    def slow(self) -> ModeTotals:
         """Where everything is slowest and dearest."""
-        return self._end(self.part.slow)
+        return self._totals(self.part.slow)
 
-    def _end(self, rates: Rates) -> End:
+    def _totals(self, rates: Rates) -> ModeTotals:
         is_known = self.lost is None and all(key in rates.costs for key in self.keys)
-        return find_end(self.work if is_known else None, self.part, rates)
+        return mode_totals(self.work if is_known else None, self.part, rates)
 
     def _finite(self, values: Array) -> Array:
         """A limit that leaves nothing makes times infinite: they are unknown."""

@@ -1,4 +1,22 @@
-"""nvpmodel.conf and the output of ``nvpmodel -p --verbose``, read into sections and settings."""
+"""nvpmodel.conf and the output of ``nvpmodel -p --verbose``, read into sections and settings.
+
+The grammar of the file::
+
+    < PARAM TYPE=FILE|CLOCK NAME=name >      then lines  ARGUMENT path
+    < PARAM TYPE=HWMON NAME=name >           then lines  ARGUMENT folder file
+    < POWER_MODEL ID=number NAME=name >      then lines  PARAMETER ARGUMENT value
+    < PM_CONFIG DEFAULT=number >
+    < FAN_CONFIG DEFAULT=profile >           not read
+    # comments, anywhere
+
+Source: the head of every configuration file that NVIDIA ships describes it so. Files also
+leave out spaces (<PARAM TYPE=CLOCK NAME=EMC >), and the path of an argument for a newer
+kernel stands under the same name with _KNEXT.
+
+The dump of the tool is the same configuration in other words: every line begins with
+``NVPM VERB:``; headers have no angle brackets, ``POWER_MODEL:`` and ``PM_CONFIG:`` have a colon,
+and the default is written ``MODE_30W(2)``.
+"""
 
 from __future__ import annotations
 
@@ -213,23 +231,6 @@ def assemble(lines: Iterable[ConfigLine], where: str) -> Config:
     )
 
 
-# The grammar of nvpmodel.conf.
-#
-# ::
-#
-#     < PARAM TYPE=FILE|CLOCK NAME=name >      then lines  ARGUMENT path
-#     < PARAM TYPE=HWMON NAME=name >           then lines  ARGUMENT folder file
-#     < POWER_MODEL ID=number NAME=name >      then lines  PARAMETER ARGUMENT value
-#     < PM_CONFIG DEFAULT=number >
-#     < FAN_CONFIG DEFAULT=profile >           not read
-#     # comments, anywhere
-#
-# Source: the head of every configuration file that NVIDIA ships describes it so. Files also
-# leave out spaces (<PARAM TYPE=CLOCK NAME=EMC >), and the path of an argument for a newer
-# kernel stands under the same name with _KNEXT.
-
-__all__ = ["Config", "ModeSection", "Param", "Setting", "parse_config"]
-
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -275,11 +276,6 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
         else:
             yield ConfigLine(number, line, None, line if len(line) <= MAX_LINE else "")
 
-
-# The dump of nvpmodel -p --verbose: the same configuration in other words.
-#
-# Every line begins with NVPM VERB:; headers have no angle brackets, POWER_MODEL: and
-# PM_CONFIG: have a colon, and the default is written MODE_30W(2).
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)

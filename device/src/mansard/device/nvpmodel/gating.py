@@ -63,11 +63,11 @@ def parse_integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def gating_masks(table: ModeSection) -> dict[str, str]:
+def gating_masks(section: ModeSection) -> dict[str, str]:
     """What a mode sets of the GPU's gating: argument -> value, as the file has them."""
     return {
         setting.argument: setting.value
-        for setting in table.settings
+        for setting in section.settings
         if setting.argument.endswith("PG_MASK")
     }
 
@@ -78,7 +78,7 @@ def full_module(soc: str | None) -> Module | None:
     return max(modules, key=lambda module: module.n_sms, default=None)
 
 
-def mode_sms(soc: str | None, module: Module | None, table: ModeSection) -> int | str:
+def mode_sms(soc: str | None, module: Module | None, section: ModeSection) -> int | str:
     """Multiprocessors that a mode leaves on, or the reason why that is not known.
 
     SMs = SMs per TPC × (TPCs of the chip - bits that are set in the mask), and never more
@@ -88,7 +88,7 @@ def mode_sms(soc: str | None, module: Module | None, table: ModeSection) -> int 
     known = module or full_module(soc)
     if known is None:
         return "neither the device tree nor the configuration tells which chip it is"
-    masks = gating_masks(table)
+    masks = gating_masks(section)
     if known.chip_tpcs is None:
         if masks:
             return f"what the bits of {known.soc}'s gating mask stand for is not published"

@@ -34,15 +34,15 @@ class Cap(msgspec.Struct, frozen=True):
     why: str
 
 
-def read_cap(table: ModeSection, param: Param) -> Cap:
-    """What ``table`` sets the highest clock of ``param`` to.
+def read_cap(section: ModeSection, param: Param) -> Cap:
+    """What ``section`` sets the highest clock of ``param`` to.
 
     CPU clocks are written in kHz, all others in Hz. Zero stands for no cap: so it does for
     EMC up to r35, and no clock runs at 0 Hz.
     """
-    text = table.value(param.name, "MAX_FREQ")
+    text = section.value(param.name, "MAX_FREQ")
     if text is None:
-        text = table.value(param.name, f"MAX_FREQ{KNEXT}")
+        text = section.value(param.name, f"MAX_FREQ{KNEXT}")
     if text is None:
         return Cap(None, NOT_SET)
     value = parse_integer(text)
@@ -63,8 +63,8 @@ def undeclared(config: Config) -> tuple[Param, ...]:
     known = {param.name for param in config.params}
     names = dict.fromkeys(
         setting.param
-        for table in config.modes
-        for setting in table.settings
+        for section in config.modes
+        for setting in section.settings
         if setting.argument == "MAX_FREQ" and setting.param not in known
     )
     return tuple(Param("CLOCK", name, {}) for name in names)
@@ -153,8 +153,8 @@ def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None)
     switches = _switches(config)
     listed = {
         switches[key]
-        for table in config.modes
-        for setting in table.settings
+        for section in config.modes
+        for setting in section.settings
         if (key := (setting.param, setting.argument)) in switches
     }
     firsts = [cpu for param in cpu_params if (cpu := first_cpu(param)) is not None]
@@ -163,23 +163,23 @@ def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None)
     return Cores(cpus, _groups(cpu_params, cpus, root), switches)
 
 
-def cpus_on(table: ModeSection, cores: Cores) -> tuple[int, ...]:
+def cpus_on(section: ModeSection, cores: Cores) -> tuple[int, ...]:
     """The CPUs that are on under a mode; one that it does not mention stays on."""
     off: set[int] = set()
-    for setting in table.settings:
+    for setting in section.settings:
         cpu = cores.switches.get((setting.param, setting.argument))
         if cpu is not None:
             (off.discard if setting.value.strip() != "0" else off.add)(cpu)
     return tuple(cpu for cpu in cores.cpus if cpu not in off)
 
 
-def clusters_on(table: ModeSection, cores: Cores, on: tuple[int, ...]) -> tuple[CpuCluster, ...]:
+def clusters_on(section: ModeSection, cores: Cores, on: tuple[int, ...]) -> tuple[CpuCluster, ...]:
     """The clusters with a CPU that is on, with their caps."""
     clusters = []
     for group in cores.groups:
         cpus = tuple(cpu for cpu in group.cpus if cpu in on)
         if cpus:
-            cap = _last_cap(table, group.params)
+            cap = _last_cap(section, group.params)
             clusters.append(
                 CpuCluster(
                     cpus=cpus,
@@ -190,13 +190,13 @@ def clusters_on(table: ModeSection, cores: Cores, on: tuple[int, ...]) -> tuple[
     return tuple(clusters)
 
 
-def _last_cap(table: ModeSection, params: tuple[Param, ...]) -> Cap:
+def _last_cap(section: ModeSection, params: tuple[Param, ...]) -> Cap:
     # Cores of one policy that are set one by one: the kernel keeps the last value written.
-    order = {setting.param: place for place, setting in enumerate(table.settings)}
+    order = {setting.param: place for place, setting in enumerate(section.settings)}
     caps = [
         (order.get(param.name, -1), cap)
         for param in params
-        if (cap := read_cap(table, param)).why != NOT_SET
+        if (cap := read_cap(section, param)).why != NOT_SET
     ]
     return max(caps, key=lambda pair: pair[0])[1] if caps else Cap(None, NOT_SET)
 
@@ -209,8 +209,8 @@ def _switches(config: Config) -> dict[tuple[str, str], int]:
             match = _ONLINE_PATH.fullmatch(path)
             if match is not None and int(match[1]) <= _MAX_CPU:
                 switches[param.name, argument] = int(match[1])
-    for table in config.modes:
-        for setting in table.settings:
+    for section in config.modes:
+        for setting in section.settings:
             match = _CORE_NAME.fullmatch(setting.argument)
             key = (setting.param, setting.argument)
             if setting.param == "CPU_ONLINE" and match is not None and key not in switches:
@@ -248,7 +248,7 @@ class BoardMode(msgspec.Struct, frozen=True):
 
     id: int
     mode: PowerMode
-    table: ModeSection
+    section: ModeSection
 
 
 class BoardModes(msgspec.Struct, frozen=True):
@@ -291,8 +291,10 @@ def board_modes(
     clocks = clock_params(config)
     cores = find_cores(config, clocks.cpus, root)
     modes = tuple(
-        BoardMode(table.id, _power_mode(table, clocks, cores, mode_sms(soc, module, table)), table)
-        for table in config.modes
+        BoardMode(
+            section.id, _power_mode(section, clocks, cores, mode_sms(soc, module, section)), section
+        )
+        for section in config.modes
     )
     default = next((one.mode.name for one in modes if one.id == config.default_id), None)
     return BoardModes(modes, default, config, soc, module, where)
@@ -302,15 +304,17 @@ def _soc_of_tree(root: Path | None) -> str | None:
     return read_board(root).soc if root is not None else None
 
 
-def _power_mode(table: ModeSection, clocks: ClockParams, cores: Cores, sms: int | str) -> PowerMode:
-    on = cpus_on(table, cores)
-    clusters = clusters_on(table, cores, on)
+def _power_mode(
+    section: ModeSection, clocks: ClockParams, cores: Cores, sms: int | str
+) -> PowerMode:
+    on = cpus_on(section, cores)
+    clusters = clusters_on(section, cores, on)
     caps = {
-        "cpu_hz": _cpu_cap(table, clocks, clusters),
-        "gpu_hz": _cap(table, clocks.gpu, "the configuration has no clock of a GPU"),
-        "memory_hz": _cap(table, clocks.emc, "the configuration has no clock of the memory"),
+        "cpu_hz": _cpu_cap(section, clocks, clusters),
+        "gpu_hz": _cap(section, clocks.gpu, "the configuration has no clock of a GPU"),
+        "memory_hz": _cap(section, clocks.emc, "the configuration has no clock of the memory"),
         "dla_hz": lowest(
-            (read_cap(table, param) for param in clocks.dla),
+            (read_cap(section, param) for param in clocks.dla),
             "the configuration has no clock of a DLA",
         ),
     }
@@ -318,7 +322,7 @@ def _power_mode(table: ModeSection, clocks: ClockParams, cores: Cores, sms: int 
     if isinstance(sms, str):
         unknown["n_sms"] = sms
     return PowerMode(
-        name=mode_name(table.name),
+        name=mode_name(section.name),
         kind="nvpmodel",
         n_cpus=len(on),
         clusters=clusters,
@@ -332,15 +336,15 @@ def _power_mode(table: ModeSection, clocks: ClockParams, cores: Cores, sms: int 
     )
 
 
-def _cap(table: ModeSection, param: Param | None, without: str) -> Cap:
-    return Cap(None, without) if param is None else read_cap(table, param)
+def _cap(section: ModeSection, param: Param | None, without: str) -> Cap:
+    return Cap(None, without) if param is None else read_cap(section, param)
 
 
-def _cpu_cap(table: ModeSection, clocks: ClockParams, clusters: tuple[CpuCluster, ...]) -> Cap:
+def _cpu_cap(section: ModeSection, clocks: ClockParams, clusters: tuple[CpuCluster, ...]) -> Cap:
     """The cap of the fastest cluster; unknown as soon as one of them is."""
     caps = [Cap(one.max_hz, one.unknown.get("max_hz", "")) for one in clusters]
     if not caps:
-        caps = [read_cap(table, param) for param in clocks.cpus]
+        caps = [read_cap(section, param) for param in clocks.cpus]
     open_ended = [cap for cap in caps if cap.hz is None]
     if not caps:
         return Cap(None, "the configuration has no clock of a CPU")

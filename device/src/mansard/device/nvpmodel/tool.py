@@ -161,12 +161,12 @@ def reboot_modes(root: Path, modes: BoardModes, present: str | None) -> Mapping[
     now = _as_integers(present_masks(root, modes.config))
     found = modes.find(present) if present is not None else None
     if found is not None:
-        now = {**_as_integers(gating_masks(found.table)), **now}
+        now = {**_as_integers(gating_masks(found.section)), **now}
     reasons = {}
     for one in modes.modes:
         changes = [
             f"{argument} {now.get(argument, 'unknown')} → {mask}"
-            for argument, mask in _as_integers(gating_masks(one.table)).items()
+            for argument, mask in _as_integers(gating_masks(one.section)).items()
             if now.get(argument) != mask
         ]
         if changes and one is not found:

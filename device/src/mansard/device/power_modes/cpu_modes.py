@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 
 from mansard.core.power_mode import Settings, core_count_mode, parse_custom_name, parse_modes
-from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.records import PowerMode
 from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
-from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.custom_modes import SettableModes
 from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
@@ -24,12 +22,8 @@ _ANY_USER = "rather than in a container; core counts such as 2c need no permissi
 _ACCELERATORS_ONLY = "a plain machine has no such clock; set cpu and cores"
 
 
-class CpuModes:
+class CpuModes(SettableModes):
     """What a plain machine can be asked for."""
-
-    def __init__(self, root: Path, machine: MachineIdentity) -> None:
-        self._root = root
-        self._cpus = machine.cpus
 
     def present(self) -> PowerMode:
         """All cores, clocks left alone."""
@@ -47,23 +41,10 @@ class CpuModes:
             settings = Settings(n_cpus=int(capped[1]), cpu=parse_frequency(capped[2]))
         if settings is None or settings == Settings(n_cpus=settings.n_cpus):
             return parse_modes(name, len(self._cpus))[0]
-        choices = self.choices()
-        return custom_mode(resolve(settings, choices), choices)
+        return self.custom(settings)
 
-    def settings(self, text: str) -> tuple[PowerMode, ...]:
-        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
-        return custom_modes(text, self.choices())
-
-    def make(self, values: Mapping[str, float]) -> PowerMode:
-        """The mode that one point of a grid is."""
-        return custom_mode(exact_point(values), self.choices())
-
-    def choices(self) -> Choices:
-        """Cores, and the CPU's clocks where cpufreq may be written."""
-        return self._choices
-
-    @cached_property
-    def _choices(self) -> Choices:
+    def read_choices(self) -> Choices:
+        """Cores and clocks as the kernel lists them, from the present mode on."""
         clusters = read_clusters(self._root, self._cpus)
         no_clock = ValueTable(why_not=_ACCELERATORS_ONLY)
         return Choices(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
-from mansard.core.records import CpuCluster, PowerMode
+from mansard.core.records import CpuCluster, MachineIdentity, PowerMode
 from mansard.core.units import format_frequency, parse_frequency
 from mansard.device.power_modes.settable import (
     KEYS,
@@ -191,3 +194,35 @@ def _capped(
         if hz is not None and cluster.table.steps:
             hz = cluster.table.floor(hz)
     return CpuCluster(cpus=cpus, max_hz=hz, unknown={} if hz else {"max_hz": _UNCAPPED})
+
+
+class SettableModes(ABC):
+    """The part that a Jetson and a plain machine share: modes made of settings and grid points."""
+
+    def __init__(self, root: Path, machine: MachineIdentity) -> None:
+        self._root = root
+        self._cpus = machine.cpus
+
+    @abstractmethod
+    def read_choices(self) -> Choices:
+        """Cores and clocks that can be set, from the present mode on."""
+
+    @cached_property
+    def _choices(self) -> Choices:
+        return self.read_choices()
+
+    def choices(self) -> Choices:
+        """The same, read once."""
+        return self._choices
+
+    def custom(self, settings: Settings) -> PowerMode:
+        """The mode that these settings mean; raises UsageError."""
+        return custom_mode(resolve(settings, self._choices), self._choices)
+
+    def settings(self, text: str) -> tuple[PowerMode, ...]:
+        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
+        return custom_modes(text, self._choices)
+
+    def make(self, values: Mapping[str, float]) -> PowerMode:
+        """The mode that one point of a grid is."""
+        return custom_mode(exact_point(values), self._choices)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 
 from mansard.core.errors import DeviceError, InputError, UsageError
 from mansard.core.power_mode import parse_custom_name
-from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.records import PowerMode
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
-from mansard.device.power_modes.custom_modes import custom_mode, custom_modes, exact_point, resolve
+from mansard.device.power_modes.custom_modes import SettableModes
 from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
 
 _NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
 
 
-class JetsonModes:
+class JetsonModes(SettableModes):
     """What a Jetson can be asked for."""
-
-    def __init__(self, root: Path, machine: MachineIdentity) -> None:
-        self._root = root
-        self._cpus = machine.cpus
 
     @cached_property
     def _board(self) -> BoardModes:
@@ -57,8 +51,7 @@ class JetsonModes:
         """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
         settings = parse_custom_name(name)
         if settings is not None:
-            choices = self.choices()
-            return custom_mode(resolve(settings, choices), choices)
+            return self.custom(settings)
         found = self._board.find(name)
         if found is None:
             names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
@@ -68,20 +61,8 @@ class JetsonModes:
             )
         return found.mode
 
-    def settings(self, text: str) -> tuple[PowerMode, ...]:
-        """The modes of ``cpu=2GHz,cores=2``, separated by ';'; raises UsageError."""
-        return custom_modes(text, self.choices())
-
-    def make(self, values: Mapping[str, float]) -> PowerMode:
-        """The mode that one point of a grid is."""
-        return custom_mode(exact_point(values), self.choices())
-
-    def choices(self) -> Choices:
+    def read_choices(self) -> Choices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
-        return self._choices
-
-    @cached_property
-    def _choices(self) -> Choices:
         clocks = find_clocks(self._root)
         # Not those of this process: cores that the present mode has off can be switched on.
         cpus = tuple(clocks.online) or self._cpus
