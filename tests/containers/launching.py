@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from mansard.containers.settings import Launch, Mount, User
+from mansard.containers.settings import ContainerLaunch, Mount, User
 from tests.containers.throwaway import host_folders
 
 SOMEBODY = User(uid=1234, gid=1235, why="the test")  # in no group of this machine
 
 
-def launch(image: str, *command: str, **changes: Any) -> Launch:
+def launch(image: str, *command: str, **changes: Any) -> ContainerLaunch:
     """Python of this machine in ``image``, with ``command`` behind it."""
     settings: dict[str, Any] = {
         "image": image,
@@ -23,7 +23,7 @@ def launch(image: str, *command: str, **changes: Any) -> Launch:
         "mounts": tuple(Mount(path, PurePosixPath(path)) for path in host_folders()),
         **changes,
     }
-    return Launch(**settings)
+    return ContainerLaunch(**settings)
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> None:

@@ -15,7 +15,7 @@ from mansard.containers.board_controller import CONTROLLER_LABEL, board_controll
 from mansard.containers.engine import Engine, connect
 from mansard.containers.fleet import Worker, run_fleet
 from mansard.containers.hosts import Host
-from mansard.containers.settings import Launch, Mount, User
+from mansard.containers.settings import ContainerLaunch, Mount, User
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
@@ -40,14 +40,14 @@ def board(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def launch(bare_image: str) -> Launch:
+def launch(bare_image: str) -> ContainerLaunch:
     return launch_of(bare_image)
 
 
-def launch_of(image: str) -> Launch:
+def launch_of(image: str) -> ContainerLaunch:
     mounts = tuple(Mount(folder, PurePosixPath(folder)) for folder in host_folders())
     user = User(uid=65534, gid=65534, why="no board controller takes it")
-    return Launch(image=image, command=(sys.executable,), user=user, mounts=mounts)
+    return ContainerLaunch(image=image, command=(sys.executable,), user=user, mounts=mounts)
 
 
 def controllers(engine: Engine) -> list[Any]:
@@ -56,7 +56,7 @@ def controllers(engine: Engine) -> list[Any]:
 
 
 def test_a_sweep_through_a_container_is_a_sweep(
-    engine: Engine, launch: Launch, board: Path
+    engine: Engine, launch: ContainerLaunch, board: Path
 ) -> None:
     before, local = snapshot(board), LocalController(board)
     with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
@@ -83,7 +83,7 @@ def test_a_sweep_through_a_container_is_a_sweep(
     assert (writable["Source"], writable["Destination"]) == (str(board), "/board")
 
 
-def test_this_machine_as_a_board_by_its_own_root(engine: Engine, launch: Launch) -> None:
+def test_this_machine_as_a_board_by_its_own_root(engine: Engine, launch: ContainerLaunch) -> None:
     here = LocalController()
     with board_controller(engine, launch, REAL, "here") as controller:
         # Seen from its own root, links and all, it is the machine that it is.
@@ -112,7 +112,7 @@ def effective(pid: int) -> int:
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_container_that_is_ended_leaves_the_board_mended(
-    engine: Engine, launch: Launch, board: Path, how: str
+    engine: Engine, launch: ContainerLaunch, board: Path, how: str
 ) -> None:
     before = snapshot(board)
 
@@ -152,7 +152,7 @@ with connect(address) as engine:
 
 
 def test_when_the_caller_is_killed_the_container_puts_the_board_back(
-    engine: Engine, launch: Launch, board: Path
+    engine: Engine, launch: ContainerLaunch, board: Path
 ) -> None:
     before = snapshot(board)
     command = [sys.executable, "-c", CALLER, engine.address, launch.image, str(board)]
@@ -196,7 +196,7 @@ def test_when_the_engine_dies_the_controller_puts_the_board_back_by_itself(board
 
 
 def test_a_fleet_of_two_boards_and_one_that_is_none(
-    engine: Engine, launch: Launch, tmp_path: Path
+    engine: Engine, launch: ContainerLaunch, tmp_path: Path
 ) -> None:
     roots = {name: create_board(name, tmp_path) for name in ("agx-orin", "orin-nano-super")}
     before = {name: snapshot(root) for name, root in roots.items()}
@@ -227,7 +227,7 @@ def test_a_fleet_of_two_boards_and_one_that_is_none(
 
 @pytest.mark.skipif(why_no_sshd() is not None, reason=str(why_no_sshd()))
 def test_a_board_behind_ssh_and_what_becomes_of_it_when_the_network_goes(
-    daemon: Daemon, launch: Launch, board: Path, tmp_path: Path
+    daemon: Daemon, launch: ContainerLaunch, board: Path, tmp_path: Path
 ) -> None:
     before = snapshot(board)
     host = Host(

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import pytest
 
 from mansard.containers.engine import Engine, connect
-from mansard.containers.images.building import Step, run_step
+from mansard.containers.images.building import BuildStep, run_step
 from mansard.containers.images.store import find
 from mansard.core.errors import ContainerError, StorageError
 from tests.containers.image_base import import_program
@@ -35,9 +35,9 @@ def engine(daemon: Daemon) -> Iterator[Engine]:
         yield connected
 
 
-def step(*instructions: str) -> Step:
+def step(*instructions: str) -> BuildStep:
     recipe = "\n".join((f"FROM {BASE}", *instructions))
-    return Step(
+    return BuildStep(
         tag="mansard/failing:1",
         files=MappingProxyType({"Dockerfile": recipe.encode()}),
         arguments=MappingProxyType({}),
@@ -93,7 +93,9 @@ def test_a_base_without_python_is_said_plainly(engine: Engine) -> None:
 
 def test_a_base_that_is_not_there(engine: Engine) -> None:
     recipe = b"FROM 127.0.0.1:1/not/there:1"
-    missing = Step("mansard/failing:1", MappingProxyType({"Dockerfile": recipe}), {}, "missing")
+    missing = BuildStep(
+        "mansard/failing:1", MappingProxyType({"Dockerfile": recipe}), {}, "missing"
+    )
     with pytest.raises(ContainerError, match="no network"):
         run_step(engine, missing, network="none", tell=lambda _: None)
 

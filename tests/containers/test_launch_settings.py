@@ -24,7 +24,7 @@ from mansard.containers.launch import is_gone, name_process, this_process
 from mansard.containers.probing import gpu_remedy
 from mansard.containers.settings import (
     NOBODY,
-    Launch,
+    ContainerLaunch,
     Mount,
     User,
     can_read,
@@ -111,8 +111,8 @@ def test_remedy_where_a_container_was_started_without_a_gpu_inside() -> None:
     assert "tegrastats" in gpu_remedy(runtime, NVIDIA)
 
 
-def launch(**changes: object) -> Launch:
-    plain = Launch(image="x", command=("python3",), user=User(uid=7, gid=8, why=""))
+def launch(**changes: object) -> ContainerLaunch:
+    plain = ContainerLaunch(image="x", command=("python3",), user=User(uid=7, gid=8, why=""))
     return msgspec.structs.replace(plain, **changes)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.power_mode import Settings, custom_name, parse_custom_name
+from mansard.core.power_mode import ModeSettings, custom_name, parse_custom_name
 from mansard.core.units import (
     find_frequency,
     format_frequency,
@@ -84,7 +84,7 @@ def test_a_custom_name_says_every_clock_and_the_cores() -> None:
 def test_a_custom_name_is_read_back(clocks: dict[str, int], n_cpus: int) -> None:
     name = custom_name(n_cpus, **{f"{key}_hz": mhz * 1e6 for key, mhz in clocks.items()})
     wanted = {key: parse_frequency(f"{mhz}MHz") for key, mhz in clocks.items()}
-    assert parse_custom_name(name) == Settings(n_cpus=n_cpus, **wanted)
+    assert parse_custom_name(name) == ModeSettings(n_cpus=n_cpus, **wanted)
 
 
 @given(st.floats(1, 1e11))

@@ -8,7 +8,7 @@ from typing import Any
 from mansard.device.tegrastats.sample import (
     OFFLINE,
     Cpu,
-    Engine,
+    EngineLoad,
     FreeBlocks,
     MemoryAmount,
     Rail,
@@ -79,13 +79,13 @@ def _cpu(cpu: Cpu, is_shared: bool) -> str:
     return f"{cpu.load_percent:.15g}%{clock}"
 
 
-def _render_one(field: Engine | Temperature | str) -> str:
+def _render_one(field: EngineLoad | Temperature | str) -> str:
     if isinstance(field, str):
         return field
-    return _engine(field) if isinstance(field, Engine) else _temperature(field)
+    return _engine(field) if isinstance(field, EngineLoad) else _temperature(field)
 
 
-def _engine(engine: Engine) -> str:
+def _engine(engine: EngineLoad) -> str:
     if not engine.is_on:
         return f"{engine.name} off"
     load = "" if engine.load_percent is None else f"{engine.load_percent:.15g}%"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import InputError
-from mansard.device.tegrastats import Cpu, Engine, FreeBlocks, Parser, Rail, parse_line
+from mansard.device.tegrastats import Cpu, EngineLoad, FreeBlocks, Parser, Rail, parse_line
 from mansard.device.tegrastats.sample import NOT_PRINTED, OFFLINE
 from tests.device.tegrastats_lines import LINES
 from tests.device.tegrastats_render import render
@@ -52,21 +52,21 @@ def test_cores_have_load_and_clock_or_are_off() -> None:
 @pytest.mark.parametrize(
     ("family", "names", "engine"),
     [
-        ("Nano r32", ("EMC_FREQ",), Engine("EMC_FREQ", True, 0.0, (), "")),
-        ("TX1 r28", ("EMC",), Engine("EMC", True, 3.0, (1_600_000_000,), "@")),
-        ("Thor r39", ("EMC_FREQ",), Engine("EMC_FREQ", True, None, (4_266_000_000,), "@")),
+        ("Nano r32", ("EMC_FREQ",), EngineLoad("EMC_FREQ", True, 0.0, (), "")),
+        ("TX1 r28", ("EMC",), EngineLoad("EMC", True, 3.0, (1_600_000_000,), "@")),
+        ("Thor r39", ("EMC_FREQ",), EngineLoad("EMC_FREQ", True, None, (4_266_000_000,), "@")),
         (
             "AGX Orin r35",
             ("GR3D_FREQ",),
-            Engine("GR3D_FREQ", True, 14.0, (407_000_000, 408_000_000), "@["),
+            EngineLoad("GR3D_FREQ", True, 14.0, (407_000_000, 408_000_000), "@["),
         ),
-        ("AGX Orin r35", ("GR3D2_FREQ",), Engine("GR3D2_FREQ", True, 34.0, (0,), "@")),
-        ("TX1 r28", ("MSENC",), Engine("MSENC", True, None, (716_000_000,), "")),
-        ("Thor r38", ("PVA0_FREQ",), Engine("PVA0_FREQ", False, None, (), "")),
-        ("Xavier NX r32", ("VIC_FREQ",), Engine("VIC_FREQ", True, 0.0, (115_000_000,), "@")),
+        ("AGX Orin r35", ("GR3D2_FREQ",), EngineLoad("GR3D2_FREQ", True, 34.0, (0,), "@")),
+        ("TX1 r28", ("MSENC",), EngineLoad("MSENC", True, None, (716_000_000,), "")),
+        ("Thor r38", ("PVA0_FREQ",), EngineLoad("PVA0_FREQ", False, None, (), "")),
+        ("Xavier NX r32", ("VIC_FREQ",), EngineLoad("VIC_FREQ", True, 0.0, (115_000_000,), "@")),
     ],
 )
-def test_engines_in_every_spelling(family: str, names: tuple[str, ...], engine: Engine) -> None:
+def test_engines_in_every_spelling(family: str, names: tuple[str, ...], engine: EngineLoad) -> None:
     assert parse_line(LINES[family]).engine(*names) == engine
 
 
@@ -124,14 +124,14 @@ def test_a_field_of_the_future_is_kept() -> None:
     line = LINES["Thor r39"] + " FUTURE_TOKEN value NPU0_FREQ 3%@900 lone 1.2V"
     sample = parse_line(line)
     assert sample.unparsed == ("FUTURE_TOKEN", "value", "lone", "1.2V")
-    assert sample.engine("NPU0_FREQ") == Engine("NPU0_FREQ", True, 3.0, (900_000_000,), "@")
+    assert sample.engine("NPU0_FREQ") == EngineLoad("NPU0_FREQ", True, 3.0, (900_000_000,), "@")
     assert render(sample) == line
 
 
 def test_spaces_behind_commas_are_read_as_in_the_guide() -> None:
     sample = parse_line("RAM 1/2MB CPU [5%@102, off] GR3D_FREQ 7%@[1300, 1301]")
     assert len(sample.cpus) == 2
-    assert sample.gpu == Engine("GR3D_FREQ", True, 7.0, (1_300_000_000, 1_301_000_000), "@[")
+    assert sample.gpu == EngineLoad("GR3D_FREQ", True, 7.0, (1_300_000_000, 1_301_000_000), "@[")
 
 
 @pytest.mark.parametrize("n_characters", range(len(LINES["Thor r39"])))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mansard.simulator import create_board
 from mansard.simulator.boards import BOARDS
 from mansard.simulator.boards.spec import BoardSpec
-from mansard.simulator.kernel import Kernel, set_text
+from mansard.simulator.kernel import SimulatedKernel, set_text
 from mansard.simulator.tools.board import format_list, parse_list
 from mansard.simulator.tools.nvpmodel import parse
 
@@ -19,13 +19,17 @@ WRITTEN = st.one_of(
 
 
 @pytest.fixture(scope="module", params=BOARDS, ids=lambda board: board.name)
-def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+def kernel(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> SimulatedKernel:
     board: BoardSpec = request.param
-    return Kernel(board, create_board(board.name, tmp_path_factory.mktemp("kernel")))
+    return SimulatedKernel(board, create_board(board.name, tmp_path_factory.mktemp("kernel")))
 
 
 @given(data=st.data())
-def test_whatever_is_written_the_board_stays_a_board(data: st.DataObject, kernel: Kernel) -> None:
+def test_whatever_is_written_the_board_stays_a_board(
+    data: st.DataObject, kernel: SimulatedKernel
+) -> None:
     paths = [path for path in kernel.watched if path.exists()]
     for _ in range(5):
         path = data.draw(st.sampled_from(paths))

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mansard.api.benches import DryRun as DryRun
     from mansard.api.benches import bench as bench
     from mansard.api.benches import dry_run as dry_run
-    from mansard.api.boards import MachineModes as MachineModes
+    from mansard.api.boards import AvailableModes as AvailableModes
     from mansard.api.boards import doctor as doctor
     from mansard.api.boards import find_modes as find_modes
     from mansard.api.boards import modes as modes

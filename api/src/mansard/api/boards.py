@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mansard.core.records import PowerMode
 
 
-class MachineModes(msgspec.Struct, frozen=True):
+class AvailableModes(msgspec.Struct, frozen=True):
     """The power modes of a machine that is no Jetson: core counts, or those of its card."""
 
     machine: str
@@ -47,7 +47,7 @@ def board_root(board: Path | None) -> Path:
     return root
 
 
-def modes(board: Path | None = None, config: Path | None = None) -> Listing | MachineModes:
+def modes(board: Path | None = None, config: Path | None = None) -> Listing | AvailableModes:
     """The power modes with their clocks, and the peaks that follow from them.
 
     ``board``: the root folder of a board, this machine's by default. ``config``: an
@@ -63,7 +63,7 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Ma
     if board is not None or _has_nvpmodel(root):
         return list_board(root)
     machine = identify(root)
-    return MachineModes(machine.name, tuple(available_modes(root, machine)))
+    return AvailableModes(machine.name, tuple(available_modes(root, machine)))
 
 
 def _has_nvpmodel(root: Path) -> bool:

@@ -17,7 +17,7 @@ from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.needed import controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
-from mansard.containers.settings import Launch, launch_for
+from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError
 from mansard.device.meters.finding import find_meters
@@ -124,7 +124,7 @@ class ContainerTarget:
 
         return ContainerMeasurer(self._engine, self._launch(self._processor))
 
-    def _launch(self, processor: Processor) -> Launch:
+    def _launch(self, processor: Processor) -> ContainerLaunch:
 
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor

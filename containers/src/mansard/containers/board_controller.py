@@ -21,7 +21,7 @@ import msgspec
 from mansard.containers.engine import NO_GPU, Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.launch import is_gone, remove, shown_image, this_process
-from mansard.containers.settings import BOARD, Launch, User, create_arguments
+from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arguments
 from mansard.containers.stream import Attached, Chunk, attach, split_lines
 from mansard.core.errors import MansardError
 from mansard.core.line_channel import HEARTBEAT
@@ -108,7 +108,7 @@ QUIET_S = 180.0
 @contextlib.contextmanager
 def board_controller(
     engine: Engine,
-    launch: Launch,
+    launch: ContainerLaunch,
     root: PurePosixPath,
     board: str,
     *,
@@ -139,7 +139,7 @@ def board_controller(
 
 
 def controller_arguments(
-    engine: Engine, launch: Launch, root: PurePosixPath, quiet_s: float
+    engine: Engine, launch: ContainerLaunch, root: PurePosixPath, quiet_s: float
 ) -> dict[str, Any]:
     """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
     from docker.types import Mount

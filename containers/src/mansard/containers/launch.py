@@ -19,7 +19,7 @@ import msgspec
 
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
-from mansard.containers.settings import OWNER_LABEL, Launch, all_mounts, create_arguments
+from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
 
@@ -265,7 +265,7 @@ class Container:
 
 
 @contextmanager
-def launched(engine: Engine, launch: Launch, message: bytes = b"") -> Iterator[Container]:
+def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> Iterator[Container]:
     """A container that runs until the end of this, or its own; raises ContainerError.
 
     ``message`` is written to its standard input, which stays open. It is attached before it
@@ -315,7 +315,7 @@ def remove(engine: Engine, ident: str) -> None:
                 raise
 
 
-def _check_mounts(engine: Engine, launch: Launch) -> None:
+def _check_mounts(engine: Engine, launch: ContainerLaunch) -> None:
     """A missing folder in one line; an engine elsewhere has folders that are not seen from here."""
     if not engine.facts.is_local:
         return

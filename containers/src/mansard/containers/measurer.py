@@ -10,7 +10,7 @@ import msgspec
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
-from mansard.containers.settings import BOARD, Launch
+from mansard.containers.settings import BOARD, ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
@@ -30,7 +30,7 @@ class ContainerMeasurer:
     """
 
     engine: Engine
-    launch: Launch
+    launch: ContainerLaunch
     silence_s: float = SILENCE_S
 
     def __call__(self, job: Job) -> Iterator[Event]:
@@ -55,7 +55,7 @@ class ContainerMeasurer:
         )
 
 
-def with_arguments(launch: Launch, module: str, *arguments: str) -> Launch:
+def with_arguments(launch: ContainerLaunch, module: str, *arguments: str) -> ContainerLaunch:
     """``launch`` for a module of ours as the program, with these arguments."""
     return msgspec.structs.replace(launch, command=(*launch.command, "-m", module, *arguments))
 
@@ -72,5 +72,5 @@ def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
         ) from error
 
 
-def _board(launch: Launch) -> tuple[str, ...]:
+def _board(launch: ContainerLaunch) -> tuple[str, ...]:
     return () if launch.board is None else ("--board", str(BOARD))

@@ -12,7 +12,7 @@ from mansard.containers.engine import Access, Engine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
 from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
-from mansard.containers.settings import Launch
+from mansard.containers.settings import ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
@@ -26,7 +26,7 @@ _MAX_LINES = 1000  # of what libraries print before the answer
 _SHOWN_CHARACTERS = 200
 
 
-def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> Probe:
+def probe_in_container(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
     """What the image can measure ``processor`` with on this machine.
 
     Raises ContainerError where the image holds another version of Mansard, or where a GPU
@@ -43,7 +43,7 @@ def probe_in_container(engine: Engine, launch: Launch, processor: Processor) -> 
     return probe
 
 
-def ask(engine: Engine, launch: Launch, processor: Processor) -> Probe:
+def ask(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
     asked = msgspec.structs.replace(
         with_arguments(launch, "mansard.microbench", "--probe", processor), run="probe"

@@ -164,7 +164,7 @@ class Mount(msgspec.Struct, frozen=True):
     target: PurePosixPath
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """What is to run, in what image, as whom, and with what in reach."""
 
     image: str  # its name or its id
@@ -179,7 +179,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""  # what it is for: an id of a run, or "probe"
 
 
-def create_arguments(launch: Launch, owner: str) -> dict[str, Any]:
+def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:
     """Arguments of ``containers.create``; raises UsageError for a folder that cannot be mounted.
 
     ``owner`` tells which process the container belongs to: see ``owners``.
@@ -212,7 +212,7 @@ def create_arguments(launch: Launch, owner: str) -> dict[str, Any]:
     }
 
 
-def all_mounts(launch: Launch) -> tuple[Mount, ...]:
+def all_mounts(launch: ContainerLaunch) -> tuple[Mount, ...]:
     """Every folder of the host that the container sees; all of them only to be read."""
     mounts = list(launch.mounts)
     if launch.board is not None:
@@ -235,7 +235,7 @@ def _bind(mount: Mount) -> Any:
     )
 
 
-def _environment(launch: Launch) -> Mapping[str, str]:
+def _environment(launch: ContainerLaunch) -> Mapping[str, str]:
     return {**_ENVIRONMENT, **access_environment(launch.access), **launch.environment}
 
 
@@ -249,7 +249,7 @@ def launch_for(
     *,
     board: Path,
     processor: Processor,
-) -> Launch:
+) -> ContainerLaunch:
     """The launch of a measurement of ``machine``; its command is the image's Python alone.
 
     ``board`` is the root folder on the engine's host; any other than ``/`` is a simulated
@@ -257,7 +257,7 @@ def launch_for(
     """
     gpu = "none" if machine is None or processor == "cpu" else gpu_kind(machine)
     user = _user(engine, board, gpu)
-    return Launch(
+    return ContainerLaunch(
         image=image,
         command=(PYTHON,),
         user=user,

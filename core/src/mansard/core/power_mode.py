@@ -19,7 +19,7 @@ CLOCKS = ("gpu", "emc", "cpu", "dla")
 _NAME_PART = re.compile(rf"({'|'.join(CLOCKS)})([0-9]+[kMG]?Hz)")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ModeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be set; what is None stays as it is."""
 
     gpu: Frequency | None = None
@@ -88,7 +88,7 @@ def custom_name(
     return "_".join([*parts, f"{n_cpus}c"])
 
 
-def parse_custom_name(name: str) -> Settings | None:
+def parse_custom_name(name: str) -> ModeSettings | None:
     """The settings that ``custom_name`` made a name of; None where it is no such name."""
     *clocks, cores = name.split("_")
     match = _CORE_COUNT.fullmatch(cores)
@@ -103,4 +103,4 @@ def parse_custom_name(name: str) -> Settings | None:
             wanted[clock[1]] = parse_frequency(clock[2])
         except UsageError:
             return None
-    return Settings(n_cpus=int(match[1]), **wanted)
+    return ModeSettings(n_cpus=int(match[1]), **wanted)

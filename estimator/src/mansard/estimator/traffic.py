@@ -15,7 +15,7 @@ import msgspec
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost, GroupTraffic
 from mansard.estimator.fusion import Fusion, PassGroups
-from mansard.estimator.fusion.accounting import Group
+from mansard.estimator.fusion.accounting import FusedGroup
 from mansard.estimator.fusion.storage import Storage
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
@@ -142,7 +142,7 @@ class CacheModel:
         other._held, other._total = dict(self._held), self._total
         return other
 
-    def touch(self, group: Group) -> int:
+    def touch(self, group: FusedGroup) -> int:
         """Run a kernel; returns the bytes that memory reads and writes meanwhile."""
         moved = 0
         held = self._held

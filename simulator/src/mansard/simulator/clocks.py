@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.device.system import read_text
 from mansard.simulator.boards.spec import BoardSpec
-from mansard.simulator.kernel import Kernel, ReadingFile
+from mansard.simulator.kernel import ReadingFile, SimulatedKernel
 from mansard.simulator.physics import Shares, dynamic, mean
 
 _TICK_S = 0.01  # of /proc/stat
@@ -106,7 +106,7 @@ class RunningClocks:
             self._memory.append(ReadingFile(root / board.bwmgr.lstrip("/") / "cur_freq"))
         self._activity = ReadingFile(root / (board.cactmon or "none").lstrip("/"))
 
-    def run(self, kernel: Kernel, load: Load, *, throttled: bool) -> Shares:
+    def run(self, kernel: SimulatedKernel, load: Load, *, throttled: bool) -> Shares:
         """Set every clock for this load; returns what it costs."""
         scale = THROTTLED if throttled else 1.0
         return Shares(
@@ -115,7 +115,7 @@ class RunningClocks:
             memory=self._run_memory(kernel, load),
         )
 
-    def _run_cpus(self, kernel: Kernel, load: Load, scale: float) -> float:
+    def _run_cpus(self, kernel: SimulatedKernel, load: Load, scale: float) -> float:
         total = 0.0
         for cluster in self._board.clusters:
             on = [cpu for cpu in cluster.cpus if cpu in kernel.on]
@@ -131,7 +131,7 @@ class RunningClocks:
             total += sum(dynamic(clock, load.cpus.get(cpu, 0.0)) for cpu in on)
         return total / len(self._board.cpus)
 
-    def _run_gpus(self, kernel: Kernel, load: Load, scale: float) -> float:
+    def _run_gpus(self, kernel: SimulatedKernel, load: Load, scale: float) -> float:
         shares = []
         for gpu, limits, files in zip(self._board.gpus, kernel.gpu, self._gpu, strict=True):
             hz = limits.step_for(load.gpu, round(gpu.hz[-1] * scale))
@@ -141,7 +141,7 @@ class RunningClocks:
         self._gpu_load.show(round(load.gpu * 1000))
         return mean(shares) * kernel.active_tpcs()
 
-    def _run_memory(self, kernel: Kernel, load: Load) -> float:
+    def _run_memory(self, kernel: SimulatedKernel, load: Load) -> float:
         table, cap = self._board.emc_hz, kernel.memory_cap_hz()
         low = kernel.memory[0].low if kernel.memory else table[0]
         wanted = max(low, load.memory * cap)

@@ -24,7 +24,7 @@ from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.clocks import LoadSource, RunningClocks
 from mansard.simulator.faults import read_faults
-from mansard.simulator.kernel import Kernel, set_text
+from mansard.simulator.kernel import SimulatedKernel, set_text
 from mansard.simulator.physics import AMBIENT_C, most_power_w, rail_powers, warmer_c, with_noise
 from mansard.simulator.sensors import MonitorBank, Surroundings
 from mansard.simulator.tools.board import INFO
@@ -94,7 +94,7 @@ class Daemon:
     def __init__(self, root: Path, seed: int = 0) -> None:
         self.root, self.board = root, board_of(root)
         self._lock = _take_lock(root)
-        self.kernel = Kernel(self.board, root)
+        self.kernel = SimulatedKernel(self.board, root)
         self._load = LoadSource(root / STATE / "load.json")
         self._clocks = RunningClocks(self.board, root)
         self._monitors = MonitorBank(self.board, root)

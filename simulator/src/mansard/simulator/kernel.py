@@ -154,7 +154,7 @@ CPU = "sys/devices/system/cpu"
 EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
 
 
-class Kernel:
+class SimulatedKernel:
     """All settings of one tree, as they were last accepted."""
 
     def __init__(self, board: BoardSpec, root: Path) -> None:

@@ -22,18 +22,18 @@ SIZE_LABEL = (
 )
 
 
-class Rows(alt.InlineData):
-    """Rows that never change: Altair copies a chart at every step, and these with it."""
+class ChartRows(alt.InlineData):
+    """ChartRows that never change: Altair copies a chart at every step, and these with it."""
 
     _class_is_valid_at_instantiation = False
 
-    def __deepcopy__(self, _memo: object) -> Rows:
+    def __deepcopy__(self, _memo: object) -> ChartRows:
         return self
 
 
 def plot(frame: pl.DataFrame) -> alt.Chart:
     """A chart of ``frame``, whose rows become part of the specification."""
-    return alt.Chart(Rows(values=frame.to_dicts()))
+    return alt.Chart(ChartRows(values=frame.to_dicts()))
 
 
 def following(chart: Chart, chosen: Chosen, *names: Name, **properties: Any) -> Chart:

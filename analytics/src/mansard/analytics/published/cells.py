@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mansard.analytics.published.columns import Column
+from mansard.analytics.published.columns import KnownColumn
 from mansard.core.errors import InputError
 from mansard.core.files import read_whole
 from mansard.core.records import PublishedMode
@@ -208,7 +208,7 @@ class Cells:
     """The cells of one row; numbers come out in SI units, an empty cell as None."""
 
     table: TextTable
-    columns: tuple[Column, ...]
+    columns: tuple[KnownColumn, ...]
     row: TextRow
 
     @property
@@ -216,7 +216,7 @@ class Cells:
         """The file and the line, for messages."""
         return f"{self.table.where}, line {self.row.line}"
 
-    def columns_of(self, field: str) -> list[Column]:
+    def columns_of(self, field: str) -> list[KnownColumn]:
         """The columns of ``field``; wide tables have several of a peak."""
         return [column for column in self.columns if column.field == field]
 
@@ -242,7 +242,7 @@ class Cells:
             raise InputError(what, where=self.where, fix=_how_to_give(field))
         return found
 
-    def amount(self, column: Column) -> float | None:
+    def amount(self, column: KnownColumn) -> float | None:
         """A number above 0 in SI units; raises InputError."""
         text = self.row.cells[column.name]
         value = parse_positive(text, self.table.separator, self.where, column.name)

@@ -209,7 +209,7 @@ def parse_level_name(text: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Column:
+class KnownColumn:
     """One column that is understood. ``factor`` turns its numbers into SI units.
 
     Wide tables say ``precision``, ``unit`` and ``level`` in the name; else these are None.
@@ -226,7 +226,7 @@ class Column:
 
 def find_columns(
     names: Sequence[str], said: Mapping[str, str], where: str
-) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+) -> tuple[tuple[KnownColumn, ...], tuple[str, ...]]:
     """The columns that are understood, and the names of the others.
 
     ``said`` maps a field, with or without a unit ("time", "time_ms"), to a column's name, or to
@@ -255,18 +255,18 @@ def find_columns(
     return tuple(found), tuple(name for name in names if name not in understood)
 
 
-def _as_said(key: str, name: str, names: Sequence[str], where: str) -> Column:
+def _as_said(key: str, name: str, names: Sequence[str], where: str) -> KnownColumn:
     """The column that the user names for a field; its name is "" where there shall be none."""
     field, unit = _field_and_unit(key)
     if not name:
-        return Column("", field)
+        return KnownColumn("", field)
     if name not in names:
         raise UsageError(
             f"{where} has no column {name!r}", fix=f"it has {', '.join(map(repr, names))}"
         )
     dimension = FIELDS[field]
     if dimension is None:
-        return Column(name, field)
+        return KnownColumn(name, field)
     unit = unit or _unit_in(name, where)
     if unit is None:
         raise _without_unit(field, name, where)
@@ -294,12 +294,12 @@ def _field_and_unit(key: str) -> tuple[str, Unit | None]:
     return field, unit
 
 
-def _by_name(name: str, where: str) -> Column | None:
+def _by_name(name: str, where: str) -> KnownColumn | None:
     """What a column is by its own name, or None where it is nothing that we read."""
     words = [word.casefold() for word in words_of(name)]
     plain = NAMES.get(" ".join(words))
     if plain is not None:
-        return Column(name, plain)
+        return KnownColumn(name, plain)
     unit = _unit_in(name, where)
     if unit is None or _is_other(words, unit.dimension):
         return None
@@ -360,9 +360,9 @@ def _is_ratio(words: Sequence[str]) -> bool:
     return any(not word or word[0].casefold() not in ITEMS | {"batch"} for word in after)
 
 
-def _qualified(name: str, field: str, unit: Unit) -> Column:
+def _qualified(name: str, field: str, unit: Unit) -> KnownColumn:
     words = [word.casefold() for word in words_of(name)]
-    return Column(
+    return KnownColumn(
         name=name,
         field=field,
         factor=unit.factor,
@@ -398,7 +398,7 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
     )
 
 
-def _refuse_twins(found: Sequence[Column], where: str) -> None:
+def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
     """Two columns for one thing: wide tables may have a peak for each precision and unit."""
     kinds: dict[tuple[str | None, ...], list[str]] = {}
     for column in found:

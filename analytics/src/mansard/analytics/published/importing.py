@@ -15,7 +15,7 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.published.cells import Cells, TextRow, TextTable, check_modes, read_table
 from mansard.analytics.published.columns import (
-    Column,
+    KnownColumn,
     find_columns,
     parse_level_name,
     parse_precision_name,
@@ -53,7 +53,7 @@ class PublishedOrigin:
 
 
 def read_rates(
-    table: TextTable, columns: Sequence[Column], origin: PublishedOrigin
+    table: TextTable, columns: Sequence[KnownColumn], origin: PublishedOrigin
 ) -> tuple[PublishedRate, ...]:
     """All figures of ``table``, without their table's id yet; raises InputError.
 
@@ -137,7 +137,7 @@ def _parse_precision(cells: Cells, text: str) -> str:
     return found
 
 
-def _unit(cells: Cells, column: Column, precision: str, processor: Processor) -> RateWorkUnit:
+def _unit(cells: Cells, column: KnownColumn, precision: str, processor: Processor) -> RateWorkUnit:
     if column.unit is not None:
         return column.unit
     text = cells.text("unit")
@@ -158,7 +158,7 @@ def _unit(cells: Cells, column: Column, precision: str, processor: Processor) ->
     return unit
 
 
-def _level(cells: Cells, column: Column) -> str:
+def _level(cells: Cells, column: KnownColumn) -> str:
     text = column.level or cells.text("level")
     if text is None:
         return "DRAM"
@@ -174,7 +174,7 @@ AGREEING = 0.05  # energy and power × time of one row may differ by so much: ro
 
 
 def read_runs(
-    table: TextTable, columns: Sequence[Column], origin: PublishedOrigin
+    table: TextTable, columns: Sequence[KnownColumn], origin: PublishedOrigin
 ) -> tuple[PublishedRun, ...]:
     """All rows of ``table``, without their table's id yet; raises InputError."""
     if not any(c.field in {"time", "throughput", "power", "energy"} for c in columns):

@@ -29,7 +29,7 @@ def modes(
     found = api.modes(board, config)
     if as_json:
         print_json(found)
-    elif isinstance(found, api.MachineModes):
+    elif isinstance(found, api.AvailableModes):
         rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
         print_table(f"Power modes of {found.machine}", ("mode", "cores", "CPU MHz"), rows)
     else:

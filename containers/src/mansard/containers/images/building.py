@@ -45,7 +45,7 @@ _EPOCH_S = 0  # of files in the tar: the same content is the same tar
 REPOSITORY = "mansard"
 
 
-class Step(msgspec.Struct, frozen=True):
+class BuildStep(msgspec.Struct, frozen=True):
     """One image to build: its name, its files by their paths in the tar, and its arguments."""
 
     tag: str
@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True):
     content: str  # hash of all that makes the image what it is
 
 
-def libraries_step(image: Image) -> Step:
+def libraries_step(image: Image) -> BuildStep:
     """The image that holds the libraries of ``image``; wheels and Python are added later."""
     files = {
         "Dockerfile": _recipe(image.recipe, "Dockerfile"),
@@ -62,7 +62,7 @@ def libraries_step(image: Image) -> Step:
         "libraries.txt": _recipe("lists", f"{image.libraries}.txt"),
     }
     content = content_hash(({path: file_hash(data) for path, data in files.items()}, image.base))
-    return Step(
+    return BuildStep(
         tag=f"{REPOSITORY}/{image.name}-libraries:{content}",
         files=MappingProxyType(files),
         arguments=MappingProxyType({"BASE": image.base}),
@@ -70,7 +70,7 @@ def libraries_step(image: Image) -> Step:
     )
 
 
-def rooms_step(image: Image, libraries: Step, revision: str) -> Step:
+def rooms_step(image: Image, libraries: BuildStep, revision: str) -> BuildStep:
     """The image that measures: the libraries, and the rooms of this very Mansard.
 
     ``revision`` is the commit, or a word for why there is none; it is a label alone, and
@@ -87,7 +87,7 @@ def rooms_step(image: Image, libraries: Step, revision: str) -> Step:
         "SOURCE": content,
         "BASE": image.base,
     }
-    return Step(
+    return BuildStep(
         tag=f"{REPOSITORY}/{image.name}:{VERSION}-{content}",
         files=MappingProxyType(files),
         arguments=MappingProxyType(arguments),
@@ -186,7 +186,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 def run_step(
     engine: Engine,
-    step: Step,
+    step: BuildStep,
     *,
     network: str,
     tell: Callable[[str], None],
@@ -239,7 +239,7 @@ def _proxies(network: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _context(step: Step, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
+def _context(step: BuildStep, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
     """The tar as a temporary file without a name: it is gone whatever happens."""
     is_written = False
     try:
@@ -321,7 +321,7 @@ def ready_image(engine: Engine, image: Image) -> Built | None:
     return None if there is None else _built(there, tag, build_s=0.0, was_there=True)
 
 
-def _steps(image: Image) -> tuple[Step, Step]:
+def _steps(image: Image) -> tuple[BuildStep, BuildStep]:
     """The two images that make ``image``: its libraries, and this very Mansard on them."""
     libraries = libraries_step(image)
     return libraries, rooms_step(image, libraries, read_commit() or UNKNOWN_COMMIT)
@@ -349,7 +349,7 @@ def _built(there: Any, tag: str, *, build_s: float, was_there: bool) -> Built:
     )
 
 
-def _build_libraries(engine: Engine, image: Image, step: Step, order: Order) -> None:
+def _build_libraries(engine: Engine, image: Image, step: BuildStep, order: Order) -> None:
     if order.offline and order.wheels is None:
         raise ContainerError(
             f"the image {image.name} is not on this machine, and nothing may be downloaded",

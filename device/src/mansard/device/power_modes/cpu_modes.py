@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mansard.core.power_mode import Settings, core_count_mode, parse_custom_name, parse_modes
+from mansard.core.power_mode import ModeSettings, core_count_mode, parse_custom_name, parse_modes
 from mansard.core.records import PowerMode
 from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
@@ -38,8 +38,8 @@ class CpuModes(SettableModes):
         settings = parse_custom_name(name)
         capped = _CAPPED.fullmatch(name)
         if capped is not None:
-            settings = Settings(n_cpus=int(capped[1]), cpu=parse_frequency(capped[2]))
-        if settings is None or settings == Settings(n_cpus=settings.n_cpus):
+            settings = ModeSettings(n_cpus=int(capped[1]), cpu=parse_frequency(capped[2]))
+        if settings is None or settings == ModeSettings(n_cpus=settings.n_cpus):
             return parse_modes(name, len(self._cpus))[0]
         return self.custom(settings)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.power_mode import CLOCKS, Settings, core_count_mode, custom_name
+from mansard.core.power_mode import CLOCKS, ModeSettings, core_count_mode, custom_name
 from mansard.core.records import CpuCluster, MachineIdentity, PowerMode
 from mansard.core.units import format_frequency, parse_frequency
 from mansard.device.power_modes.settable import (
@@ -44,19 +44,19 @@ def split_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def parse_settings(text: str) -> tuple[Settings, ...]:
+def parse_settings(text: str) -> tuple[ModeSettings, ...]:
     """The settings of each mode in ``text``, separated by ';'; raises UsageError."""
     wanted = dict.fromkeys(parse_one(part) for part in text.split(";") if part.strip())
     return tuple(wanted)
 
 
-def parse_one(text: str) -> Settings:
+def parse_one(text: str) -> ModeSettings:
     """The settings of one mode: ``key=value`` with commas between; raises UsageError."""
     pairs = split_pairs(text)
     cores = pairs.pop("cores", None)
     clocks = {key: parse_frequency(value) for key, value in pairs.items()}
     n_cpus = None if cores is None else int(read_amount("cores", cores, "cores").value)
-    return Settings(n_cpus=n_cpus, **clocks)
+    return ModeSettings(n_cpus=n_cpus, **clocks)
 
 
 def split_pairs(text: str, keys: tuple[str, ...] = KEYS) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     n_cpus: int | None = None
 
 
-def resolve(settings: Settings, choices: Choices) -> Point:
+def resolve(settings: ModeSettings, choices: Choices) -> Point:
     """The exact settings that were meant; raises UsageError that lists what is available."""
     n_cpus = settings.n_cpus
     if n_cpus is not None:
@@ -215,7 +215,7 @@ class SettableModes(ABC):
         """The same, read once."""
         return self._choices
 
-    def custom(self, settings: Settings) -> PowerMode:
+    def custom(self, settings: ModeSettings) -> PowerMode:
         """The mode that these settings mean; raises UsageError."""
         return custom_mode(resolve(settings, self._choices), self._choices)
 

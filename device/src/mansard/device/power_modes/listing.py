@@ -27,7 +27,7 @@ from mansard.device.nvpmodel.modes import UNCAPPED, BoardModes, board_modes, rea
 from mansard.device.nvpmodel.tool import query, reboot_modes
 
 
-class Prediction(Record, frozen=True, kw_only=True):
+class ModePeaks(Record, frozen=True, kw_only=True):
     """Peaks of a mode at its caps, with its multiprocessors that are on.
 
     ``memory_bytes_per_s`` is what the memory's pins carry, ``memory_roof_bytes_per_s`` what
@@ -41,7 +41,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     memory_roof_bytes_per_s: float | None
 
 
-def predict(mode: PowerMode, chip: Module | None, module: Module | None) -> Prediction:
+def predict(mode: PowerMode, chip: Module | None, module: Module | None) -> ModePeaks:
     """The peaks of ``mode``, whose clocks are resolved where they can be.
 
     ``chip``: any module of the same chip, enough for what a multiprocessor does in a cycle;
@@ -68,7 +68,7 @@ def predict(mode: PowerMode, chip: Module | None, module: Module | None) -> Pred
     n_cores = None if cores is None or n_sms is None else n_sms * cores
     if n_cores is None:
         unknown["cuda_cores"] = mode.unknown.get("n_sms", _NO_CHIP)
-    return Prediction(cuda_cores=n_cores, unknown=unknown, **peaks)
+    return ModePeaks(cuda_cores=n_cores, unknown=unknown, **peaks)
 
 
 _NEEDED = {"gpu_hz": "GPU's clock", "memory_hz": "memory's clock", "n_sms": "number of SMs"}
@@ -235,7 +235,7 @@ class ListedMode(msgspec.Struct, frozen=True, kw_only=True):
     mode: PowerMode  # caps as the configuration has them
     resolved: PowerMode  # uncapped clocks at their highest
     resolved_from: dict[str, str]  # field -> source of the number
-    modelled: Prediction
+    modelled: ModePeaks
     is_default: bool
     is_present: bool
     may_need_reboot: str | None  # why; None: no reason to think so

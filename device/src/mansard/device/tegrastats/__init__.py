@@ -3,7 +3,7 @@
 from mansard.device.tegrastats.parse import Parser, parse_line, stream
 from mansard.device.tegrastats.sample import (
     Cpu,
-    Engine,
+    EngineLoad,
     FreeBlocks,
     MemoryAmount,
     Rail,
@@ -14,7 +14,7 @@ from mansard.device.tegrastats.sample import (
 
 __all__ = [
     "Cpu",
-    "Engine",
+    "EngineLoad",
     "FreeBlocks",
     "MemoryAmount",
     "Parser",

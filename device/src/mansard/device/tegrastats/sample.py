@@ -48,7 +48,7 @@ class Cpu(msgspec.Struct, frozen=True, gc=False):
     clock_hz: int | None
 
 
-class Engine(msgspec.Struct, frozen=True, gc=False):
+class EngineLoad(msgspec.Struct, frozen=True, gc=False):
     """A memory controller, GPU, DLA, codec or other engine, under its name in the line.
 
     ``clocks_hz`` has one clock for each graphics cluster (GPC) where the line has a list.
@@ -107,7 +107,7 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
     mts_background_percent: float | None
     cpus: tuple[Cpu, ...]
     shared_clock_hz: int | None  # of the spelling [0%,5%,off]@2601; also in each core that is on
-    engines: tuple[Engine, ...]
+    engines: tuple[EngineLoad, ...]
     temperatures: tuple[Temperature, ...]
     # Columns and not rows: rails change with every line, and rows would have to be made anew.
     rail_names: tuple[str, ...]
@@ -122,17 +122,17 @@ class TegrastatsSample(msgspec.Struct, frozen=True, gc=False):
         columns = (self.rail_names, self.powers_w, self.averages_w, self.maximums_w)
         return tuple(map(Rail, *columns))
 
-    def engine(self, *names: str) -> Engine | None:
+    def engine(self, *names: str) -> EngineLoad | None:
         """The first engine of one of these names."""
         return next((each for each in self.engines if each.name in names), None)
 
     @property
-    def emc(self) -> Engine | None:
+    def emc(self) -> EngineLoad | None:
         """The external memory controller."""
         return self.engine("EMC_FREQ", "EMC")
 
     @property
-    def gpu(self) -> Engine | None:
+    def gpu(self) -> EngineLoad | None:
         """The GPU; where the line has two (GR3D2), the first."""
         return self.engine("GR3D_FREQ", "GR3D")
 

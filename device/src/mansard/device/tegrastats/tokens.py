@@ -16,7 +16,7 @@ from mansard.device.tegrastats.sample import (
     NOT_PRINTED,
     OFFLINE,
     Cpu,
-    Engine,
+    EngineLoad,
     FreeBlocks,
     MemoryAmount,
     Temperature,
@@ -108,16 +108,16 @@ def parse_cpu(token: str) -> Cpu:
     return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
 
 
-def parse_engine(name: str, token: str) -> Engine:
+def parse_engine(name: str, token: str) -> EngineLoad:
     """``off``, ``0%``, ``3%@1600``, ``@1600``, ``716``, ``12%@[1300,1300]``, ``@[314,314]``."""
     if token == "off":  # noqa: S105 (a token of a line, no secret)
-        return Engine(name, False, None, (), "")
+        return EngineLoad(name, False, None, (), "")
     percent, sign, clock, bracket, clocks = matched(_ENGINE, token)
     if not token or (percent and clock and not sign):
         raise TokenError(token)
     found = clocks.split(",") if clocks else [clock] if clock else []
     load_percent = float(percent) if percent else None
-    return Engine(
+    return EngineLoad(
         name, True, load_percent, tuple(int(c) * _MHZ for c in found), bracket or sign or ""
     )
 

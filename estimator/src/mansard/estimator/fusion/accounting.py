@@ -17,7 +17,7 @@ from mansard.estimator.tensors import Node, Tensor, raising_model_error
 Access = tuple[Storage, int]  # and how many bytes of it
 
 
-class Group(msgspec.Struct, frozen=True, eq=False):
+class FusedGroup(msgspec.Struct, frozen=True, eq=False):
     """Nodes that run as one kernel.
 
     ``head`` is the index of the heaviest. Each storage is read and written once, save
@@ -51,7 +51,7 @@ class Fusion(msgspec.Struct, frozen=True, eq=False):
     they show; constants with their own.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[FusedGroup, ...]
     idle: dict[int, int]
     wiring: Wiring
 
@@ -188,7 +188,7 @@ _BIAS = 2  # the input that holds it, of Conv, ConvTranspose and Gemm
 Amounts = dict[Part, int]
 
 
-def account(draft: Draft, drafts: Drafts) -> Group:
+def account(draft: Draft, drafts: Drafts) -> FusedGroup:
     """The finished group of ``draft``, once nothing is merged any more."""
     wiring = drafts.wiring
     precision, buffer_bytes = wiring.constants.precision, wiring.constants.buffer_bytes
@@ -199,9 +199,9 @@ def account(draft: Draft, drafts: Drafts) -> Group:
         head = max(positions, key=lambda position: (_WEIGHT_OF.get(roles[position], 0), -position))
     indexes = tuple([nodes[position].index for position in positions])
     if not wiring.unknown.isdisjoint(positions):
-        return Group(nodes[head].index, indexes, is_known=False)
+        return FusedGroup(nodes[head].index, indexes, is_known=False)
     if roles[head] is Role.FREE:
-        return Group(nodes[head].index, indexes)
+        return FusedGroup(nodes[head].index, indexes)
     reads: Amounts = {}
     writes: Amounts = {}
     for position in positions:
@@ -213,7 +213,7 @@ def account(draft: Draft, drafts: Drafts) -> Group:
     again = (0, 0)
     if buffer_bytes is not None:
         again = rereads(draft, drafts, buffer_bytes, precision)
-    return Group(nodes[head].index, indexes, _accesses(reads), _accesses(writes), *again)
+    return FusedGroup(nodes[head].index, indexes, _accesses(reads), _accesses(writes), *again)
 
 
 def _add_plain(

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.accounting import (
     BodyGroups,
+    FusedGroup,
     Fusion,
-    Group,
     PassGroups,
     account,
     find_aliases,
@@ -48,14 +48,14 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
     ordered = drafts.settle()
     find_aliases(drafts)
     heads: dict[Draft | None, int] = {}
-    groups: list[Group] = []
+    groups: list[FusedGroup] = []
     for draft in ordered:
         group = account(draft, drafts)
         heads[draft] = group.head
         owner = wiring.nodes[draft.positions[0]]
         if owner.bodies:
             bodies = tuple(_fuse_body(owner, body, wiring, operators) for body in owner.bodies)
-            group = Group(group.head, group.indexes, bodies=bodies, is_known=group.is_known)
+            group = FusedGroup(group.head, group.indexes, bodies=bodies, is_known=group.is_known)
         groups.append(group)
     idle: dict[int, int] = {}
     for node, part in wiring.idle:

@@ -10,12 +10,18 @@ from mansard.estimator.training.saved import (
     segment_of,
     training_peak_bytes,
 )
-from mansard.estimator.training.step import NO_STEP, OPTIMIZERS, Step, state_bytes, training_step
+from mansard.estimator.training.step import (
+    NO_STEP,
+    OPTIMIZERS,
+    TrainingStep,
+    state_bytes,
+    training_step,
+)
 
 __all__ = [
     "NO_STEP",
     "OPTIMIZERS",
-    "Step",
+    "TrainingStep",
     "checkpoint_bytes",
     "differentiable_tensors",
     "recomputed_nodes",

@@ -136,7 +136,7 @@ def _saved_bytes(
 # One training step of a node.
 
 
-class Step(msgspec.Struct, frozen=True):
+class TrainingStep(msgspec.Struct, frozen=True):
     """What a training step adds to the forward pass of a node."""
 
     forward: Cost = NOTHING  # that only training's forward pass does
@@ -144,7 +144,7 @@ class Step(msgspec.Struct, frozen=True):
     update: Cost = NOTHING
 
 
-NO_STEP = Step()
+NO_STEP = TrainingStep()
 
 
 def training_step(
@@ -154,7 +154,7 @@ def training_step(
     differentiable: set[str],
     optimizer: Optimizer,
     precision: Precision | None,
-) -> Step:
+) -> TrainingStep:
     """Backward pass and update of ``node``, and what its forward pass does more in training."""
     if node.is_constant:
         return NO_STEP
@@ -165,7 +165,7 @@ def training_step(
     forward = _forward_extra(node, precision)
     if operands:
         forward += Cost(write_bytes=extra_bytes(node, precision))
-    return Step(forward, backward + moved, update)
+    return TrainingStep(forward, backward + moved, update)
 
 
 def _forward_extra(node: Node, precision: Precision | None) -> Cost:
