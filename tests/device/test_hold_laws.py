@@ -63,7 +63,7 @@ def make_found(root: Path, data: st.DataObject) -> None:
     write(root, "sys/kernel/nvpmodel_clk_cap/emc", int(data.draw(st.sampled_from(EMC_HZ))))
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_any_modes_one_after_another(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -81,7 +81,7 @@ def test_any_modes_one_after_another(
     assert snapshot(root) == before
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_whoever_meddles_meanwhile(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -96,7 +96,7 @@ def test_whoever_meddles_meanwhile(
     assert snapshot(root) == before
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(figures=modes, data=st.data())
 def test_no_step_leaves_a_minimum_above_its_maximum(
     tmp_path_factory: pytest.TempPathFactory, figures: dict[str, object], data: st.DataObject

@@ -162,7 +162,7 @@ def expected_counts(body: list[Step], n: int) -> dict[str, int | None]:
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=150)
 @given(body=st.lists(steps, min_size=1, max_size=5), n=st.integers(1, 9))
 def test_a_loop_costs_what_its_iterations_cost(body: list[Step], n: int) -> None:
     ours, expected = counts(looped(body, n)), expected_counts(body, n)
@@ -172,14 +172,14 @@ def test_a_loop_costs_what_its_iterations_cost(body: list[Step], n: int) -> None
     assert ours == expected
 
 
-@settings(max_examples=12)
+@settings(max_examples=30)
 @given(
     body=st.lists(
         steps.filter(lambda step: step.kind in ("product", "relu", "branch")),
         min_size=1,
         max_size=4,
     ),
-    n=st.integers(100, 200),
+    n=st.integers(100, 400),
 )
 def test_many_iterations_cost_what_they_cost_one_by_one(body: list[Step], n: int) -> None:
     ours, expected = counts(looped(body, n)), expected_counts(body, n)

@@ -236,7 +236,7 @@ def pieces() -> bytes:
 PIECES = pieces()
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, len(PIECES) - 1), st.integers(0, 255)), max_size=4))
 def test_a_file_and_its_bytes_are_walked_alike(changes: list[tuple[int, int]]) -> None:
     data = bytearray(PIECES)

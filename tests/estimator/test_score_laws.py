@@ -38,7 +38,7 @@ ZOO = ("resnet18", "mobilenet_v3_small", "gpt2", "lstm", "swin_t", "ssdlite320_m
 GIVEN = {"batch": 2, "sequence": 5, "past_sequence": 5}
 
 Sums = Mapping[str, int | None]
-often = settings(max_examples=40)
+often = settings(max_examples=60)
 
 
 def scored(model: onnx.ModelProto, **options: object) -> ModelScore:
