@@ -10,7 +10,7 @@ from mansard.containers.images.building import UNKNOWN_COMMIT
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.needed import quietly
 from mansard.core.errors import ContainerError, StorageError
-from mansard.core.revision import read_commit
+from mansard.core.version import read_commit
 
 PIP_FAILED = "The command 'python3 /build/install.py' returned a non-zero code: 1"
 APT_FAILED = "The command '/bin/sh -c apt-get update' returned a non-zero code: 100"

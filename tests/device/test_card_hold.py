@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.restoring import restore
-from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.acting import planned_steps
 root = Path({root!r})
 (root / "var/lib").mkdir(parents=True, exist_ok=True)
 modes = choose("power=250W,gpu=1410MHz;power=300W")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.power_mode import core_count_mode
-from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.acting import planned_steps
 from mansard.device.power_modes.selection import available_modes, choose_modes
 from tests.device.grid_machines import CPU_STEPS_KHZ, add_cpufreq, machine
 

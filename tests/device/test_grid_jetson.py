@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError, UsageError
-from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.acting import planned_steps
 from mansard.device.power_modes.selection import available_modes, choose_modes
 from mansard.simulator import create_board
 from tests.device.grid_machines import machine

@@ -11,10 +11,9 @@ import pytest
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.settings import find_clocks
-from mansard.device.holding.acting import MachineStep
+from mansard.device.holding.acting import MachineStep, planned_steps
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.journal import find_journal, journal_folders
-from mansard.device.holding.planning import planned_steps
 from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator import snapshot

@@ -13,9 +13,8 @@ import pytest
 from mansard.core.errors import DeviceError, RebootRequired, UsageError
 from mansard.core.records import PowerMode
 from mansard.device.clocks.readback import read_mode
-from mansard.device.holding.acting import MachineStep
+from mansard.device.holding.acting import MachineStep, planned_steps
 from mansard.device.holding.hold import hold_machine
-from mansard.device.holding.planning import planned_steps
 from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.simulator import create_board, snapshot

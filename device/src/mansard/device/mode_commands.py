@@ -9,8 +9,7 @@ from pathlib import Path
 from mansard.core.errors import MansardError
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.records import MachineIdentity, ModeCommands
-from mansard.device.holding.acting import MachineStep
-from mansard.device.holding.planning import planned_steps
+from mansard.device.holding.acting import MachineStep, planned_steps
 from mansard.device.identity import identify
 from mansard.device.nvpmodel.tool import query
 from mansard.device.power_modes.selection import choose_modes

@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from mansard.core.records import EnergyWindow, Manifest
-from mansard.core.revision import read_commit
+from mansard.core.version import read_commit
 from mansard.measuring.events import Started
 from mansard.measuring.instruments import utc_now
 from mansard.measuring.kind import Job

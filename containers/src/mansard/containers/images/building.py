@@ -35,8 +35,7 @@ from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError, MansardError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
-from mansard.core.revision import read_commit
-from mansard.core.version import VERSION
+from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 ON_DEVICE_ROOMS = ("core", "device", "measuring", "microbench")

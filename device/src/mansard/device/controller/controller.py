@@ -15,9 +15,8 @@ from typing import Protocol
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.clocks.settings import find_clocks
-from mansard.device.holding.acting import OnStep, quietly
+from mansard.device.holding.acting import OnStep, planned_steps, quietly
 from mansard.device.holding.hold import SETTLE_S, Hold
-from mansard.device.holding.planning import planned_steps
 from mansard.device.holding.restoring import restore
 from mansard.device.identity import SIMULATED_MARK, identify, is_simulated
 from mansard.device.nvpmodel.modes import read_modes

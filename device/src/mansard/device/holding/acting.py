@@ -1,6 +1,7 @@
 """Steps on a machine that is held: files written, board tools run, graphics cards set.
 
-Each step is announced before it is done.
+``planned_steps`` says what setting a mode would do; nothing is touched then. Each step is
+announced before it is done.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
 from mansard.device.cards import (
@@ -28,9 +29,19 @@ from mansard.device.cards import (
     restoring_writes,
     write_card,
 )
-from mansard.device.clocks.settings import Clocks, real_path
+from mansard.device.clocks.settings import Clocks, find_clocks, real_path
+from mansard.device.clocks.steps import Write, core_steps, lock_steps
+from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
-from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, run_tool, write_text
+from mansard.device.system import (
+    SYSTEM_ROOT,
+    Finished,
+    below,
+    find_tool,
+    is_there,
+    run_tool,
+    write_text,
+)
 
 _TOOLS = ("nvpmodel", "jetson_clocks")
 _POLL_S = 0.05
@@ -235,3 +246,46 @@ def _act(actor: Actor, write: CardWrite, found: CardState) -> None:
 
 def _step(write: CardWrite, found: CardState) -> MachineStep:
     return MachineStep("card", f"GPU {found.index}", str(write), write.why)
+
+
+def planned_steps(
+    root: Path, mode: PowerMode, clocks: Clocks | None = None
+) -> tuple[MachineStep, ...]:
+    """What setting ``mode`` would do now; nothing is touched. Raises UsageError.
+
+    Finding the clocks takes a while: a caller with many modes passes them in.
+    """
+    if mode.kind == "card":
+        return planned_card_steps(mode)
+    clocks = clocks or find_clocks(root)
+    writes = lock_steps(root, mode, clocks)
+    steps = [MachineStep("write", write.path, write.value, write.why) for write in writes]
+    if mode.kind == "nvpmodel":
+        found = find_board_mode(root, mode)
+        on, _ = core_steps(mode, clocks)
+        tools = planned_tool_steps(root) if is_needed(root, mode, clocks) else ()
+        steps[len(on) : len(on)] = (nvpmodel_step(root, found.id, mode.name, "set"), *tools)
+    return tuple(steps)
+
+
+def find_board_mode(root: Path, mode: PowerMode) -> BoardMode:
+    """The mode of the board that is meant, by name and clocks; raises UsageError."""
+    modes = read_modes(root)
+    found = modes.find(mode.name)
+    if found is None or found.mode != mode:
+        names = ", ".join(one.mode.name for one in modes.modes)
+        what = "has no power mode" if found is None else "means something else by power mode"
+        raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
+    return found
+
+
+def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
+    """Raises DeviceError before anything is touched, if one of the files cannot be written."""
+    for write in writes:
+        path = below(root, write.path)
+        if is_there(path) and not os.access(path, os.W_OK):
+            raise DeviceError(
+                "cannot be written: permission denied",
+                where=write.path,
+                fix="run as root (sudo), on the board itself rather than in a container",
+            )

@@ -24,8 +24,11 @@ from mansard.device.holding.acting import (
     Actor,
     MachineStep,
     OnStep,
+    check_permissions,
+    find_board_mode,
     is_needed,
     lock_by_tool,
+    planned_steps,
     quietly,
     set_card,
     unlock_by_tool,
@@ -40,7 +43,6 @@ from mansard.device.holding.journal import (
     with_card,
     write_journal,
 )
-from mansard.device.holding.planning import check_permissions, find_board_mode, planned_steps
 from mansard.device.holding.restoring import Restored, in_order, restore_mode, restore_pending
 from mansard.device.system import SYSTEM_ROOT
 
