@@ -383,7 +383,10 @@ def _data(lines: Sequence[str]) -> list[str]:
     is_json = any(re.match(r"stdout\| [{\[]$", line) for line in lines)
     sentences = (
         r"[^|]*\.html\|(?! *[{}\[\]\"])",
-        r"stdout\| *(\"(sentence|why|why_lost|baseline)\":|[}\]],?$)" if is_json else r"stdout\|",
+        r"stdout\| *(\"(sentence|why|why_lost|baseline|notes)\":|[}\]],?$)"
+        if is_json
+        else r"stdout\|",
+        r"stderr\| note: ",
     )
     return [line for line in lines if not any(re.match(each, line) for each in sentences)]
 

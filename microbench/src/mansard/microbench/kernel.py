@@ -96,7 +96,7 @@ HOST = Shape(sm=0, n_sms=1)  # one thread of a CPU
 
 
 def shape_of(gpu: Gpu) -> Shape:
-    """What the launch of a kernel hangs on, of this GPU as it is now."""
+    """What the launch of a kernel depends on: this GPU as it is now."""
     return Shape(sm=gpu.sm, n_sms=gpu.n_sms, l1_bytes=gpu.l1_bytes, l2_bytes=gpu.l2_bytes)
 
 
