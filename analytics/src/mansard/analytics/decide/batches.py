@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
@@ -76,11 +74,3 @@ def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
     ]
     names = pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
     return rows.join(names, on=["device", "mode"], how="semi", maintain_order="left")
-
-
-def curves_of(rows: pl.DataFrame) -> list[list[dict[str, Any]]]:
-    """The rows of each network in each mode, as dictionaries."""
-    curves = rows.partition_by(
-        "device", "network", "precision", "phase", "mode", maintain_order=True
-    )
-    return [curve.to_dicts() for curve in curves]

@@ -43,7 +43,7 @@ class Thermometers(msgspec.Struct, frozen=True):
 
 
 def find_thermometers(root: Path) -> Thermometers:
-    """The sensors of CPU and GPU; a chip's own sensor where there is no zone of theirs."""
+    """The sensors of CPU and GPU; a chip's own sensor where they have no thermal zone."""
     zones = [
         zone / "temp"
         for zone in glob(below(root, "/sys/class/thermal"), "thermal_zone[0-9]*")
