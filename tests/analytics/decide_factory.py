@@ -32,6 +32,7 @@ def row(
         "precision": "fp16",
         "phase": "inference",
         "time_bound": "compute",
+        "interval": None if spread is None else "spread",
         "source": "modelled",
         "is_extrapolated": False,
         "is_calibrated": False,

@@ -187,6 +187,7 @@ def _prediction(
     return {
         "device": mode["device"],
         "mode": mode["mode"],
+        "interval": "spread",
         "score_id": score_name(network, batch, precision),
         "network": network,
         "batch": batch,

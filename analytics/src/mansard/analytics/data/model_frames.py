@@ -68,6 +68,15 @@ GROUP_SCHEMA: FrameSchema = {
     "reason": pl.String,  # why work or traffic is null
 }
 
+# What the ends of a prediction's intervals mean. Only on "spread" does a probability stand.
+INTERVALS = MappingProxyType(
+    {
+        "spread": "95 % by errors on data that was left out, or by repetitions; log-normal",
+        "bounds": "what any network can do: certain, but nothing tells where between them",
+        "roof": "of the ceilings and costs alone: the network takes at best that",
+    }
+)
+
 # What a network takes in a mode: one row for each device, mode and score.
 PREDICTION_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -88,6 +97,7 @@ PREDICTION_SCHEMA: FrameSchema = {
     "power_high_w": pl.Float64,
     "time_bound": pl.String,  # "compute", "memory", "launch", or "power" where a cap decides
     "energy_bound": pl.String,  # "work", "traffic" or "constant"
+    "interval": pl.String,  # a key of INTERVALS; null where there is no interval
     "source": pl.String,
     "is_extrapolated": pl.Boolean,
     "is_calibrated": pl.Boolean,

@@ -58,6 +58,7 @@ class Candidate(Record, frozen=True, kw_only=True):
     power_low_w: float | None
     power_high_w: float | None
     bound: str | None  # what limits its time: compute, memory, launch, power
+    interval: str | None  # what its ends mean: a key of data.model_frames.INTERVALS
     source: Source
     is_extrapolated: bool | None
     is_calibrated: bool | None

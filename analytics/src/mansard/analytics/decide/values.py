@@ -126,6 +126,9 @@ class Values:
         fields["bound"] = row["time_bound"]
         if row["time_bound"] is None:
             unknown["bound"] = "not told apart"
+        fields["interval"] = row["interval"]
+        if row["interval"] is None:
+            unknown["interval"] = _NO_INTERVAL
         for name in ("is_extrapolated", "is_calibrated"):
             fields[name] = row[name]
             if row[name] is None:

@@ -348,7 +348,7 @@ def predict_scores(
             if n_rows is not None and n_rows <= 0:
                 return
             same = {name: row[name] for name in _SCORE_FIELDS}
-            same |= {"source": "modelled", "is_calibrated": is_calibrated}
+            same |= {"interval": "roof", "source": "modelled", "is_calibrated": is_calibrated}
             one = work.of(row["score_id"])
             found = [ScorePrediction(one, part, table, row["note"]) for part in parts]
             frame = _frame(names, found, table, order, same)

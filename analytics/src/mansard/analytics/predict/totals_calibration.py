@@ -229,6 +229,9 @@ def apply_totals(
     reason = pl.concat_str(said, separator="; ", ignore_nulls=True)
     return found.with_columns(
         *changed,
+        interval=pl.when(has_factor)
+        .then(pl.when(pl.col("ratio_95").is_not_null()).then(pl.lit("spread")))
+        .otherwise("interval"),
         is_calibrated=pl.col("is_calibrated") | has_factor,
         reason=pl.when(reason != "").then(reason),
     ).select(predictions.columns)

@@ -51,6 +51,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
         **_columns("energy", "j", energy),
         **_columns("power", "w", power),
         "time_bound": _time_bounds(fit, values, modes.height),
+        "interval": _interval_kinds(fit, latency),
         "is_extrapolated": is_outside(fit.measured, values),
         "reason": _reasons(fit, values, latency, power),
     }
@@ -61,6 +62,13 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     return frame.select(
         pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
         for name, kind in PREDICTION_SCHEMA.items()
+    )
+
+
+def _interval_kinds(fit: NetworkFit, latency: NetworkEstimate) -> pl.Series:
+    kind = "bounds" if fit.time is None else "spread"
+    return pl.Series(
+        [None if is_open else kind for is_open in np.isnan(latency.low)], dtype=pl.String
     )
 
 
@@ -238,7 +246,7 @@ def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame
         .with_columns(
             pl.lit(None, dtype=kind).alias(name)
             for name, kind in PREDICTION_SCHEMA.items()
-            if "_low_" in name or "_high_" in name or name == "energy_bound"
+            if "_low_" in name or "_high_" in name or name in ("energy_bound", "interval")
         )
         .select(pl.col(name).cast(kind) for name, kind in PREDICTION_SCHEMA.items())
     )
