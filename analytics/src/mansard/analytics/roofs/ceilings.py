@@ -2,9 +2,10 @@
 
 A trial that something disturbed is in no ceiling; where all that belong to one were
 disturbed, the ceiling is unknown, and the reason says so. One that did not settle counts only
-where none did that belongs there. A peak is of one precision, on CUDA cores or on tensor cores. Of several kernels and backends the best is the roof; all of them are
-kept as candidates. Trials with constant operands are left out: they show what values cost, and in
-ceilings of power-limited modes they would stand above what real data reach.
+where no other that belongs there did. A peak is of one precision, on CUDA cores or on tensor
+cores. Of several kernels and backends the best is the roof; all of them are kept as candidates.
+Trials with constant operands are left out: they show what values cost, and in ceilings of
+power-limited modes they would stand above what real data reach.
 """
 
 from __future__ import annotations

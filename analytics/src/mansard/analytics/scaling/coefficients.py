@@ -87,7 +87,8 @@ def measured_coefficients(
     """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
 
     Peaks, bandwidths of every level for what is mostly read, and where the run was metered the
-    costs of its fit; what has no value is there with the reason. What it takes to launch a kernel is not measured.
+    costs of its fit; what has no value is there with the reason. What it takes to launch a
+    kernel is not measured.
     """
     labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
     frames = [
