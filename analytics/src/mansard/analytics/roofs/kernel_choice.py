@@ -71,7 +71,7 @@ def _is_too_fast(kernel: Ceiling, others: Sequence[Ceiling]) -> bool:
 
 def most_ratio(kernel: str | None, other: str | None) -> float | None:
     """The most that the rate of ``kernel`` can be of that of ``other``; None: not bounded."""
-    if kernel not in _LOADS_AND_STORES or other not in _LOADS_AND_STORES:
+    if kernel is None or other is None or not {kernel, other} <= _LOADS_AND_STORES.keys():
         return None
     loads, stores = _LOADS_AND_STORES[kernel]
     other_loads, other_stores = _LOADS_AND_STORES[other]
