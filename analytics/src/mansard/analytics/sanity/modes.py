@@ -215,7 +215,7 @@ class _Order:
             no_less = ((one >= other * (1 - _SAME)) | neither).all(axis=2)
             has_more = no_less & (one > other * (1 + _SAME)).any(axis=2)
             by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
-        is_sure: Mask = both_known[:, :, self._needed].all(axis=2)
+        is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
         return has_more | by_name, is_sure
 
 
