@@ -124,16 +124,23 @@ def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) ->
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
         what = _what_is_missing(values, wanted)
+    return answer_unknown(device, network, wanted, what, values.notes)
+
+
+def answer_unknown(
+    device: str, network: str, wanted: Wanted, why: str, notes: Sequence[str] = ()
+) -> Recommendation:
+    """No recommendation, and ``why``."""
     return Recommendation(
         device=device,
         network=network,
         minimise=wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
+        sentence=f"Nothing can be recommended for {display_name(network)}: {why}.",
         n_candidates=0,
-        notes=values.notes,
-        unknown={"choice": what, "commands": what, "most_excess": what},
+        notes=tuple(notes),
+        unknown={"choice": why, "commands": why, "most_excess": why},
     )
 
 
@@ -178,16 +185,21 @@ def recommend_each(
     modes: pl.DataFrame,
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are what the choice is compared with.
+    are what the choice is compared with. ``refused``: by device and network, why there is none.
     """
     found = []
     keys = ("device", "network", "phase")
     for rows in predictions.sort(*keys).partition_by(*keys, maintain_order=True):
         device = str(rows["device"][0])
+        why = (refused or {}).get((device, str(rows["network"][0])))
+        if why is not None:
+            found.append(answer_unknown(device, str(rows["network"][0]), wanted, why))
+            continue
         highest = highest_mode(modes.filter(pl.col("device") == device))
         baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
         default = (defaults or {}).get(device)
