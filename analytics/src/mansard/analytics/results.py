@@ -86,6 +86,8 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     found = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
     of_runs = predict(models, each_run=True)
     findings = find_faults(models)
+    scored = found.scores["score_id"].to_list()
+    refused = refusals(findings, found.predictions, scored, needs_energy=True)
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -105,7 +107,9 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         predictions=found.predictions,
         observations=models.observations,
         calibration=_calibration(found.predictions, models.observations),
-        recommendations=_recommendations(found, modes, findings),
+        recommendations=recommend_each(
+            found.predictions, modes, Wanted(falls_back=True), refused=refused
+        ),
         findings=findings,
     )
 
@@ -126,25 +130,6 @@ def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> Total
         timed, on=["mode", *PREDICTION_KEY], how="semi", nulls_equal=True
     )
     return None if pairs.is_empty() else calibrate_totals(predictions, timed)
-
-
-def _recommendations(
-    prediction: Prediction, modes: pl.DataFrame, findings: Sequence[Finding]
-) -> tuple[Recommendation, ...]:
-    """The mode of least energy for each network on each device, or of least time.
-
-    Energy decides where it is known in several modes, or in the only one there is: else the mode
-    that happens to have one would be called the best.
-    """
-    found: list[Recommendation] = []
-    scored = prediction.scores["score_id"].to_list()
-    for rows in prediction.predictions.partition_by("device", maintain_order=True):
-        with_energy = rows.filter(pl.col("energy_j").is_not_null())["mode"].n_unique()
-        decides = with_energy >= min(2, rows["mode"].n_unique())
-        wanted = Wanted(minimise="energy" if decides else "latency")
-        refused = refusals(findings, rows, scored, needs_energy=decides)
-        found += recommend_each(rows, modes, wanted, refused=refused)
-    return tuple(found)
 
 
 def groups_of_runs(prediction: Prediction) -> pl.DataFrame:

@@ -56,9 +56,12 @@ def recommend(
     ] = None,
     min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
     minimise: Annotated[
-        Literal["energy", "latency", "edp", "power"],
-        typer.Option(help="What is to be as small as it can be; edp is energy times latency."),
-    ] = "energy",
+        Literal["energy", "latency", "edp", "power"] | None,
+        typer.Option(
+            help="What is to be as small as it can be; edp is energy times latency. Energy by "
+            "default, or latency where no energy is known."
+        ),
+    ] = None,
     batch: Annotated[
         _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. 1 by default.")
     ] = None,
@@ -101,7 +104,8 @@ def recommend(
     if workload is not None and default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
     wanted = api.Wanted(
-        minimise=minimise,
+        minimise=minimise or "energy",
+        falls_back=minimise is None,
         max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
         max_power_w=api.parse_optional("--max-power", max_power, "power"),
         max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
@@ -223,13 +227,18 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     """Everything about a recommendation that is no table, line by line."""
     yield found.sentence
     yield from (f"  why: {line}" for line in found.why)
-    yield from (f"  limit: {api.check_words(check)}" for check in found.checks)
+    if found.choice is not None:
+        yield from (f"  limit: {api.check_words(check, found.choice)}" for check in found.checks)
     yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
     if found.most_excess is not None:
         yield (
             f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
             "in its 95 % interval"
         )
+    if found.measured is not None:
+        yield f"  best measured: {found.measured.why_lost}"
+    if found.measure_next is not None:
+        yield f"  next: {found.measure_next.what}"
     yield from (f"  note: {line}" for line in found.notes)
     if found.commands is None:
         if found.choice is not None:
