@@ -153,6 +153,7 @@ def import_tables(
     for all rows. A table that was imported before is not imported again. All are read before one
     is written. Raises UsageError, InputError, StorageError.
     """
+    from mansard.analytics.published.filling import filled_notes
     from mansard.analytics.published.importing import import_table
     from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.analytics.published.store import write_published
@@ -168,6 +169,8 @@ def import_tables(
             reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))
         if one.ignored:
             reporter.note(f"note: {table}: not read: {', '.join(one.ignored)}")
+        for line in filled_notes(one.rows, module):
+            reporter.note(f"note: {table}: {line}")
     written = []
     for table, one in zip(tables, imported, strict=True):
         path, was_there = write_published(runs, one)

@@ -77,7 +77,7 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
 
     board_root(request.board)  # a root that is no folder is an error, needed or not
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
-    for line in models.dataset.notes:
+    for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
     modes: ModeFrame | list[ModeFrame] | None = None
     if request.modes is not None:
