@@ -116,12 +116,24 @@ def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]
 
 
 def plan_mixes(
-    predictions: pl.DataFrame, mix: Mix, wanted: Wanted, coefficients: pl.DataFrame
+    predictions: pl.DataFrame,
+    mix: Mix,
+    wanted: Wanted,
+    coefficients: pl.DataFrame,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[MixAnswer, ...]:
-    """``plan_mix`` for every device; constant powers are those of ``coefficients``."""
+    """``plan_mix`` for every device; constant powers are those of ``coefficients``.
+
+    ``refused``: by device and network, why nothing is recommended.
+    """
+    whys = {device: why for (device, _), why in (refused or {}).items()}
     answers: list[MixAnswer] = []
     errors: list[UsageError] = []
     for (device,), rows in predictions.group_by("device", maintain_order=True):
+        if (why := whys.get(str(device))) is not None:
+            sentence = f"Nothing can be recommended for {display_name(str(device))}: {why}."
+            answers.append(_cannot(str(device), sentence, why, 0.0))
+            continue
         try:
             answers.append(plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device))))
         except UsageError as error:  # another device may well have what this one lacks
