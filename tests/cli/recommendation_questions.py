@@ -50,7 +50,7 @@ def _lay_tables(folder: Path, texts: dict[str, str]) -> None:
         if name.startswith("modes"):
             continue
         device = DEVICES[name.partition("_")[0]]
-        arguments = ["import", str(path), "--citation", name, "--device", device]
+        arguments = ["import", str(path), "--citation", "recorded", "--device", device]
         assert run([*arguments, "--runs", str(folder / "runs")]) == 0
 
 

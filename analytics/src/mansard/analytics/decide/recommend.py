@@ -163,7 +163,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
     objective = values.objective(wanted.minimise).value
-    lower = asked.kept & (objective < objective[at])
+    lower = (asked.kept | asked.open) & (objective < objective[at])
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
         chosen_sentence(choice, wanted, savings, is_least=not lower.any())

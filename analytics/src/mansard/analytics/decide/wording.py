@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -137,12 +138,21 @@ def chosen_sentence(
 
 
 def _claim(choice: Candidate, wanted: Wanted, *, is_least: bool) -> str:
-    """What may be said of the choice: a lower value that is uncertain is no better one."""
-    if is_least:
-        return _SUPERLATIVES[wanted.minimise]
+    """What may be said of the choice: what is modelled is predicted, not so."""
     if choice.is_measured:
-        return f"{_SUPERLATIVES[wanted.minimise]} of the measured modes"
-    return f"{_SUPERLATIVES[wanted.minimise]} as far as that is certain"
+        return f"{_SUPERLATIVES[wanted.minimise]}{'' if is_least else ' of the measured modes'}"
+    if choice.interval == "roof":
+        return _SUPERLATIVES[wanted.minimise]
+    beside = "" if is_least else ", its uncertainty counted,"
+    return f"is predicted to {_PREDICTED[wanted.minimise]}{beside}"
+
+
+_PREDICTED: dict[Objective, str] = {
+    "energy": "use the least energy",
+    "latency": "be fastest",
+    "edp": "have the least product of energy and time",
+    "power": "draw the least power",
+}
 
 
 def likeliest_sentence(
@@ -229,9 +239,16 @@ def nearest_sentence(
 
 def _relaxed(way: Relaxation) -> str:
     return (
-        f"{_QUANTITY_WORDS[way.quantity]} {_limit(way.quantity, way.limit)} instead of "
+        f"{_QUANTITY_WORDS[way.quantity]} {_limit(way.quantity, _loose(way))} instead of "
         f"{_limit(way.quantity, way.asked)} ({_mode_words(way.candidate)})"
     )
+
+
+def _loose(way: Relaxation) -> float:
+    """The limit in three digits that it holds for, too."""
+    digit = 10.0 ** (math.floor(math.log10(way.limit)) - 2)
+    is_least = way.quantity == "rate"
+    return (math.floor(way.limit / digit) if is_least else math.ceil(way.limit / digit)) * digit
 
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
@@ -382,7 +399,7 @@ _MEASURED: dict[Objective, Quantity] = {
 def equal_words(n_equals: int) -> str:
     """That others cannot be told from the choice."""
     others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
-    return f"the 95 % intervals do not separate it from {others}"
+    return f"the intervals do not separate it from {others}"
 
 
 _HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broken": "broken"}
