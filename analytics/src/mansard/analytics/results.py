@@ -101,7 +101,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         predictions=found.predictions,
         observations=models.observations,
         calibration=_calibration(found.predictions, models.observations),
-        recommendations=_recommendations(found.predictions, modes),
+        recommendations=recommend_each(found.predictions, modes, Wanted(falls_back=True)),
     )
 
 
@@ -121,21 +121,6 @@ def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> Total
         timed, on=["mode", *PREDICTION_KEY], how="semi", nulls_equal=True
     )
     return None if pairs.is_empty() else calibrate_totals(predictions, timed)
-
-
-def _recommendations(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[Recommendation, ...]:
-    """The mode of least energy for each network on each device, or of least time.
-
-    Energy decides where it is known in several modes, or in the only one there is: else the mode
-    that happens to have one would be called the best.
-    """
-    found: list[Recommendation] = []
-    for rows in predictions.partition_by("device", maintain_order=True):
-        with_energy = rows.filter(pl.col("energy_j").is_not_null())["mode"].n_unique()
-        decides = with_energy >= min(2, rows["mode"].n_unique())
-        wanted = Wanted(minimise="energy" if decides else "latency")
-        found += recommend_each(rows, modes, wanted)
-    return tuple(found)
 
 
 def groups_of_runs(prediction: Prediction) -> pl.DataFrame:

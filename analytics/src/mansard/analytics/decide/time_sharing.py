@@ -281,7 +281,7 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         )
     screened = screen(values, wanted)
     batches = values.frame["batch"].to_numpy().astype(np.float64)
-    kept = np.flatnonzero(screened.is_likely & _in_time(values, task, wanted, batches))
+    kept = np.flatnonzero(screened.is_kept & _in_time(values, task, wanted, batches))
     frame_modes = values.frame["mode"].to_list()
     return Options(
         task=task,

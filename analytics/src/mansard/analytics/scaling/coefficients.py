@@ -86,8 +86,9 @@ def measured_coefficients(
 ) -> pl.DataFrame:
     """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
 
-    Peaks, bandwidths of every level, and where the run was metered the costs of its fit; what
-    has no value is there with the reason. What it takes to launch a kernel is not measured.
+    Peaks, bandwidths of every level for what is mostly read, and where the run was metered the
+    costs of its fit; what has no value is there with the reason. What it takes to launch a
+    kernel is not measured.
     """
     labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
     frames = [
@@ -117,7 +118,8 @@ def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, o
         unit = TENSOR if peak.family == "tensor" else CUDA
         yield _row("peak", peak.subject, unit, peak, roof.source)
     for level in roof.levels:
-        yield _row("bandwidth", level.name, "", roof.bandwidth(level.name), roof.source)
+        bandwidth = roof.traffic_bandwidth(level.name)
+        yield _row("bandwidth", level.name, "", bandwidth, roof.source)
     if energy is None:
         return
     for name, cost in energy.flop_j.items():
