@@ -261,7 +261,10 @@ def plan_next(
     more, _ = choose(start, np.flatnonzero(~is_used), n_picked - n_designed)
     steps += more
     return Plan(
-        picks=tuple(_pick(modes, step, minimise) for step in steps),
+        picks=tuple(
+            _pick(modes, step, minimise, is_designed=number < n_designed)
+            for number, step in enumerate(steps)
+        ),
         n_designed=n_designed,
         minimise=minimise,
         networks=tuple(dict.fromkeys(fit.network for fit in fits)),
@@ -307,13 +310,15 @@ def _outlook(
     return fitted_outlook(predicted.of(is_known), values, minimise, is_taken, max_latency_s), notes
 
 
-def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective) -> Pick:
-    row = modes.row(step.at, named=True)
+def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective, *, is_designed: bool) -> Pick:
+    row, place = modes.row(step.at, named=True), place_of(modes, step.at)
+    # Before anything is measured the expected error is of no network: it ranks modes, no more.
+    reason = f"part of the set: {place}" if is_designed else reason_of(step, place, minimise)
     return Pick(
         device=row["device"],
         mode=row["mode"],
         settings={name: float(row[name]) for name in SETTINGS if row[name] is not None},
-        reason=reason_of(step, place_of(modes, step.at), minimise),
+        reason=reason,
         improvement=step.improvement,
         error_before=step.error_before,
         error_after=step.error_after,
