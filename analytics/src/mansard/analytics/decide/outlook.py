@@ -366,8 +366,8 @@ def _floor(seen: Mapping[str, Array], terms: Terms, powers: Mapping[str, float])
 
 
 _OVERLAP = 4.0  # of layers, before any measurement tells
-_RIDGES = (0.25, 0.5, 0.75)  # where layers are between arithmetic and traffic: shares of the range
-_DEPARTURE = 0.05  # of what no term says, beside a term: a choice
+_N_RIDGES = 9  # places where layers go over from arithmetic to traffic, evenly over the modes
+_DEPARTURE = 0.02  # of what no term says, beside a term: a choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -454,7 +454,7 @@ def _between(value: Array) -> Array:
 def _ridges(engine: Array, memory: Array) -> list[Array]:
     """The time of layers that arithmetic bounds in some modes and memory in others."""
     ratio = np.log(memory / engine)
-    places = np.exp(np.quantile([ratio.min(), ratio.max()], _RIDGES))
+    places = np.exp(np.linspace(ratio.min(), ratio.max(), _N_RIDGES + 2)[1:-1])
     return [
         (engine**-_OVERLAP + (place / memory) ** _OVERLAP) ** (1 / _OVERLAP) for place in places
     ]

@@ -246,20 +246,13 @@ def plan_next(
         )
     if outlook is None and max_latency_s is not None:
         notes.append("the limit on time is not used yet: no time can be predicted")
-    n_first = min(n_picked, max(0, DESIGN_SIZE - n_taken))
-    n_designed = n_picked if outlook is None else n_first
-    values, is_used = setting_values(modes), is_taken.copy()
-    start = prior_outlook(values, minimise, is_taken) if outlook is None else outlook
-    steps: tuple[PlanStep, ...] = ()
-    # The first of them are a set by themselves: nobody has to measure more.
-    for size in (n_first, n_designed - n_first):
-        prior = prior_outlook(values, minimise, is_used)
-        chosen = design(prior, find_ends(values, is_used), np.flatnonzero(~is_used), size)
-        is_used[chosen] = True
-        more, start = choose(start, chosen, size)
-        steps += more
-    more, _ = choose(start, np.flatnonzero(~is_used), n_picked - n_designed)
-    steps += more
+    values = setting_values(modes)
+    prior = prior_outlook(values, minimise, is_taken)
+    n_designed = n_picked if outlook is None else min(n_picked, max(0, DESIGN_SIZE - n_taken))
+    designed = design(prior, find_ends(values, is_taken), free, n_designed)
+    steps, outlook = choose(prior if outlook is None else outlook, designed, n_designed)
+    others = np.setdiff1d(free, designed)
+    steps += choose(outlook, others, n_picked - n_designed)[0]
     return Plan(
         picks=tuple(
             _pick(modes, step, minimise, is_designed=number < n_designed)
