@@ -76,16 +76,21 @@ def test_quantile_and_probability_are_each_other_s_inverse(
         ("bounds", 11.9, UNKNOWN),
         ("bounds", 8.1, UNKNOWN),
         ("bounds", 7.9, BROKEN),
-        # At best 10: no limit is ever kept.
+        # At best 8: no limit is ever kept.
         ("roof", 100.0, UNKNOWN),
-        ("roof", 9.9, BROKEN),
-        ("", 100.0, UNKNOWN),
-        ("", 9.9, BROKEN),
+        ("roof", 8.1, UNKNOWN),
+        ("roof", 7.9, BROKEN),
     ],
 )
 def test_a_limit_is_kept_broken_or_not_known(interval: str, limit: float, expected: int) -> None:
     band = ValueBand(np.array([10.0]), np.array([8.0]), np.array([12.0]), np.array([interval]))
     assert band.holds(limit, 0.9).tolist() == [expected]
+
+
+def test_a_value_alone_keeps_nothing() -> None:
+    nan = np.array([math.nan])
+    band = ValueBand(np.array([10.0]), nan, nan, np.array([""]))
+    assert [band.holds(limit, 0.9)[0] for limit in (9.9, 100.0)] == [BROKEN, UNKNOWN]
 
 
 def test_of_a_roof_s_power_nothing_is_known() -> None:

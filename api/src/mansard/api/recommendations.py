@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.predictions import NetworkRequest, PredictionRequest, predict
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.records import Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
+    from mansard.analytics.predict.prediction import Prediction
     from mansard.core.records import MachineIdentity, Manifest
 
 
@@ -48,9 +49,28 @@ def recommend(
 
     predicted = predict(request, reporter)
     defaults = _defaults(predicted.models, default, request.board)
+    refused = _refused(predicted, wanted, reporter)
     return tuple(
         _with_commands(each, predicted.models, request.board)
-        for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
+        for each in recommend_each(
+            predicted.predictions, predicted.modes, wanted, defaults, refused
+        )
+    )
+
+
+def _refused(
+    predicted: Prediction, wanted: Wanted, reporter: Reporter
+) -> Mapping[tuple[str, str], str]:
+    """Why nothing is recommended, by device and network: what cannot be true is reported."""
+    from mansard.analytics.sanity.finding import refusals
+
+    return refusals(
+        check(predicted, reporter),
+        predicted.predictions,
+        predicted.scores["score_id"].to_list(),
+        needs_energy=wanted.minimise != "latency"
+        or wanted.max_energy_j is not None
+        or wanted.max_power_w is not None,
     )
 
 
@@ -87,7 +107,8 @@ def recommend_workload(
         for line, network in zip(found.lines, networks, strict=True)
     )
     mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
-    return tuple(plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients))
+    refused = _refused(predicted, wanted, reporter)
+    return plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients, refused)
 
 
 def batch(
@@ -101,6 +122,7 @@ def batch(
     from mansard.analytics.decide import batches
 
     predicted = predict(replace(request, batches=request.batches or AUTO_BATCHES), reporter)
+    check(predicted, reporter)
     rows = batches.batch_table(predicted.predictions, predicted.scores)
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.alternatives import (
@@ -275,6 +276,18 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
         what = what_is_missing(values, asked.screened, wanted)
+    return structs.replace(
+        answer_refused(device, network, wanted, what),
+        n_candidates=counts.n_all,
+        n_feasible=counts.n_kept,
+        n_broken=counts.n_broken,
+        n_unknown=counts.n_unknown,
+        notes=asked.notes,
+    )
+
+
+def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recommendation:
+    """No recommendation, and ``why``."""
     fields = ("choice", "commands", "most_excess", "measured", "measure_next")
     return Recommendation(
         device=device,
@@ -282,13 +295,9 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         minimise=wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        notes=asked.notes,
-        unknown=dict.fromkeys(fields, what),
+        sentence=f"Nothing can be recommended for {display_name(network)}: {why}.",
+        n_candidates=0,
+        unknown=dict.fromkeys(fields, why),
     )
 
 
@@ -317,16 +326,21 @@ def recommend_each(
     modes: pl.DataFrame,
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are what the choice is compared with.
+    are what the choice is compared with. ``refused``: by device and network, why there is none.
     """
     found = []
     keys = ("device", "network", "phase")
     for rows in predictions.sort(*keys).partition_by(*keys, maintain_order=True):
         device = str(rows["device"][0])
+        why = (refused or {}).get((device, str(rows["network"][0])))
+        if why is not None:
+            found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
+            continue
         highest = highest_mode(modes.filter(pl.col("device") == device))
         baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
         default = (defaults or {}).get(device)

@@ -8,8 +8,8 @@ What the ends of an interval mean stands in ``interval`` (data.model_frames.INTE
   0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and err by a share,
   hence the logarithm.
 - "bounds": the true value lies between the ends, and nothing tells where: no probability.
-- "roof": the time and energy are at least the value, and nothing tells how much more. A power is
-  the ratio of both, and nothing is known of it.
+- "roof": the time and energy are at least the lower end, and nothing tells how much more. A power
+  is the ratio of both, and nothing is known of it.
 - none: the value stands alone; how far it is off is unknown.
 """
 
@@ -99,17 +99,15 @@ class ValueBand:
         """KEPT, BROKEN or UNKNOWN: whether each value is at most ``most``.
 
         A spread keeps a limit that holds with ``probability``, and breaks one that is missed with
-        it. Bounds keep what both are below and break what both are above. A roof breaks what is
-        below the least time, and a value alone what is below it; neither keeps anything.
+        it. Bounds keep what both are below and break what both are above. A roof breaks what its
+        lower end is above, and so does a value alone; neither keeps anything.
         """
         is_spread, is_bounds = self.interval == "spread", self.interval == "bounds"
         low, high = self.ends()
-        says_more = is_bounds | ((self.interval == "roof") & (not self.is_ratio))
-        says_more |= self.interval == ""
-        least = np.where(is_bounds, low, self.value)
-        least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), least)
+        least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), low)
+        says_least = (self.interval != "roof") | (not self.is_ratio)
         keeps = (is_spread & (self.quantile(probability) <= most)) | (is_bounds & (high <= most))
-        breaks = (is_spread | says_more) & (least > most)
+        breaks = says_least & (least > most)
         return np.where(keeps, KEPT, np.where(breaks, BROKEN, UNKNOWN)).astype(np.int8)
 
 

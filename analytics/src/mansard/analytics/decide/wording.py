@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, digits, seconds
+from mansard.analytics.data.quantities import NBSP, digits, joules, rate, seconds, watts
 from mansard.analytics.decide.limits import limits_of, spread_of
 from mansard.analytics.decide.records import (
     Candidate,
@@ -88,10 +88,7 @@ def _mode_words(candidate: Candidate) -> str:
 
 
 def _figures(candidate: Candidate) -> str:
-    """Time, power and energy of a candidate: ``4.76 ms, 12.3 W, 58.5 mJ per item``.
-
-    Of bounds the ends, and of a roof what it takes at best; a roof's power says nothing.
-    """
+    """Time, power and energy: ``4.76 ± 0.12 ms, 12.3 W, 58.5 mJ per item``; no power of a roof."""
     parts = [_figure(candidate, "latency")]
     if candidate.batch > 1:
         parts[0] += f" for {candidate.batch} items"
@@ -103,16 +100,14 @@ def _figures(candidate: Candidate) -> str:
 
 
 def _figure(candidate: Candidate, kind: Quantity) -> str:
-    """``4.76 ms``, ``9.00 ms to 78.0 ms`` of bounds, ``at best 3.20 ms`` of a roof."""
+    """``4.76 ± 0.12 ms``, ``between 9 and 78 ms``, ``at best 3.2 ms``: by its interval."""
     value, low, high = spread_of(candidate, kind)
-    if value is None:
-        return "unknown"
-    at_best = candidate.interval == "roof" and kind != "power"
-    if kind == "rate":
-        value, low, high = (None if end is None else 1 / end for end in (value, high, low))
-    if candidate.interval == "bounds" and low is not None and high is not None:
-        return f"{amount(kind, low)} to {amount(kind, high)}"
-    return f"{'at best ' if at_best else ''}{amount(kind, value or 0.0)}"
+    if kind == "rate" and value is not None:
+        least, most = (None if end is None else 1 / end for end in (high, low))
+        words = rate(1 / value, least, most, candidate.interval, advise=False)
+        return f"{words}{NBSP}items/s"
+    says = {"power": watts, "energy": joules}.get(kind, seconds)
+    return says(value, low, high, candidate.interval, advise=False)
 
 
 def _limit_words(wanted: Wanted) -> str:
@@ -340,24 +335,16 @@ def decisive_words(candidate: Candidate, choice: Candidate, wanted: Wanted) -> s
     quantity: Quantity = "latency" if kind == "time" else "power" if kind == "power" else "energy"
     if candidate == choice:
         tells = "whether it keeps the limits" if limits_of(wanted) else f"its {kind}"
-        expected = f"modelled as {_span(candidate, quantity)}"
+        expected = f"modelled as {_figure(candidate, quantity)}"
     else:
         tells = f"whether it takes less {kind} than {_mode_words(choice)}"
-        expected = f"modelled as {_span(candidate, quantity)}, {_figure(choice, quantity)} there"
+        expected = f"modelled as {_figure(candidate, quantity)}, {_figure(choice, quantity)} there"
     how = (
         "time it there and import the row with the others ('mansard import')"
         if candidate.is_calibrated or candidate.interval == "roof"
         else f"'mansard bench --mode {mode}' measures its roof"
     )
     return f"measuring {network} in {mode} would tell {tells} ({expected}): {how}"
-
-
-def _span(candidate: Candidate, kind: Quantity) -> str:
-    """Both ends of an interval; the value where there is none."""
-    _, low, high = spread_of(candidate, kind)
-    if candidate.interval == "roof" or low is None or high is None:
-        return _figure(candidate, kind)
-    return f"{amount(kind, low)} to {amount(kind, high)}"
 
 
 def equal_words(n_equals: int) -> str:

@@ -14,6 +14,7 @@ from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Ridge, Roofline
+from mansard.analytics.sanity.finding import Finding
 from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
@@ -79,6 +80,7 @@ class Summary(Record, frozen=True, kw_only=True):
 
     modes: tuple[ModeSummary, ...]
     networks: tuple[NetworkSummary, ...]
+    findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
 
 
@@ -91,6 +93,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     return Summary(
         modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        findings=found.findings,
         notes=notices(found),
     )
 

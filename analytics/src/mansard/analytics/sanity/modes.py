@@ -57,25 +57,25 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
         pl.col("latency_s").median().alias("time_s")
     )
     for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
-        for slow, own in _by_slow_mode(found).items():
+        for (slow, _), own in _by_slow_mode(found).items():
             yield _time_finding(device, slow, own)
 
 
 def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> Finding:
     """All networks that are slower in the mode ``slow``, the worst first."""
-    serious = tuple(dict.fromkeys(name for name, each in own if each.is_serious))
     name, worst = own[0]
-    n_networks = len({each for each, _ in own})
+    networks = tuple(dict.fromkeys(each for each, _ in own))
+    n_networks = len(networks)
     who = display_name(name) if n_networks == 1 else f"{n_networks} networks"
     much = f"{'' if n_networks == 1 else 'up to '}{digits(worst.ratio, 3)} times as long"
     example = "" if n_networks == 1 else f"{display_name(name)} "
     slow_name, fast_name = display_name(slow), display_name(worst.fast)
     return Finding(
         subject="modes",
-        is_serious=bool(serious),
+        is_serious=worst.is_serious,
         basis="times",
         device=device,
-        networks=serious,
+        networks=networks,
         what=(
             f"{who} took {much} in {slow_name} as in {fast_name} ({example}"
             f"{seconds(worst.slow_s)} against {seconds(worst.fast_s)}), {_why_odd(worst)}"
@@ -105,20 +105,23 @@ def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[F
         high_s=1 / pl.col("low"),
     )
     for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
-        for slow, own in _by_slow_mode(found).items():
-            serious = [(name, each) for name, each in own if each.is_serious]
-            name, worst = (serious or own)[0]
+        worst_of_each: dict[str, tuple[str, Inversion]] = {}
+        for name, each in sorted(found, key=lambda one: not one[1].is_serious):
+            worst_of_each.setdefault(each.slow, (name, each))
+        for slow, (name, worst) in worst_of_each.items():
             unit = "B/s" if name == DRAM else "FLOP/s"
+            what = f"the bandwidth of {DRAM}" if name == DRAM else f"the {display_name(name)} peak"
             slow_name, fast_name = display_name(slow), display_name(worst.fast)
-            values = [quantity(1 / each, unit, n_digits=3) for each in (worst.slow_s, worst.fast_s)]
+            ends_s = (worst.slow_s, worst.fast_s)
+            values = [quantity(1 / each_s, unit, n_digits=3) for each_s in ends_s]
             yield Finding(
                 subject="modes",
-                is_serious=bool(serious),
+                is_serious=worst.is_serious,
                 basis="roofs",
                 device=device,
                 networks=(),
                 what=(
-                    f"{display_name(name)} is {digits(worst.ratio, 3)} times slower in {slow_name} "
+                    f"{what} is {digits(worst.ratio, 3)} times slower in {slow_name} "
                     f"than in {fast_name} ({values[0]} against {values[1]}), {_why_odd(worst)}"
                 ),
                 fix=_AGAIN,
@@ -149,10 +152,13 @@ def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
     return str(named.get("network", named.get("subject")))
 
 
-def _by_slow_mode(found: list[tuple[str, Inversion]]) -> dict[str, list[tuple[str, Inversion]]]:
-    modes: dict[str, list[tuple[str, Inversion]]] = {}
+def _by_slow_mode(
+    found: list[tuple[str, Inversion]],
+) -> dict[tuple[str, bool], list[tuple[str, Inversion]]]:
+    """By the slow mode, and by whether it is serious."""
+    modes: dict[tuple[str, bool], list[tuple[str, Inversion]]] = {}
     for name, each in found:
-        modes.setdefault(each.slow, []).append((name, each))
+        modes.setdefault((each.slow, each.is_serious), []).append((name, each))
     return modes
 
 

@@ -52,7 +52,7 @@ def run_findings(
         ("ceilings", True, "roofs", _AGAIN, _unsettled),
         ("levels", True, "roofs", _SLOWER, _wrong_levels),
         ("limits", True, "roofs", _MISCOUNT, lambda roof: _above_limit(roof, manifests)),
-        ("kernels", False, "roofs", "the roof is that of the others", _left_out),
+        ("kernels", False, "roofs", "the other kernels make the roof", _left_out),
         ("energy", True, "energy", _METER, lambda roof: _misfit(energies.get(roof.run_id))),
     )
     for subject, is_serious, basis, fix, check in checks:
@@ -74,7 +74,7 @@ def run_findings(
 
 def _of_modes(modes: Mapping[str, str]) -> str:
     """What is wrong in each mode; of many modes the first few."""
-    parts = [f"{mode}: {what}" for mode, what in list(modes.items())[:MOST_NAMED]]
+    parts = [f"in {mode}, {what}" for mode, what in list(modes.items())[:MOST_NAMED]]
     more = len(modes) - len(parts)
     return "; ".join(parts) + (f"; and {more} more modes" if more > 0 else "")
 
@@ -107,10 +107,11 @@ def _unsettled(roof: Roofline) -> str | None:
         if each.value is None:
             continue
         if each.low is None or each.high is None:
-            found.append(f"{each.name} rests on {each.n_blocks} blocks alone")
+            blocks = "1 block" if each.n_blocks == 1 else f"{each.n_blocks} blocks"
+            found.append(f"{_named(each)} rests on {blocks} of samples")
         elif max(each.high - each.value, each.value - each.low) > MOST_HALF * each.value:
             ends = f"{_rate(each, each.low)} and {_rate(each, each.high)}"
-            found.append(f"{each.name} is between {ends}")
+            found.append(f"{_named(each)} is anywhere between {ends}")
     return " and ".join(found) if found else None
 
 
@@ -139,7 +140,7 @@ def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | Non
         limits = [(roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id]))]
     for ceiling, limit in limits:
         if limit is not None and ceiling.value is not None and ceiling.value > MOST_OVER * limit:
-            return f"{ceiling.name} of {above(ceiling.value, limit, ceiling.unit)}"
+            return f"{_named(ceiling)} of {above(ceiling.value, limit, ceiling.unit)}"
     return None
 
 
@@ -151,7 +152,7 @@ def above(value: float, limit: float, unit: str) -> str:
 def _left_out(roof: Roofline) -> str | None:
     """Kernels that do not make the roof though they were fastest."""
     found = [
-        f"{level.name} by {each.kernel} ({_rate(each)}) {why}"
+        f"{level.name} by {each.kernel} ({_rate(each)}) is in no roof: it {why}"
         for level in roof.levels
         for each, why in roof.left_out(level.name)
     ]
@@ -175,6 +176,11 @@ def _misfit(fit: EnergyFit | None) -> str | None:
 def _distance(level: tuple[str, Coefficient]) -> tuple[bool, str]:
     """L1, L2, L3, DRAM."""
     return (level[0] == DRAM, level[0])
+
+
+def _named(ceiling: Ceiling) -> str:
+    is_peak = ceiling.unit == "FLOP/s"
+    return f"the {ceiling.name} peak" if is_peak else f"the bandwidth of {ceiling.name}"
 
 
 def _rate(ceiling: Ceiling, value: float | None = None) -> str:

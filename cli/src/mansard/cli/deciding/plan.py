@@ -66,6 +66,8 @@ def plan(
     if as_json:
         print_json(found)
         return
+    for line in found.warnings:
+        note(f"warning: {line}")
     for line in (*found.notes, *found.plan.notes):
         note(f"note: {line}")
     if not found.plan.picks:
