@@ -16,6 +16,7 @@ WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
 _SYMMETRIC = 1.1  # the longer side over the shorter, or an end over the value, that ± may hide
+_EXACT = 1e-9  # of the value: an interval of rounding errors is none
 _Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
 _PLAIN: _Prefixes = ((0, ""),)
 _LARGE: _Prefixes = ((12, "T"), (9, "G"), (6, "M"), (3, "k"), (0, ""))
@@ -95,7 +96,7 @@ def watts(
     moves more bytes.
     """
     if value is not None and kind == "roof":
-        return f"{_spread_text(value, 'W', low, high, _PLAIN, 3)} at the roof"
+        return f"{_spread_text(value, 'W', None, None, _PLAIN, 3)} at the roof"
     return _by_kind(value, (low, high), kind, "W", _PLAIN, advise)
 
 
@@ -175,6 +176,8 @@ def _spread_text(
     if low is None or high is None:
         return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
     low, high = _ends(value, low, high)
+    if high - low <= _EXACT * abs(value):
+        return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
     if not _is_symmetric(value, low, high):
         return _two_ends(max(low, 0.0), high, prefixes, unit, "to")
     shown, half = _to_same_place(value / factor, max(high - value, value - low) / factor)
@@ -249,5 +252,5 @@ def _to_same_place(value: float, half: float) -> tuple[str, str]:
     wanted = 1 - math.floor(math.log10(half)) if half > 0 else finest
     places = max(0, min(finest, wanted))
     step = 10.0**-places
-    rounded = math.ceil(half / step - 1e-9) * step
+    rounded = max(1, math.ceil(half / step - 1e-9)) * step
     return f"{value:,.{places}f}", f"{rounded:,.{places}f}"

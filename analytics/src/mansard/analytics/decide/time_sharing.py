@@ -61,16 +61,28 @@ class Share(Record, frozen=True, kw_only=True):
     rate_per_s: float  # items that are done here
     busy: float
     latency_s: float  # of one batch
+    latency_low_s: float | None
+    latency_high_s: float | None
     wait_s: float  # for a batch to fill
     energy_j: float | None  # of one item
+    energy_low_j: float | None
+    energy_high_j: float | None
+    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
+
+
+_OF_CANDIDATE = (  # fields of a Share that are those of its Candidate
+    *("latency_s", "latency_low_s", "latency_high_s"),
+    *("energy_j", "energy_low_j", "energy_high_j", "interval"),
+)
 
 
 class MixPlan(Record, frozen=True, kw_only=True):
     """All networks of a mix, in one mode or in several in turn.
 
-    ``busy``: the share of time in which something runs; ``busy_high`` what it stays below with
-    the probability that was asked for. ``power_w``: mean over all time, idle included;
-    ``active_w``: the same without what idles. ``lost``: the share of time that switching takes.
+    ``busy``: the share of time in which something runs, at least that where a network is on its
+    roof; ``busy_high`` what it stays below with the probability that was asked for. ``power_w``:
+    mean over all time, idle included; ``active_w``: the same without what idles. ``lost``: the
+    share of time that switching takes.
     """
 
     shares: tuple[Share, ...]
@@ -82,6 +94,10 @@ class MixPlan(Record, frozen=True, kw_only=True):
     idle_w: float | None
     power_w: float | None
     lost: float | None
+
+    def roofed(self) -> tuple[str, ...]:
+        """The networks that were not measured: they take at best what their roof says."""
+        return tuple(dict.fromkeys(s.network for s in self.shares if s.interval == "roof"))
 
 
 class MixAnswer(Record, frozen=True, kw_only=True):
@@ -238,7 +254,7 @@ class Options:
     def share(self, at: int, part: float) -> Share:
         """The record of ``part`` of the task's items being done by option ``at``."""
         found = self.values.candidate(self.rows[at])
-        unknown = {name: why for name, why in found.unknown.items() if name == "energy_j"}
+        unknown = {name: why for name, why in found.unknown.items() if name in _OF_CANDIDATE}
         return Share(
             network=found.network,
             mode=found.mode,
@@ -246,9 +262,8 @@ class Options:
             precision=found.precision,
             rate_per_s=self.task.rate_per_s * part,
             busy=float(self.busy[at]) * part,
-            latency_s=found.latency_s,
             wait_s=_wait_s(self.task, found.batch),
-            energy_j=found.energy_j,
+            **{name: getattr(found, name) for name in _OF_CANDIDATE},
             unknown=unknown,
         )
 

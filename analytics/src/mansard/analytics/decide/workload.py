@@ -67,11 +67,15 @@ def _words(plan: MixPlan) -> str:
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     beside = " without what idles" if power_w is not None and plan.power_w is None else ""
+    if plan.roofed():
+        return f"{modes}, busy for at least {percent(plan.busy)} of the time"
     return f"{modes}, busy for {percent(plan.busy)} of the time{drawn}{beside}"
 
 
 def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
     if one_mode is None or one_mode.power_w is None or schedule.power_w is None:
+        return ""
+    if one_mode.roofed() or schedule.roofed():
         return ""
     less = 1 - schedule.power_w / one_mode.power_w
     return f", {digits(100 * less, 2)}{NBSP}% less power" if less > 0 else ""
@@ -90,6 +94,15 @@ def _switching(schedule: MixPlan) -> str:
 
 NO_QUEUE = "no queue is modelled: the wait while another network runs is in no latency"
 IDLE_IS_AWAKE = "idle is counted at the mode's constant power; a board that sleeps draws less"
+
+
+def on_roofs(networks: Sequence[str], device: str) -> str:
+    """That nothing tells how much longer than their roofs some networks take."""
+    names = ", ".join(display_name(name) for name in networks)
+    return (
+        f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "
+        "it keeps up, and any limit of time, is not known. Time them there and import the table"
+    )
 
 
 def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]:
@@ -159,6 +172,9 @@ def plan_mix(
     schedule = _best_schedule(options, mix, wanted.minimise, idle_w)
     if one_mode is not None and schedule is not None:
         schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
+    roofed = {name: None for plan in (one_mode, schedule) if plan for name in plan.roofed()}
+    if roofed:
+        notes.append(on_roofs(tuple(roofed), device))
     keeps_up = min(1.0, 1.0 / least_time([each.busy_high for each in options]))
     sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up)
     if one_mode is None and schedule is None:

@@ -268,9 +268,9 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             share.precision,
             api.digits(share.rate_per_s, 3),
             api.percent(share.busy),
-            api.seconds(share.latency_s),
+            api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
-            "unknown" if share.energy_j is None else api.amount("energy", share.energy_j),
+            api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
         )
         for share in plan.shares
     ]
