@@ -207,6 +207,14 @@ def test_a_mode_eight_times_slower_than_a_lower_one() -> None:
     )
 
 
+def test_times_that_scatter_over_each_other_are_in_order() -> None:
+    # exp(1.96 · 0.2) = 1.48: 100 ms may be 148, and 160 ms may be 108.
+    modes, seen = frames({"15W": 0.1, "MAXN": 0.16})
+    assert [each.is_serious for each in time_findings(modes, seen)] == [True]
+    scattered = seen.with_columns(latency_deviation=pl.lit(0.2))
+    assert list(time_findings(modes, scattered)) == []
+
+
 def test_a_mode_that_throttles_a_little_is_a_note() -> None:
     # Recorded: a small language model takes 11.2 ms in MAXN of an Orin Nano and 9.8 ms in 25W.
     (found,) = time_findings(*frames({"15W": 9.82e-3, "MAXN": 11.18e-3}))

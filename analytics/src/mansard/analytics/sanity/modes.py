@@ -16,6 +16,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
+from mansard.analytics.scaling.repeats import pool_repeats
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -53,9 +54,12 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
 
     ``modes``: MODE_SCHEMA; ``observations``: OBSERVATION_SCHEMA, of one mode several rows.
     """
-    timed = observations.filter(pl.col("latency_s") > 0)
-    times = timed.group_by("device", *_NETWORK, "mode", maintain_order=True).agg(
-        pl.col("latency_s").median().alias("time_s")
+    pooled = pool_repeats(observations, ("device", *_NETWORK, "mode"))
+    half = pl.col("latency_half").fill_null(0.0)
+    times = pooled.filter(pl.col("latency_s").is_not_null()).with_columns(
+        time_s=pl.col("latency_s"),
+        low_s=pl.col("latency_s") * (-half).exp(),
+        high_s=pl.col("latency_s") * half.exp(),
     )
     for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
         for (slow, _), own in _by_slow_mode(found).items():
