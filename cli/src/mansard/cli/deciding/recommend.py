@@ -231,9 +231,10 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
         yield from (f"  limit: {api.check_words(check, found.choice)}" for check in found.checks)
     yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
     if found.most_excess is not None:
+        worse = f"at most {api.relative(found.most_excess)} worse than the best"
         yield (
-            f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
-            "in its 95 % interval"
+            f"  {worse if found.most_excess else 'no other is better'}, if every value lies in its "
+            "95 % interval"
         )
     if found.measured is not None:
         yield f"  best measured: {found.measured.why_lost}"
