@@ -90,11 +90,14 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.plan import observed
-    from mansard.analytics.predict.prediction import predict
+    from mansard.analytics.predict.prediction import NetworkSelection, predict
     from mansard.analytics.sanity.checks import find_faults
 
     dataset = open_runs([runs], mix=request.mix)
-    prediction = predict(dataset, fill_gaps=False)
+    names = dict.fromkeys(score.model for score in dataset.scores)
+    # Of networks of which only times are known the plan makes its own fits.
+    scored = [NetworkSelection(name=name, phase=None) for name in names]
+    prediction = predict(dataset, scored, fill_gaps=False)
     found = observed(
         prediction.models.modes,
         prediction.models.observations,

@@ -20,7 +20,7 @@ from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
     from mansard.analytics.predict.prediction import Prediction
@@ -51,7 +51,7 @@ def recommend(
     defaults = _defaults(predicted.models, default, request.board)
     refused = _refused(predicted, wanted, reporter)
     return tuple(
-        _with_commands(each, predicted.models, request.board)
+        _with_commands(each, predicted, request.board)
         for each in recommend_each(
             predicted.predictions, predicted.modes, wanted, defaults, refused
         )
@@ -127,16 +127,27 @@ def batch(
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 
 
-def _with_commands(found: Recommendation, models: Models, board: Path | None) -> Recommendation:
-    if found.choice is None:
+def _with_commands(
+    found: Recommendation, predicted: Prediction, board: Path | None
+) -> Recommendation:
+    choice = found.choice
+    if choice is None:
         return found
-    machine = _machine_of(found.device, models.dataset.manifests)
+    machine = _machine_of(found.device, predicted.models.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
-    commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
+    clocks = _clocks_of(predicted.modes, choice)
+    commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
     return msgspec.structs.replace(found, commands=commands, unknown=unknown)
+
+
+def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
+    """The settings of a candidate's mode, of MODE_SCHEMA."""
+    rows = modes.filter(device=choice.device, mode=choice.mode).head(1).to_dicts()
+    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
+    return {name: rows[0][name] for name in names} if rows else {}
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:

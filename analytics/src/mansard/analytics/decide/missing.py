@@ -19,6 +19,7 @@ _REMEDIES = (
         "the meter was read, but the fit is too noisy: measure longer windows and more "
         "repetitions ('mansard bench --profile full')",
     ),
+    (r"no such column", "import its power or energy with the times"),
     (r"a fit takes \d", "measure its power in more modes ('mansard plan' picks them)"),
     (r"does not say its|is not known of this mode", "give the modes all their clocks"),
     (r"no clock that is known differs", "measure its power in modes of other clocks"),

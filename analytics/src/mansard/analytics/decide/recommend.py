@@ -88,7 +88,7 @@ class Question:
     open: Mask
     broken: Mask
     unknown: Mask
-    notes: tuple[str, ...]
+    fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
     def counts(self) -> Counts:
@@ -109,10 +109,9 @@ def read_question(
 ) -> Question:
     """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
     values = read_values(predictions, wanted)
-    notes = values.notes
+    fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
-        wanted, more = _fall_back(values, wanted)
-        notes = (*notes, *more)
+        wanted, fallback = _fall_back(values, wanted)
     screened = screen(values, wanted)
     objective = values.objective(wanted.minimise).value
     is_comparable = screened.is_known & ~np.isnan(objective)
@@ -126,11 +125,11 @@ def read_question(
         open=is_comparable & ~screened.is_kept & ~is_broken,
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
-        notes=notes,
+        fallback=fallback,
     )
 
 
-def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, tuple[str, ...]]:
+def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
     """The least time instead of the least energy where that cannot be compared, and a note.
 
     It can where it is known in several modes, or in the only one there is: else the mode that
@@ -140,7 +139,7 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, tuple[str, ...]]
     modes = values.frame["mode"]
     n_all, n_with = modes.n_unique(), modes.filter(pl.Series(has_energy)).n_unique()
     if n_with >= min(2, n_all):
-        return wanted, ()
+        return wanted, ""
     reason = why_missing(values, ~has_energy)
     why = f" ({reason})" if reason else ""
     of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
@@ -148,7 +147,7 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, tuple[str, ...]]
         f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
         f"least energy; to compare energies, {remedy(reason)}"
     )
-    return replace(wanted, minimise="latency"), (note,)
+    return replace(wanted, minimise="latency"), note
 
 
 def answer_chosen(asked: Question, at: int) -> Recommendation:
@@ -163,9 +162,11 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
+    objective = values.objective(wanted.minimise).value
+    lower = (asked.kept | asked.open) & (objective < objective[at])
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
-        chosen_sentence(choice, wanted, savings)
+        chosen_sentence(choice, wanted, savings, is_least=not lower.any())
         if is_kept
         else likeliest_sentence(choice, wanted, savings, checks)
     )
@@ -177,7 +178,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if next_one is None
         else "",
     }
-    why = why_chosen(choice, wanted, counts)
+    why = why_chosen(choice, wanted, counts, is_least=not lower.any())
     return Recommendation(
         device=choice.device,
         network=choice.network,
@@ -223,7 +224,10 @@ def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
     if row is None:
         return None
     candidate = asked.values.candidate(row)
-    return MeasureNext(candidate=candidate, what=decisive_words(candidate, choice, asked.wanted))
+    checks = check_limits(candidate, asked.wanted)
+    return MeasureNext(
+        candidate=candidate, what=decisive_words(candidate, choice, checks, asked.wanted)
+    )
 
 
 def answer_infeasible(asked: Question) -> Recommendation:
@@ -282,7 +286,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
         n_unknown=counts.n_unknown,
-        notes=asked.notes,
+        notes=values.notes,
     )
 
 
@@ -304,7 +308,7 @@ def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recom
 def _notes(asked: Question, at: int) -> tuple[str, ...]:
     """What was left out, and what the numbers of row ``at`` do not hold."""
     values, wanted = asked.values, asked.wanted
-    notes = list(asked.notes)
+    notes = [*values.notes, *([asked.fallback] if asked.fallback else [])]
     own = values.frame["notes"][at]
     if own is not None:
         notes.append(str(own))

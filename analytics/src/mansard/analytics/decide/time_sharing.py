@@ -218,6 +218,7 @@ class Options:
 
     ``busy``: the share of all time that it takes as predicted, ``busy_high`` what that stays
     below with the probability that was asked for; ``active_w``: its energy in a second, W.
+    ``may_fit``: not every mode breaks a limit for certain.
     """
 
     task: Task
@@ -227,6 +228,7 @@ class Options:
     busy: Array
     busy_high: Array
     active_w: Array
+    may_fit: bool
 
     def by_mode(self) -> dict[str, list[int]]:
         """Which options each mode has."""
@@ -249,6 +251,7 @@ class Options:
             self.busy[at],
             self.busy_high[at],
             self.active_w[at],
+            self.may_fit,
         )
 
     def share(self, at: int, part: float) -> Share:
@@ -296,7 +299,10 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         )
     screened = screen(values, wanted)
     batches = values.frame["batch"].to_numpy().astype(np.float64)
-    kept = np.flatnonzero(screened.is_kept & _in_time(values, task, wanted, batches))
+    # A roof keeps no limit for certain; it may, and a note says so.
+    fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
+    kept = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
+    may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
     frame_modes = values.frame["mode"].to_list()
     return Options(
         task=task,
@@ -306,14 +312,16 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         busy=task.rate_per_s * values.item.value[kept],
         busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[kept],
         active_w=task.rate_per_s * values.energy.value[kept],
+        may_fit=bool(may_fit.any()),
     )
 
 
-def _in_time(values: Values, task: Task, wanted: Wanted, batches: Array) -> Mask:
+def _in_time(values: Values, task: Task, probability: float, batches: Array) -> Mask:
+    """Whether each takes at most the task's time with ``probability``, the wait included."""
     if task.max_latency_s is None:
         return np.ones(len(values), dtype=np.bool_)
     wait_s = (batches - 1.0) / task.rate_per_s
-    return np.asarray(values.latency.quantile(wanted.probability) + wait_s <= task.max_latency_s)
+    return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
 
 
 def _wait_s(task: Task, batch: int) -> float:

@@ -56,9 +56,14 @@ def mix_sentence(
     return " ".join(parts)
 
 
-def hopeless_sentence(networks: Sequence[str]) -> str:
-    """That some networks keep their limits in no mode."""
+def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
+    """That some networks keep their limits in no mode, or in none that is known."""
     names = ", ".join(display_name(name) for name in networks)
+    if may_fit:
+        return (
+            f"No mode is known to run {names} within the limits as likely as asked: loosen them, "
+            "or measure more."
+        )
     return f"No mode runs {names} within the limits, whatever else runs: loosen them."
 
 
@@ -161,9 +166,11 @@ def plan_mix(
         raise UsageError("a mix runs on one device", fix="ask for each device alone")
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
-    hopeless = [each.task.network for each in options if not each.rows]
+    hopeless = [each for each in options if not each.rows]
     if hopeless:
-        return _cannot(device, hopeless_sentence(hopeless), "no mode keeps the limits", 0.0)
+        names = [each.task.network for each in hopeless]
+        sentence = hopeless_sentence(names, may_fit=all(each.may_fit for each in hopeless))
+        return _cannot(device, sentence, "no mode is known to keep the limits", 0.0)
     notes = [NO_QUEUE]
     if wanted.minimise != "latency":
         options = _with_energy(options)
