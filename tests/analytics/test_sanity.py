@@ -35,6 +35,7 @@ from tests.analytics.factory import (
 )
 from tests.analytics.score_factory import layer, score, write_scores
 
+AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
 WILD = (0.3, 0.5, 0.9, 1.0, 1.1, 1.6, 2.0)  # of seven blocks, an interval of 0.5 to 1.6
 
 
@@ -120,8 +121,8 @@ def test_a_kernel_in_no_roof_is_a_note(tmp_path: Path) -> None:
     found = only(of_run(tmp_path, trials), "kernels")
     assert not found.is_serious
     assert found.reason == (
-        "in 2c, DRAM by copy (94.9 GB/s) is in no roof: it did not settle, and others did; "
-        "the other kernels make the roof"
+        "in 2c, DRAM at 94.9 GB/s by copy makes no roof: it did not settle, and others did; "
+        "the others make the roof"
     )
 
 
@@ -133,8 +134,8 @@ def test_more_cores_that_are_slower(tmp_path: Path) -> None:
     found = only(find_faults(find_models(ingest(tmp_path))), "modes")
     assert found.is_serious
     assert found.reason == (
-        "the fp32 peak is 2.00 times slower in 2c than in 1c (64.0 GFLOP/s against 128 GFLOP/s), "
-        "though no clock of 2c is lower; it throttled, or was measured wrong: measure it again"
+        "the fp32 peak is 2.00 times lower in 2c than in 1c (64.0 GFLOP/s against 128 GFLOP/s), "
+        f"though no clock of 2c is lower; {AGAIN}"
     )
 
 
@@ -202,8 +203,16 @@ def test_a_mode_eight_times_slower_than_a_lower_one() -> None:
     assert found.networks == ("net",)
     assert found.reason == (
         "net took 8.00 times as long in MAXN as in 15W (800 ms against 100 ms), though no clock "
-        "of MAXN is lower; it throttled, or was measured wrong: measure it again"
+        f"of MAXN is lower; {AGAIN}"
     )
+
+
+def test_times_that_scatter_over_each_other_are_in_order() -> None:
+    # exp(1.96 · 0.2) = 1.48: 100 ms may be 148, and 160 ms may be 108.
+    modes, seen = frames({"15W": 0.1, "MAXN": 0.16})
+    assert [each.is_serious for each in time_findings(modes, seen)] == [True]
+    scattered = seen.with_columns(latency_deviation=pl.lit(0.2))
+    assert list(time_findings(modes, scattered)) == []
 
 
 def test_a_mode_that_throttles_a_little_is_a_note() -> None:
@@ -232,6 +241,7 @@ def test_modes_known_by_their_names_alone() -> None:
     bare: dict[str, tuple[float | None, ...]] = dict.fromkeys(MODES, (None,) * 4)
     (found,) = time_findings(*frames({"15W": 0.1, "MAXN": 0.8}, bare))
     assert found.is_serious
+    assert "though by its name MAXN has more power" in found.what
     assert list(time_findings(*frames({"15W": 0.8, "MAXN": 0.1}, bare))) == []
 
 

@@ -19,7 +19,10 @@ from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):
-    """The ceilings of one run; ``bandwidths`` has the roof of each memory level."""
+    """The ceilings of one run; ``bandwidths`` has the roof of each memory level.
+
+    ``traffic_bandwidth``: what the traffic of networks is priced at, from main memory.
+    """
 
     run_id: str
     machine_id: str
@@ -33,6 +36,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     source: Source
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
+    traffic_bandwidth: Ceiling
     ridges: tuple[Ridge, ...]
     standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
     latencies: tuple[Latency, ...]
@@ -119,6 +123,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         source=roof.source,
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
+        traffic_bandwidth=roof.traffic_bandwidth(),
         ridges=roof.ridges(),
         standings=roof.kernel_comparisons,
         latencies=roof.latencies,

@@ -16,6 +16,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
+from mansard.analytics.scaling.repeats import pool_repeats
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -31,7 +32,7 @@ _OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "
 
 _NETWORK = ("network", "batch", "precision", "phase")
 _RATE = ("quantity", "subject", "unit")
-_AGAIN = "it throttled, or was measured wrong: measure it again"
+_AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Inversion:
     fast_s: float
     is_serious: bool
     is_sure: bool  # that nothing else of the two modes makes the difference
+    is_named: bool  # nothing but their names tells which has more
 
 
 def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[Finding]:
@@ -52,9 +54,12 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
 
     ``modes``: MODE_SCHEMA; ``observations``: OBSERVATION_SCHEMA, of one mode several rows.
     """
-    timed = observations.filter(pl.col("latency_s") > 0)
-    times = timed.group_by("device", *_NETWORK, "mode", maintain_order=True).agg(
-        pl.col("latency_s").median().alias("time_s")
+    pooled = pool_repeats(observations, ("device", *_NETWORK, "mode"))
+    half = pl.col("latency_half").fill_null(0.0)
+    times = pooled.filter(pl.col("latency_s").is_not_null()).with_columns(
+        time_s=pl.col("latency_s"),
+        low_s=pl.col("latency_s") * (-half).exp(),
+        high_s=pl.col("latency_s") * half.exp(),
     )
     for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
         for (slow, _), own in _by_slow_mode(found).items():
@@ -86,6 +91,8 @@ def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> F
 
 def _why_odd(found: Inversion) -> str:
     slow = display_name(found.slow)
+    if found.is_named:
+        return f"though by its name {slow} has more power"
     if found.is_sure:
         return f"though no clock of {slow} is lower"
     return f"though no clock of {slow} that is known is lower"
@@ -121,7 +128,7 @@ def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[F
                 device=device,
                 networks=(),
                 what=(
-                    f"{what} is {digits(worst.ratio, 3)} times slower in {slow_name} "
+                    f"{what} is {digits(worst.ratio, 3)} times lower in {slow_name} "
                     f"than in {fast_name} ({values[0]} against {values[1]}), {_why_odd(worst)}"
                 ),
                 fix=_AGAIN,
@@ -171,7 +178,7 @@ class _Order:
         self._settings = np.stack([np.asarray(column) for column in columns], axis=1)
         self._needed = [SETTINGS.index(name) for name in needed]
         self._watts = np.array([nominal_w(name) for name in self._names])
-        self._found: dict[bytes, tuple[Mask, Mask]] = {}
+        self._found: dict[bytes, tuple[Mask, Mask, Mask]] = {}
 
     def inversions(self, rows: pl.DataFrame) -> Iterator[Inversion]:
         """For each mode of ``rows`` that is slower than one that has more of nothing, the fastest.
@@ -187,7 +194,8 @@ class _Order:
             else time_s
             for name in ("low_s", "high_s")
         )
-        has_more, is_sure = self._pairs(at)
+        has_more, by_name, is_sure = self._pairs(at)
+        has_more = has_more | by_name
         slower = has_more & (low_s[:, None] > high_s[None, :])
         slower &= time_s[:, None] >= LEAST_NOTED * time_s[None, :]
         fastest = np.where(slower, time_s[None, :], np.inf).argmin(axis=1)
@@ -203,26 +211,27 @@ class _Order:
                 fast_s=float(time_s[fast]),
                 is_serious=ratio >= least,
                 is_sure=bool(is_sure[slow, fast]),
+                is_named=bool(by_name[slow, fast]),
             )
 
-    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask]:
-        """Whether the first of two modes has more of everything; whether all of it is known."""
+    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask, Mask]:
+        """Whether the first of two modes has more of everything, or by its name; and for sure."""
         key = at.tobytes()
         if key not in self._found:
             self._found[key] = self._compare(self._settings[at], self._watts[at])
         return self._found[key]
 
-    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask]:
+    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask, Mask]:
         one, other = settings[:, None, :], settings[None, :, :]
         known, unset = ~np.isnan(settings), np.isnan(settings)
         both_known = known[:, None, :] & known[None, :, :]
         neither = unset[:, None, :] & unset[None, :, :]
         with np.errstate(invalid="ignore"):
             no_less = ((one >= other * (1 - _SAME)) | neither).all(axis=2)
-            has_more = no_less & (one > other * (1 + _SAME)).any(axis=2)
+            has_more: Mask = no_less & np.any(one > other * (1 + _SAME), axis=2)
             by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
         is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
-        return has_more | by_name, is_sure
+        return has_more, by_name, is_sure
 
 
 def nominal_w(mode: str) -> float:

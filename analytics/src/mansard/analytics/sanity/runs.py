@@ -52,7 +52,7 @@ def run_findings(
         ("ceilings", True, "roofs", _AGAIN, _unsettled),
         ("levels", True, "roofs", _SLOWER, _wrong_levels),
         ("limits", True, "roofs", _MISCOUNT, lambda roof: _above_limit(roof, manifests)),
-        ("kernels", False, "roofs", "the other kernels make the roof", _left_out),
+        ("kernels", False, "roofs", "the others make the roof", _left_out),
         ("energy", True, "energy", _METER, lambda roof: _misfit(energies.get(roof.run_id))),
     )
     for subject, is_serious, basis, fix, check in checks:
@@ -124,10 +124,7 @@ def _wrong_levels(roof: Roofline) -> str | None:
                 continue
             is_noise = (one.high or one.value) >= (other.low or other.value)
             if not is_noise and other.value > LEAST_STEP * one.value:
-                return (
-                    f"{near} ({_rate(one)} by {one.kernel}) is slower than "
-                    f"{far} ({_rate(other)} by {other.kernel})"
-                )
+                return f"{near} ({_by_kernel(one)}) is slower than {far} ({_by_kernel(other)})"
     return None
 
 
@@ -152,7 +149,7 @@ def above(value: float, limit: float, unit: str) -> str:
 def _left_out(roof: Roofline) -> str | None:
     """Kernels that do not make the roof though they were fastest."""
     found = [
-        f"{level.name} by {each.kernel} ({_rate(each)}) is in no roof: it {why}"
+        f"{level.name} at {_by_kernel(each)} makes no roof: it {why}"
         for level in roof.levels
         for each, why in roof.left_out(level.name)
     ]
@@ -176,6 +173,10 @@ def _misfit(fit: EnergyFit | None) -> str | None:
 def _distance(level: tuple[str, Coefficient]) -> tuple[bool, str]:
     """L1, L2, L3, DRAM."""
     return (level[0] == DRAM, level[0])
+
+
+def _by_kernel(ceiling: Ceiling) -> str:
+    return _rate(ceiling) + (f" by {display_name(ceiling.kernel)}" if ceiling.kernel else "")
 
 
 def _named(ceiling: Ceiling) -> str:
