@@ -80,7 +80,7 @@ def test_a_grid_is_of_the_devices_cores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "device", "line"),
     [
-        ("all", "some board", "this machine is not some board, whose modes are not known here"),
+        ("all", "some board", "unknown power modes: some board is not this machine, and no table"),
         ("70W", AGX, r"has no mode '70W'; it has MAXN, 15W, 30W, 50W"),
         ("gpu=2GHz", AGX, "gpu has no 2000MHz; any from 1MHz to 1300MHz is available"),
         ("sms=4,gpu=1GHz", AGX, "sms cannot be set"),

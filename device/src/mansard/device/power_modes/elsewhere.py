@@ -122,7 +122,9 @@ def _named_modes(device: str, boards: Sequence[NamedModes]) -> dict[str, NamedMo
     fix = "give them with --modes: a table (CSV), a grid (TOML), or clocks; or plan on the device"
     if not boards:
         raise UsageError(
-            f"this machine is not {printable(device)}, whose modes are not known here", fix=fix
+            f"unknown power modes: {printable(device)} is not this machine, and no table here has "
+            "its modes",
+            fix=fix,
         )
     tables = {tuple(map(board.uncapped, board.modes)) for board in boards}
     if len(tables) > 1:
