@@ -27,7 +27,7 @@ MOST_NAMED = 4  # modes in one sentence
 
 _AGAIN = "measure again with nothing else running"
 _SLOWER = "one of them is wrong: measure this mode again"
-_MISCOUNT = "the clock or the unit is wrong: measure again, or import the table again"
+_MISCOUNT = "the clock or the unit is wrong: measure again"
 _METER = "look at what else drew power, and measure again"
 
 # What is wrong with one run or published mode: nothing, or words for it.
@@ -129,12 +129,11 @@ def _wrong_levels(roof: Roofline) -> str | None:
 
 
 def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | None:
-    """A rate that the hardware cannot reach; a made-up board runs on another machine's."""
-    if roof.source != "measured":
-        return None
+    """A rate that the hardware cannot reach."""
     limits = [(each.ceiling, each.limit) for each in roof.kernel_comparisons]
-    if roof.processor == "cpu":
-        limits = [(roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id]))]
+    # Kernels of a made-up board run on this machine's CPU, whose memory is another.
+    if roof.processor == "cpu" and roof.source == "measured":
+        limits.append((roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id])))
     for ceiling, limit in limits:
         if limit is not None and ceiling.value is not None and ceiling.value > MOST_OVER * limit:
             return f"{_named(ceiling)} of {above(ceiling.value, limit, ceiling.unit)}"
@@ -143,7 +142,8 @@ def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | Non
 
 def above(value: float, limit: float, unit: str) -> str:
     """How far a rate is above what the hardware can do."""
-    return f"{quantity(value, unit)} is above the {quantity(limit, unit)} that the hardware can do"
+    rate, most = (quantity(each, unit, n_digits=3) for each in (value, limit))
+    return f"{rate} is above the {most} that the hardware can do"
 
 
 def _left_out(roof: Roofline) -> str | None:
