@@ -65,14 +65,16 @@ def test_modes_that_nobody_measured_are_predicted_from_a_table(
     assert not one["choice"]["is_extrapolated"]
 
 
-def test_a_jetson_elsewhere_gets_commands_that_look_its_mode_up(
+def test_a_jetson_elsewhere_gets_commands_that_set_the_mode_s_clocks(
     published: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (one,) = document(capsys, "recommend", "--runs", published)["recommendations"]
-    store, lookup = one["commands"]["set_lines"]
-    assert store.startswith("was=$(sudo nvpmodel -q")
-    assert f"NAME=(MODE_)?{one['choice']['mode']} *>" in lookup
-    assert one["commands"]["undo_lines"] == ['sudo nvpmodel -m "$was"']
+    set_lines = one["commands"]["set_lines"]
+    # No mode of nvpmodel is called so.
+    assert not any("nvpmodel -" in line for line in set_lines)
+    gpu_hz = int(one["choice"]["mode"].removeprefix("gpu").partition("-")[0]) * 1_000_000
+    assert f"echo {gpu_hz} | sudo tee /sys/class/devfreq/*g[apv]*/max_freq" in set_lines
+    assert any(line.startswith('echo "$was_gpu"') for line in one["commands"]["undo_lines"])
 
 
 def test_infeasible_limits_are_answered_and_are_no_error(

@@ -23,6 +23,8 @@ from mansard.analytics.predict.totals_calibration import TotalsCalibration, cali
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.sanity.checks import find_faults
+from mansard.analytics.sanity.finding import Finding, refusals
 
 _RUNS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
 _NETWORK_ORDER = ("model", "batch", "precision", "phase", "score_id", "label")
@@ -61,6 +63,7 @@ class Results:
     observations: pl.DataFrame
     calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
+    findings: tuple[Finding, ...]  # what cannot be true; nothing serious is recommended from
 
     @cached_property
     def groups(self) -> pl.DataFrame:
@@ -82,6 +85,9 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     modes = _with_wanted(models.modes, wanted_modes)
     found = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
     of_runs = predict(models, each_run=True)
+    findings = find_faults(models)
+    scored = found.scores["score_id"].to_list()
+    refused = refusals(findings, found.predictions, scored, needs_energy=True)
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -101,7 +107,10 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         predictions=found.predictions,
         observations=models.observations,
         calibration=_calibration(found.predictions, models.observations),
-        recommendations=recommend_each(found.predictions, modes, Wanted(falls_back=True)),
+        recommendations=recommend_each(
+            found.predictions, modes, Wanted(falls_back=True), refused=refused
+        ),
+        findings=findings,
     )
 
 

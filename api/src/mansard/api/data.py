@@ -45,8 +45,12 @@ def report(
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     Raises InputError, UsageError, StorageError.
     """
+    from mansard.analytics.report import scripts
+
+    scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.report.notices import warnings
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
@@ -59,6 +63,8 @@ def report(
     results = compute(dataset, wanted)
     path = write_report(dataset, output, results)
     found = summary(dataset, results)
+    for line in warnings(results):
+        reporter.note(f"warning: {line}")
     for line in found.notes[len(dataset.notes) :]:
         reporter.note(f"note: {line}")
     return Report(path, found, None if run_ids is None else frozenset(run_ids))

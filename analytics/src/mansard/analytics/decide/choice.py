@@ -83,12 +83,13 @@ def find_decisive(
 ) -> int | None:
     """The row whose measurement would decide most beside the choice ``at``; None where none would.
 
-    A choice that was not measured is that row itself. Else the one with the greatest expected
-    improvement (D. R. Jones, M. Schonlau, W. J. Welch, Efficient global optimization of expensive
-    black-box functions, Journal of Global Optimization 13, 1998, eq. 15, of logarithms) times the
-    share of its interval within the limits.
+    A choice that was not measured is that row itself, and so is one of which it is not known
+    whether it keeps the limits: more repetitions narrow its interval. Else the one with the
+    greatest expected improvement (D. R. Jones, M. Schonlau, W. J. Welch, Efficient global
+    optimization of expensive black-box functions, Journal of Global Optimization 13, 1998, eq. 15,
+    of logarithms) times the share of its interval within the limits.
     """
-    if not values.is_measured[at]:
+    if not (values.is_measured[at] and screened.is_kept[at]):
         return at
     band = values.objective(wanted.minimise)
     open_rows = among & ~values.is_measured & ~screened.is_broken

@@ -134,7 +134,7 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
             quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
             probability=None, unknown=unknown,
         )  # fmt: skip
-    most, kind = upper_bound(quantity, limit), candidate.interval or ""
+    most, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
     is_ratio = quantity == "power"
     band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_ratio)
@@ -154,8 +154,8 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
 
 _HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
 _NO_CHANCE = {
-    "bounds": "nothing tells where between its bounds it lies",
-    "roof": "the network was not measured: nothing tells how much longer than its roof it takes",
+    "bounds": "only its bounds are known, and nothing tells where between them it lies",
+    "roof": "nothing tells how much longer than its roof the network takes",
 }
 
 

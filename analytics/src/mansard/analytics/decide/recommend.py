@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.alternatives import (
@@ -87,7 +88,7 @@ class Question:
     open: Mask
     broken: Mask
     unknown: Mask
-    notes: tuple[str, ...]
+    fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
     def counts(self) -> Counts:
@@ -108,10 +109,9 @@ def read_question(
 ) -> Question:
     """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
     values = read_values(predictions, wanted)
-    notes = values.notes
+    fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
-        wanted, more = _fall_back(values, wanted)
-        notes = (*notes, *more)
+        wanted, fallback = _fall_back(values, wanted)
     screened = screen(values, wanted)
     objective = values.objective(wanted.minimise).value
     is_comparable = screened.is_known & ~np.isnan(objective)
@@ -125,11 +125,11 @@ def read_question(
         open=is_comparable & ~screened.is_kept & ~is_broken,
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
-        notes=notes,
+        fallback=fallback,
     )
 
 
-def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, tuple[str, ...]]:
+def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
     """The least time instead of the least energy where that cannot be compared, and a note.
 
     It can where it is known in several modes, or in the only one there is: else the mode that
@@ -139,15 +139,16 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, tuple[str, ...]]
     modes = values.frame["mode"]
     n_all, n_with = modes.n_unique(), modes.filter(pl.Series(has_energy)).n_unique()
     if n_with >= min(2, n_all):
-        return wanted, ()
+        return wanted, ""
     reason = why_missing(values, ~has_energy)
     why = f" ({reason})" if reason else ""
+    way = remedy(reason)
     of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
     note = (
         f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
-        f"least energy; to compare energies, {remedy(reason)}"
+        f"least energy{'; to compare energies, ' * bool(way)}{way}"
     )
-    return replace(wanted, minimise="latency"), (note,)
+    return replace(wanted, minimise="latency"), note
 
 
 def answer_chosen(asked: Question, at: int) -> Recommendation:
@@ -162,9 +163,12 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
+    objective = values.objective(wanted.minimise).value
+    lower = (asked.kept | asked.open) & (objective < objective[at])
+    is_least = not (lower.any() or asked.unknown.any())
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
-        chosen_sentence(choice, wanted, savings)
+        chosen_sentence(choice, wanted, savings, is_least=is_least)
         if is_kept
         else likeliest_sentence(choice, wanted, savings, checks)
     )
@@ -176,7 +180,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if next_one is None
         else "",
     }
-    why = why_chosen(choice, wanted, counts)
+    why = why_chosen(choice, wanted, counts, is_least=is_least)
     return Recommendation(
         device=choice.device,
         network=choice.network,
@@ -222,7 +226,10 @@ def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
     if row is None:
         return None
     candidate = asked.values.candidate(row)
-    return MeasureNext(candidate=candidate, what=decisive_words(candidate, choice, asked.wanted))
+    checks = check_limits(candidate, asked.wanted)
+    return MeasureNext(
+        candidate=candidate, what=decisive_words(candidate, choice, checks, asked.wanted)
+    )
 
 
 def answer_infeasible(asked: Question) -> Recommendation:
@@ -275,6 +282,18 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
         what = what_is_missing(values, asked.screened, wanted)
+    return structs.replace(
+        answer_refused(device, network, wanted, what),
+        n_candidates=counts.n_all,
+        n_feasible=counts.n_kept,
+        n_broken=counts.n_broken,
+        n_unknown=counts.n_unknown,
+        notes=tuple(note for note in values.notes if note != what),
+    )
+
+
+def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recommendation:
+    """No recommendation, and ``why``."""
     fields = ("choice", "commands", "most_excess", "measured", "measure_next")
     return Recommendation(
         device=device,
@@ -282,20 +301,16 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         minimise=wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        notes=asked.notes,
-        unknown=dict.fromkeys(fields, what),
+        sentence=f"Nothing can be recommended for {display_name(network)}: {why}.",
+        n_candidates=0,
+        unknown=dict.fromkeys(fields, why),
     )
 
 
 def _notes(asked: Question, at: int) -> tuple[str, ...]:
     """What was left out, and what the numbers of row ``at`` do not hold."""
     values, wanted = asked.values, asked.wanted
-    notes = list(asked.notes)
+    notes = [*values.notes, *([asked.fallback] if asked.fallback else [])]
     own = values.frame["notes"][at]
     if own is not None:
         notes.append(str(own))
@@ -317,17 +332,23 @@ def recommend_each(
     modes: pl.DataFrame,
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are what the choice is compared with.
+    are what the choice is compared with. ``refused``: by device and network, why there is none.
     """
     found = []
     keys = ("device", "network", "phase")
     for rows in predictions.sort(*keys).partition_by(*keys, maintain_order=True):
         device = str(rows["device"][0])
-        highest = highest_mode(modes.filter(pl.col("device") == device))
+        why = (refused or {}).get((device, str(rows["network"][0])))
+        if why is not None:
+            found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
+            continue
+        own = modes.filter(pl.col("device") == device)
+        highest = highest_mode(own) if own.height > 1 else None
         baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
         default = (defaults or {}).get(device)
         if default is not None and default != highest:

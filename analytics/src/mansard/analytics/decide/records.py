@@ -67,6 +67,16 @@ class Candidate(Record, frozen=True, kw_only=True):
     is_calibrated: bool | None
 
     @property
+    def certainty(self) -> str | None:
+        """What its interval is worth: outside the measured modes a spread is no more than bounds.
+
+        No error of what was left out tells how wrong a model is where nothing like it was seen.
+        """
+        if self.interval == "spread" and self.is_extrapolated and not self.is_measured:
+            return "bounds"
+        return self.interval
+
+    @property
     def is_measured(self) -> bool:
         """Whether the network itself ran in this mode, here or at others'."""
         return self.source != "modelled"

@@ -255,7 +255,12 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
     )
     # An interval counts only whole, and contains its value however it was rounded.
     whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
-    kind = rows["interval"].fill_null("").to_numpy().astype(np.str_)
+    # As Candidate.certainty: outside the measured modes a spread is no more than bounds.
+    is_guess = (pl.col("interval") == "spread") & pl.col("is_extrapolated")
+    is_guess &= pl.col("source") == "modelled"
+    bound = pl.when(is_guess.fill_null(value=False)).then(pl.lit("bounds"))
+    kinds = rows.select(bound.otherwise(pl.col("interval").fill_null(""))).to_series()
+    kind = kinds.to_numpy().astype(np.str_)
     return ValueBand(
         value,
         _where(whole, np.fmin(low, value)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from mansard.analytics.decide.limits import limits_of, spread_of
 from mansard.analytics.decide.records import (
     Candidate,
     Counts,
+    Holds,
     LimitCheck,
     Objective,
     Quantity,
@@ -122,12 +124,35 @@ def _limit(kind: Quantity, limit: float) -> str:
     return f"at least {text}" if kind == "rate" else text
 
 
-def chosen_sentence(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
-    """``MAXN is fastest for net in fp16 (4.76 ms; limit 40 ms; modelled); it is also …``."""
-    claim = f"{_mode_words(choice)} {_SUPERLATIVES[wanted.minimise]}"
+def chosen_sentence(
+    choice: Candidate, wanted: Wanted, savings: Sequence[Saving], *, is_least: bool
+) -> str:
+    """``MAXN is fastest for net in fp16 (4.76 ms; limit 40 ms; modelled); it is also …``.
+
+    ``is_least``: no other that keeps the limits has a lower objective, however uncertain.
+    """
+    claim = f"{_mode_words(choice)} {_claim(choice, wanted, is_least=is_least)}"
     if choice.interval == "roof":
         claim = f"By the roofs alone {claim}"
     return f"{claim}{_facts(choice, wanted, savings)}"
+
+
+def _claim(choice: Candidate, wanted: Wanted, *, is_least: bool) -> str:
+    """What may be said of the choice: what is modelled is predicted, not so."""
+    if choice.is_measured:
+        return f"{_SUPERLATIVES[wanted.minimise]}{'' if is_least else ' of the measured modes'}"
+    if choice.interval == "roof":
+        return _SUPERLATIVES[wanted.minimise]
+    beside = "" if is_least else ", its uncertainty counted,"
+    return f"is predicted to {_PREDICTED[wanted.minimise]}{beside}"
+
+
+_PREDICTED: dict[Objective, str] = {
+    "energy": "use the least energy",
+    "latency": "be fastest",
+    "edp": "have the least product of energy and time",
+    "power": "draw the least power",
+}
 
 
 def likeliest_sentence(
@@ -137,7 +162,7 @@ def likeliest_sentence(
     limits, mode = _limit_words(wanted), _mode_words(choice)
     network = display_name(choice.network)
     facts = _compared(f" ({_figures(choice)}; {choice.source})", choice, savings)
-    if choice.interval == "spread":
+    if choice.certainty == "spread":
         chances = [check.probability for check in checks if check.probability is not None]
         least = f", with {likely(min(chances))}" if len(chances) == len(checks) == 1 else ""
         return (
@@ -145,9 +170,9 @@ def likeliest_sentence(
             f"probability of {_asked(wanted)}. {mode} is likeliest to{least}{facts}"
         )
     why = {
-        "bounds": f"{mode} lies outside the measured modes, where only bounds are known",
-        "roof": f"{network} was not measured on {display_name(choice.device)}",
-    }.get(choice.interval or "", f"{mode} has a value without an interval")
+        "bounds": f"only bounds are known of {mode}",
+        "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
+    }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
         f"Whether a mode keeps the {limits} for {network} in {choice.precision} is not known: "
         f"{why}. {mode} comes nearest{facts}"
@@ -214,9 +239,16 @@ def nearest_sentence(
 
 def _relaxed(way: Relaxation) -> str:
     return (
-        f"{_QUANTITY_WORDS[way.quantity]} {_limit(way.quantity, way.limit)} instead of "
+        f"{_QUANTITY_WORDS[way.quantity]} {_limit(way.quantity, _loose(way))} instead of "
         f"{_limit(way.quantity, way.asked)} ({_mode_words(way.candidate)})"
     )
+
+
+def _loose(way: Relaxation) -> float:
+    """The limit in three digits that it holds for, too."""
+    digit = 10.0 ** (math.floor(math.log10(way.limit)) - 2)
+    is_least = way.quantity == "rate"
+    return (math.floor(way.limit / digit) if is_least else math.ceil(way.limit / digit)) * digit
 
 
 def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
@@ -227,32 +259,36 @@ def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
 def why_none(counts: Counts, lacks: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
     if not counts.n_unknown:
-        return f"each of {counts.n_all} candidates breaks a limit"
+        who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
+        return f"{who} breaks a limit"
     return (
         f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
         f"{counts.n_unknown} the {lacks} is unknown"
     )
 
 
-def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts) -> tuple[str, ...]:
+def why_chosen(
+    choice: Candidate, wanted: Wanted, counts: Counts, *, is_least: bool
+) -> tuple[str, ...]:
     """What speaks for the choice, and how many candidates keep the limits."""
-    best = f"it {_SUPERLATIVES[wanted.minimise]}"
+    best = f"it {_claim(choice, wanted, is_least=is_least)}"
     n_all, n_kept = counts.n_all, counts.n_kept
     if not limits_of(wanted):
         n_compared = n_all - counts.n_unknown
         lines = [f"of {n_compared} candidates {best}"]
     elif n_kept:
-        keep = "candidate keeps" if n_all == 1 else f"of {n_all} candidates keep"
+        keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
         lines = [
             f"{n_kept} {keep} each limit with a probability of at least "
             f"{_asked(wanted)}{_rest(counts)}; of these {best}"
         ]
     else:
+        who = f"none of {n_all} candidates" if n_all > 1 else "not even the only candidate"
         lines = [
-            f"of {n_all} candidates none is known to keep each limit with a probability of "
-            f"{_asked(wanted)}{_rest(counts)}"
+            f"{who} is known to keep each limit with a probability of {_asked(wanted)}"
+            f"{_rest(counts)}"
         ]
-    if choice.bound in _BOUND_WORDS and choice.interval != "bounds":
+    if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
         lines.append(_BOUND_WORDS[choice.bound])
     if choice.is_extrapolated:
         lines.append("its clocks are beyond those that were measured: measure it before you use it")
@@ -271,12 +307,11 @@ def _rest(counts: Counts) -> str:
 
 
 def roof_note(choice: Candidate) -> str:
-    """That a network was not measured, and how to get a time with a known error."""
-    network = display_name(choice.network)
+    """That times are roofs, and how to get a time with a known error."""
     return (
-        f"{network} was not measured on {display_name(choice.device)}: its roof says what it takes "
-        "at best, not what it takes. Time some networks there in one mode, import the table "
-        "('mansard import') and ask with --calibrate; or time this one"
+        f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
+        f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
+        "networks that were timed there (docs/calibration.md)"
     )
 
 
@@ -287,14 +322,12 @@ def measured_words(
     figures = f"{_mode_words(other)} ({_figures(other)}; {other.source})"
     kept = _kept_words(checks)
     mine, its = objective_value(choice, wanted.minimise), objective_value(other, wanted.minimise)
-    gain = (
-        ""
-        if mine is None or its is None or mine >= its
-        else (
-            f"; the choice, which is modelled, takes {change(mine / its)} "
-            f"{_OBJECTIVE_WORDS[wanted.minimise]}"
+    gain = ""
+    if mine is not None and its is not None and mine < its:
+        gain = (
+            f"; against it the choice, which is modelled: {_OBJECTIVE_WORDS[wanted.minimise]} "
+            f"{change(mine / its)}"
         )
-    )
     return f"{figures}{kept}{gain}"
 
 
@@ -310,10 +343,10 @@ def _kept_words(checks: Sequence[LimitCheck]) -> str:
 
 
 _OBJECTIVE_WORDS: dict[Objective, str] = {
-    "energy": "of its energy",
-    "latency": "of its time",
-    "edp": "of its energy times time",
-    "power": "of its power",
+    "energy": "energy",
+    "latency": "time",
+    "edp": "energy times time",
+    "power": "power",
 }
 
 
@@ -328,29 +361,49 @@ def objective_value(of: Candidate, minimise: Objective) -> float | None:
     return of.energy_j * of.latency_s if minimise == "edp" else of.energy_j
 
 
-def decisive_words(candidate: Candidate, choice: Candidate, wanted: Wanted) -> str:
-    """What measuring ``candidate`` would tell, and how it is done today."""
-    network, mode = display_name(candidate.network), display_name(candidate.mode)
-    kind = "time" if wanted.minimise in ("latency", "edp") else wanted.minimise
-    quantity: Quantity = "latency" if kind == "time" else "power" if kind == "power" else "energy"
-    if candidate == choice:
-        tells = "whether it keeps the limits" if limits_of(wanted) else f"its {kind}"
-        expected = f"modelled as {_figure(candidate, quantity)}"
+def decisive_words(
+    candidate: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
+) -> str:
+    """What measuring ``candidate``, whose limits are ``checks``, would tell, and how it is done."""
+    where = f"{display_name(candidate.network)} in {_mode_words(candidate)}"
+    open_one = next((check for check in checks if check.holds != "kept"), None)
+    kind: Quantity = _MEASURED[wanted.minimise] if open_one is None else open_one.quantity
+    word, figure = _QUANTITY_WORDS[kind], _figure(candidate, kind)
+    if candidate.is_measured:
+        return (
+            f"measuring {where} again would tell whether it keeps the limit of {word} ({figure}): "
+            "more repetitions narrow its interval"
+        )
+    if open_one is not None:
+        tells = f"whether it keeps the limit of {word} (modelled as {figure})"
+    elif candidate == choice:
+        tells = f"its {word} (modelled as {figure})"
     else:
-        tells = f"whether it takes less {kind} than {_mode_words(choice)}"
-        expected = f"modelled as {_figure(candidate, quantity)}, {_figure(choice, quantity)} there"
+        mine = _figure(choice, kind)
+        tells = f"whether its {word} is less (modelled as {figure}; {_mode_words(choice)}: {mine})"
     how = (
-        "time it there and import the row with the others ('mansard import')"
-        if candidate.is_calibrated or candidate.interval == "roof"
-        else f"'mansard bench --mode {mode}' measures its roof"
+        "time it there and add the row to the table that is imported"
+        if candidate.is_calibrated
+        else "time it there"
     )
-    return f"measuring {network} in {mode} would tell {tells} ({expected}): {how}"
+    return f"measuring {where} would tell {tells}: {how}"
+
+
+_MEASURED: dict[Objective, Quantity] = {
+    "energy": "energy",
+    "latency": "latency",
+    "edp": "energy",
+    "power": "power",
+}
 
 
 def equal_words(n_equals: int) -> str:
     """That others cannot be told from the choice."""
     others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
-    return f"the 95 % intervals do not separate it from {others}"
+    return f"the intervals do not separate it from {others}"
+
+
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broken": "broken"}
 
 
 def check_words(check: LimitCheck, candidate: Candidate) -> str:
@@ -359,11 +412,12 @@ def check_words(check: LimitCheck, candidate: Candidate) -> str:
     if check.value is None:
         return f"{word} unknown, limit {limit}: {check.unknown['value']}"
     if check.probability is not None:
-        held = f"holds with a probability of {likely(check.probability)}"
+        holds = f"it holds with a probability of {likely(check.probability)}"
+        held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
     elif check.holds == "unknown":
         held = f"not known: {check.unknown['probability']}"
     else:
-        held = "kept" if check.holds == "kept" else "broken"
+        held = _HOLDS_WORDS[check.holds]
     return f"{word} {_figure(candidate, check.quantity)}, limit {limit}: {held}"
 
 

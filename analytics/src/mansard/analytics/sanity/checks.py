@@ -23,7 +23,8 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     manifests = models.dataset.manifests
     counted = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
     devices = device_labels(manifests)
-    roofs = [roof for roof in models.roofs if roof.run_id in counted]
+    devices |= {each.run_id: each.machine for each in models.roofs if each.source == "published"}
+    roofs = [roof for roof in models.roofs if roof.run_id in counted or roof.source == "published"]
     found = [
         *run_findings(roofs, devices, models.dataset.trials, counted, models.energies),
         *_published_findings(models.published),

@@ -7,6 +7,7 @@ from typing import Literal
 
 import polars as pl
 
+from mansard.analytics.data.quantities import NBSP
 from mansard.core.records import Record
 
 Subject = Literal["samples", "ceilings", "kernels", "levels", "limits", "modes", "energy"]
@@ -29,9 +30,18 @@ class Finding(Record, frozen=True, kw_only=True):
     fix: str
 
     @property
+    def reason(self) -> str:
+        """What is wrong and what helps, without the device."""
+        return f"{self.what}; {self.fix}".replace(NBSP, " ")
+
+    @property
     def text(self) -> str:
         """All of it in a line."""
-        return f"{self.device}: {self.what}; {self.fix}"
+        return f"{self.device}: {self.reason}"
+
+    def is_about(self, networks: Collection[str]) -> bool:
+        """Whether it is about one of ``networks``, or about all networks of its device."""
+        return self.basis != "times" or not set(networks).isdisjoint(self.networks)
 
 
 def refusals(
@@ -56,9 +66,9 @@ def refusals(
         for finding in serious:
             is_concerned = {
                 "roofs": rests_on_roofs,
-                "times": network in finding.networks,
+                "times": finding.is_about([network]),
                 "energy": rests_on_roofs and needs_energy,
             }[finding.basis]
             if finding.device == device and is_concerned:
-                found.setdefault((device, network), f"{finding.what}; {finding.fix}")
+                found.setdefault((device, network), finding.reason)
     return found

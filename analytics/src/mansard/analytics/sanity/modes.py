@@ -16,6 +16,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
+from mansard.analytics.scaling.repeats import pool_repeats
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -24,14 +25,14 @@ LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
 # Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
 # slower by one that is not: those of one board's modes differ by up to 3.
 LEAST_SERIOUS, LEAST_SERIOUS_UNKNOWN = 1.5, 3.0
-_MOST_MODES = 1024  # of one network, each beside each; of more an even choice
+_MOST_MODES = 512  # of one network, each beside each; of more an even choice
 _SAME = 0.005  # clocks within it are one: tables round them
 # What tells that nothing else can make the difference, where a device has it at all.
 _OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "n_sms"), ("n_cpus",)
 
 _NETWORK = ("network", "batch", "precision", "phase")
 _RATE = ("quantity", "subject", "unit")
-_AGAIN = "it throttled, or was measured wrong: measure it again"
+_AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Inversion:
     fast_s: float
     is_serious: bool
     is_sure: bool  # that nothing else of the two modes makes the difference
+    is_named: bool  # nothing but their names tells which has more
 
 
 def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[Finding]:
@@ -52,30 +54,33 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
 
     ``modes``: MODE_SCHEMA; ``observations``: OBSERVATION_SCHEMA, of one mode several rows.
     """
-    timed = observations.filter(pl.col("latency_s") > 0)
-    times = timed.group_by("device", *_NETWORK, "mode", maintain_order=True).agg(
-        pl.col("latency_s").median().alias("time_s")
+    pooled = pool_repeats(observations, ("device", *_NETWORK, "mode"))
+    half = pl.col("latency_half").fill_null(0.0)
+    times = pooled.filter(pl.col("latency_s").is_not_null()).with_columns(
+        time_s=pl.col("latency_s"),
+        low_s=pl.col("latency_s") * (-half).exp(),
+        high_s=pl.col("latency_s") * half.exp(),
     )
     for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
-        for slow, own in _by_slow_mode(found).items():
+        for (slow, _), own in _by_slow_mode(found).items():
             yield _time_finding(device, slow, own)
 
 
 def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> Finding:
     """All networks that are slower in the mode ``slow``, the worst first."""
-    serious = tuple(dict.fromkeys(name for name, each in own if each.is_serious))
     name, worst = own[0]
-    n_networks = len({each for each, _ in own})
+    networks = tuple(dict.fromkeys(each for each, _ in own))
+    n_networks = len(networks)
     who = display_name(name) if n_networks == 1 else f"{n_networks} networks"
     much = f"{'' if n_networks == 1 else 'up to '}{digits(worst.ratio, 3)} times as long"
     example = "" if n_networks == 1 else f"{display_name(name)} "
     slow_name, fast_name = display_name(slow), display_name(worst.fast)
     return Finding(
         subject="modes",
-        is_serious=bool(serious),
+        is_serious=worst.is_serious,
         basis="times",
         device=device,
-        networks=serious,
+        networks=networks,
         what=(
             f"{who} took {much} in {slow_name} as in {fast_name} ({example}"
             f"{seconds(worst.slow_s)} against {seconds(worst.fast_s)}), {_why_odd(worst)}"
@@ -86,6 +91,8 @@ def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> F
 
 def _why_odd(found: Inversion) -> str:
     slow = display_name(found.slow)
+    if found.is_named:
+        return f"though by its name {slow} has more power"
     if found.is_sure:
         return f"though no clock of {slow} is lower"
     return f"though no clock of {slow} that is known is lower"
@@ -105,20 +112,23 @@ def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[F
         high_s=1 / pl.col("low"),
     )
     for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
-        for slow, own in _by_slow_mode(found).items():
-            serious = [(name, each) for name, each in own if each.is_serious]
-            name, worst = (serious or own)[0]
+        worst_of_each: dict[str, tuple[str, Inversion]] = {}
+        for name, each in sorted(found, key=lambda one: not one[1].is_serious):
+            worst_of_each.setdefault(each.slow, (name, each))
+        for slow, (name, worst) in worst_of_each.items():
             unit = "B/s" if name == DRAM else "FLOP/s"
+            what = f"the bandwidth of {DRAM}" if name == DRAM else f"the {display_name(name)} peak"
             slow_name, fast_name = display_name(slow), display_name(worst.fast)
-            values = [quantity(1 / each, unit, n_digits=3) for each in (worst.slow_s, worst.fast_s)]
+            ends_s = (worst.slow_s, worst.fast_s)
+            values = [quantity(1 / each_s, unit, n_digits=3) for each_s in ends_s]
             yield Finding(
                 subject="modes",
-                is_serious=bool(serious),
+                is_serious=worst.is_serious,
                 basis="roofs",
                 device=device,
                 networks=(),
                 what=(
-                    f"{display_name(name)} is {digits(worst.ratio, 3)} times slower in {slow_name} "
+                    f"{what} is {digits(worst.ratio, 3)} times lower in {slow_name} "
                     f"than in {fast_name} ({values[0]} against {values[1]}), {_why_odd(worst)}"
                 ),
                 fix=_AGAIN,
@@ -149,10 +159,13 @@ def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
     return str(named.get("network", named.get("subject")))
 
 
-def _by_slow_mode(found: list[tuple[str, Inversion]]) -> dict[str, list[tuple[str, Inversion]]]:
-    modes: dict[str, list[tuple[str, Inversion]]] = {}
+def _by_slow_mode(
+    found: list[tuple[str, Inversion]],
+) -> dict[tuple[str, bool], list[tuple[str, Inversion]]]:
+    """By the slow mode, and by whether it is serious."""
+    modes: dict[tuple[str, bool], list[tuple[str, Inversion]]] = {}
     for name, each in found:
-        modes.setdefault(each.slow, []).append((name, each))
+        modes.setdefault((each.slow, each.is_serious), []).append((name, each))
     return modes
 
 
@@ -165,7 +178,7 @@ class _Order:
         self._settings = np.stack([np.asarray(column) for column in columns], axis=1)
         self._needed = [SETTINGS.index(name) for name in needed]
         self._watts = np.array([nominal_w(name) for name in self._names])
-        self._found: dict[bytes, tuple[Mask, Mask]] = {}
+        self._found: dict[bytes, tuple[Mask, Mask, Mask]] = {}
 
     def inversions(self, rows: pl.DataFrame) -> Iterator[Inversion]:
         """For each mode of ``rows`` that is slower than one that has more of nothing, the fastest.
@@ -181,7 +194,8 @@ class _Order:
             else time_s
             for name in ("low_s", "high_s")
         )
-        has_more, is_sure = self._pairs(at)
+        has_more, by_name, is_sure = self._pairs(at)
+        has_more = has_more | by_name
         slower = has_more & (low_s[:, None] > high_s[None, :])
         slower &= time_s[:, None] >= LEAST_NOTED * time_s[None, :]
         fastest = np.where(slower, time_s[None, :], np.inf).argmin(axis=1)
@@ -197,26 +211,27 @@ class _Order:
                 fast_s=float(time_s[fast]),
                 is_serious=ratio >= least,
                 is_sure=bool(is_sure[slow, fast]),
+                is_named=bool(by_name[slow, fast]),
             )
 
-    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask]:
-        """Whether the first of two modes has more of everything; whether all of it is known."""
+    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask, Mask]:
+        """Whether the first of two modes has more of everything, or by its name; and for sure."""
         key = at.tobytes()
         if key not in self._found:
             self._found[key] = self._compare(self._settings[at], self._watts[at])
         return self._found[key]
 
-    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask]:
+    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask, Mask]:
         one, other = settings[:, None, :], settings[None, :, :]
         known, unset = ~np.isnan(settings), np.isnan(settings)
         both_known = known[:, None, :] & known[None, :, :]
         neither = unset[:, None, :] & unset[None, :, :]
         with np.errstate(invalid="ignore"):
             no_less = ((one >= other * (1 - _SAME)) | neither).all(axis=2)
-            has_more = no_less & (one > other * (1 + _SAME)).any(axis=2)
+            has_more: Mask = no_less & np.any(one > other * (1 + _SAME), axis=2)
             by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
         is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
-        return has_more | by_name, is_sure
+        return has_more, by_name, is_sure
 
 
 def nominal_w(mode: str) -> float:

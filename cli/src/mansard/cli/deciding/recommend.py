@@ -163,7 +163,8 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     if not found.is_feasible:
         rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
         return [(f"{title}: nearest to the limits", _COLUMNS, rows)]
-    rows = [_row(found.choice, "recommended")]
+    remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
+    rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
     rows += [_row(each, "within the uncertainty") for each in found.equals]
     rows += [
@@ -230,10 +231,11 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     if found.choice is not None:
         yield from (f"  limit: {api.check_words(check, found.choice)}" for check in found.checks)
     yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
-    if found.most_excess is not None:
+    # Nothing is said by "at most 0 %", which the limits leave, or by many times as much.
+    if found.most_excess is not None and 0 < found.most_excess <= 1:
         yield (
             f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
-            "in its 95 % interval"
+            "in its interval"
         )
     if found.measured is not None:
         yield f"  best measured: {found.measured.why_lost}"
@@ -268,9 +270,9 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             share.precision,
             api.digits(share.rate_per_s, 3),
             api.percent(share.busy),
-            api.seconds(share.latency_s),
+            api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
-            "unknown" if share.energy_j is None else api.amount("energy", share.energy_j),
+            api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
         )
         for share in plan.shares
     ]
