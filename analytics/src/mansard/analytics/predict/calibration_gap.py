@@ -9,17 +9,20 @@ import polars as pl
 
 from mansard.core.errors import InputError
 
-_MOST = 3  # measured networks that are named
+_MOST = 3  # of a list, before the rest is a number
 _SETTINGS = ("batch", "precision", "phase")
 
 
 def calibration_gap(
-    predictions: pl.DataFrame, observations: pl.DataFrame, locations: Sequence[str]
+    predictions: pl.DataFrame,
+    scores: pl.DataFrame,
+    observations: pl.DataFrame,
+    locations: Sequence[str],
 ) -> InputError:
     """The error of a calibration without one measured time that has a prediction beside it.
 
-    ``predictions``: PREDICTION_SCHEMA of the scored networks in the measured modes;
-    ``observations``: OBSERVATION_SCHEMA; ``locations``: where both are from.
+    ``predictions``: PREDICTION_SCHEMA of ``scores`` (SCORE_SCHEMA) in the modes that have roofs;
+    ``observations``: OBSERVATION_SCHEMA; ``locations``: where they are from.
     """
     where = ", ".join(locations)
     measured = observations.filter(pl.col("latency_s") > 0)
@@ -29,30 +32,31 @@ def calibration_gap(
             where=where,
             fix="measure one, or import a table of times with 'mansard import'",
         )
+    gaps: dict[str, list[str]] = {}  # networks by what is said of them
     settings = measured.unique(["network", *_SETTINGS], maintain_order=True)
-    named = settings.unique("network", maintain_order=True).head(_MOST).to_dicts()
-    gaps = [_gap(row, measured, predictions) for row in named]
-    n_more = settings["network"].n_unique() - len(named)
-    more = f"; and {n_more} more" if n_more else ""
+    for row in settings.unique("network", keep="first", maintain_order=True).to_dicts():
+        own = measured.filter(pl.col("network") == row["network"])
+        modes = ", ".join(own["mode"].unique(maintain_order=True).to_list()[:_MOST])
+        said = f"measured in {modes} of {row['device']}, {_why(own, predictions, scores)}"
+        gaps.setdefault(said, []).append(f"{row['network']} ({_setting(row)})")
+    lines = [f"{_names(names)}: {said}" for said, names in list(gaps.items())[:_MOST]]
     return InputError(
-        f"--calibrate finds no measured time with a prediction beside it: {'; '.join(gaps)}{more}",
+        f"--calibrate finds no measured time with a prediction beside it. {'; '.join(lines)}",
         where=where,
         fix="a measured network is needed with its score, in a mode whose roofs are known",
     )
 
 
-def _gap(one: Mapping[str, Any], measured: pl.DataFrame, predictions: pl.DataFrame) -> str:
-    """What was measured of a network, and why no prediction is beside it."""
-    own = measured.filter(pl.col("network") == one["network"])
-    modes = ", ".join(own["mode"].unique(maintain_order=True).to_list()[:_MOST])
-    said = f"{one['network']} ({_setting(one)}) was measured in {modes} of {one['device']}"
-    return f"{said}, {_why(one, own, predictions)}"
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more
 
 
-def _why(one: Mapping[str, Any], own: pl.DataFrame, predictions: pl.DataFrame) -> str:
-    scored = predictions.filter(pl.col("network") == one["network"])
+def _why(own: pl.DataFrame, predictions: pl.DataFrame, scores: pl.DataFrame) -> str:
+    is_own = pl.col("network") == own["network"][0]
+    scored = scores.filter(is_own)
     if scored.is_empty():
-        names = predictions["network"].unique(maintain_order=True).to_list()
+        names = scores["network"].unique(maintain_order=True).to_list()
         others = f"scored are {', '.join(names[:_MOST])}" if names else "no network is"
         return f"but it is not scored ({others})"
     alike = scored
@@ -61,11 +65,12 @@ def _why(one: Mapping[str, Any], own: pl.DataFrame, predictions: pl.DataFrame) -
         if same.is_empty():
             return f"but its score has {name} {_values(alike[name])}"
         alike = same
-    in_mode = alike.join(own, on=["device", "mode"], how="semi")
+    timed = predictions.filter(is_own).join(alike, on="score_id", how="semi")
+    in_mode = timed.join(own, on=["device", "mode"], how="semi")
     if in_mode.is_empty():
-        places = alike.unique(["device", "mode"], maintain_order=True)
+        places = predictions.unique(["device", "mode"], maintain_order=True)
         there = [f"{mode} of {device}" for device, mode in places.select("device", "mode").rows()]
-        return f"but roofs are known of {', '.join(there[:_MOST])}"
+        return f"but roofs are known of {', '.join(there[:_MOST]) or 'no mode'}"
     unknown = in_mode.filter(pl.col("latency_s").is_null())
     if not unknown.is_empty():
         return f"but its modelled time is unknown: {unknown['reason'][0]}"

@@ -83,8 +83,9 @@ class Prediction:
             return ()
         before, after = self.calibration.before, self.calibration.after
         unseen = self.calibration.unseen_networks
+        times = "1 measured time" if before.n_totals == 1 else f"{before.n_totals} measured times"
         line = (
-            f"calibrated by {before.n_totals} measured times: median error "
+            f"calibrated by {times}: median error "
             f"{before.median:.1%} before, {after.median:.1%} after"
         )
         if unseen is not None:
@@ -154,8 +155,9 @@ def predict(
     roofed = _predict_roofed(groups, scores, coefficients, modes)
     calibration = None
     if calibrate:
-        given = pl.concat([layers, layer_frame(list(measured_scores))])
-        calibration = _calibrate(models, given, shown)
+        every = pl.concat([layers, layer_frame(list(measured_scores))])
+        every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
+        calibration = _calibrate(models, every, shown)
         roofed = apply_totals(roofed, calibration, coefficients)
     # Networks that no roof predicts, by their times.
     observed = _observations(models, networks)
@@ -167,7 +169,9 @@ def predict(
 
 def calibration_of(models: Models) -> TotalsCalibration | None:
     """By the measured networks that the dataset has scores of; None where there is none."""
-    predictions = _predict_measured(models, models.dataset.layers, network_names(models.dataset))
+    layers = models.dataset.layers
+    scores = score_frame(layers, network_names(models.dataset))
+    predictions = _predict_measured(models, group_frame(layers), scores)
     return calibrate_totals(predictions, models.of_devices(models.observations), models.modes)
 
 
@@ -195,31 +199,26 @@ def _predict_roofed(
     return found.join(starts, on="score_id", how="left", maintain_order="left")
 
 
-def _predict_measured(
-    models: Models, layers: pl.DataFrame, names: dict[str, str] | None
-) -> pl.DataFrame:
-    """As ``_predict_roofed``, of ``layers`` in the modes that were measured or published."""
+def _predict_measured(models: Models, groups: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """As ``_predict_roofed``, in the modes that were measured or published."""
     modes = models.of_devices(models.modes)
     coefficients = scale(modes, models.of_devices(models.coefficients), modes)
-    groups, scores = group_frame(layers), score_frame(layers, names)
     return _predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
 
 
 def _calibrate(
     models: Models, layers: pl.DataFrame, names: dict[str, str] | None
 ) -> TotalsCalibration:
-    """By all measured networks of ``layers`` and of the dataset."""
+    """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
     own = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
-    predictions = pl.concat(
-        [
-            _predict_measured(models, layers, names),
-            _predict_measured(models, own, network_names(models.dataset)),
-        ]
+    scores = pl.concat(
+        [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
     )
+    predictions = _predict_measured(models, group_frame(pl.concat([layers, own])), scores)
     observations = models.of_devices(models.observations)
     found = calibrate_totals(predictions, observations, models.modes)
     if found is None:
-        raise calibration_gap(predictions, observations, models.dataset.locations)
+        raise calibration_gap(predictions, scores, observations, models.dataset.locations)
     return found
 
 

@@ -3,8 +3,7 @@
 Totals cannot tell classes of operators apart. They give for each device and phase
 
 - a line T = a + b · compute + c · memory + d · launches (``predict.totals_fit``) through the
-  measured networks of a mode, or of all modes where few were measured in it
-  (``predict.totals_lines``);
+  measured networks of all modes, and one about it for each of them (``predict.totals_lines``);
 - for a network measured in other modes what it is off the line there, and for one measured in
   other batches or precisions half of it;
 - where a network was measured, its own time.
@@ -167,7 +166,7 @@ def apply_totals(
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-    """PAIR_SCHEMA and source: one row where a modelled and a measured time are known, above 0."""
+    """PAIR_SCHEMA and measured_source: a row where both times are known and above 0."""
     is_published = pl.col("source") == "published"
     measured = (
         observations.select(list(OBSERVATION_SCHEMA))
@@ -177,7 +176,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .agg(
             measured_s=pl.col("latency_s").median(),
             measured_w=pl.col("power_w").median(),
-            source=pl.col("source").first(),
+            measured_source=pl.col("source").first(),
         )
     )
     return (
@@ -186,7 +185,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
-        .select(*PAIR_SCHEMA, "source")
+        .select(*PAIR_SCHEMA, "measured_source")
     )
 
 
@@ -244,7 +243,7 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half = np.hypot(by_network, by_mode)
     is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
     half[np.logical_and(is_new, is_outside)] = np.nan
-    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", measured_source="source")
+    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", "measured_source")
     return (
         rows.select("row", *_KEY)
         .with_columns(

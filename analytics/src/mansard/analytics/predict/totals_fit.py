@@ -27,6 +27,7 @@ PARTS = ("constant", "compute", "memory", "launch")
 _SHARES = np.array([0.2, 0.4, 0.4, 0.2])
 _WIDTHS = np.array([3.0, 2.0, 2.0, 3.0])
 _COMMON = 0.8
+_OF_MODE = np.array([1.0, 0.5, 0.5, 1.0])  # how far those of one mode may be off those of all
 _SPREAD, _SPREAD_COUNT = 0.25, 2.0  # of ln T about the line, and as how many networks it counts
 _STEPS, _ROUNDS = 60, 4
 _CLOSE = 1e-9
@@ -52,16 +53,29 @@ class TotalsFit:
 
 
 def fit_totals(
-    parts: Array, measured_s: Array, weights: Array, start: TotalsFit | None = None
+    parts: Array,
+    measured_s: Array,
+    weights: Array,
+    *,
+    all_modes: TotalsFit | None = None,
+    start: TotalsFit | None = None,
 ) -> TotalsFit:
     """The most likely line through ``measured_s`` of ``parts`` (rows × PARTS), s; at least one.
 
-    ``weights``: how much of a network a row is, so that one with many batches counts once.
+    ``weights``: how much of a network a row is, so that one with many batches counts little more
+    than one. ``all_modes``: the line of all modes, about which that of one mode lies. ``start``: a
+    line that is near.
     """
     log_s = np.log(measured_s)
-    middle, precision = _prior(parts, log_s, weights)
+    if all_modes is None:
+        middle, covariance = _prior(parts, log_s, weights)
+        spread = _SPREAD**2
+    else:
+        middle, spread = all_modes.log_coefficients, all_modes.variance
+        covariance = all_modes.covariance + np.diag(_OF_MODE**2)
+    precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     log_found = middle if start is None else start.log_coefficients
-    variance = _SPREAD**2 if start is None else start.variance
+    variance = spread if start is None else start.variance
     for _ in range(_ROUNDS):
         log_found, hessian, residuals = _climb(
             log_found, parts, log_s, weights / variance, middle, precision
@@ -71,15 +85,15 @@ def fit_totals(
         n_free = weights.sum() - np.trace(np.linalg.solve(hessian, data))
         scatter = float(weights @ residuals**2)
         last = variance
-        variance = (_SPREAD_COUNT * _SPREAD**2 + scatter) / (_SPREAD_COUNT + max(0.0, n_free))
+        variance = (_SPREAD_COUNT * spread + scatter) / (_SPREAD_COUNT + max(0.0, n_free))
         if abs(variance - last) < 1e-3 * last:
             break
-    covariance = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-    return TotalsFit(log_found, covariance, variance)
+    found = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
+    return TotalsFit(log_found, found, variance)
 
 
 def _prior(parts: Array, log_s: Array, weights: Array) -> tuple[Array, Array]:
-    """The middle of ln of the coefficients, and the inverse of their covariance."""
+    """The middle of ln of the coefficients, and their covariance, before anything is measured."""
 
     def level(column: Array) -> float:
         known = column > 0
@@ -90,10 +104,9 @@ def _prior(parts: Array, log_s: Array, weights: Array) -> tuple[Array, Array]:
     roof = level(parts[:, 1] + parts[:, 2])
     levels = np.array([level(parts[:, 0]), roof, roof, level(parts[:, 3])])
     used = (parts > 0).any(axis=0)
-    shares = _SHARES / _SHARES[used].sum()
     covariance = np.diag(_WIDTHS**2)
     covariance[1, 2] = covariance[2, 1] = _COMMON * _WIDTHS[1] * _WIDTHS[2]
-    return levels + np.log(shares), np.linalg.inv(covariance)
+    return levels + np.log(_SHARES / _SHARES[used].sum()), covariance
 
 
 def _shares(parts: Array, log_coefficients: Array) -> Array:

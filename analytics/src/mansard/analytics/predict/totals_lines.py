@@ -1,9 +1,9 @@
 """Lines through the measured times of whole networks, of one device and phase.
 
-The rows of a mode have a line of their own where enough networks were measured in it; else all
-rows of the device have one. What a run and a launch cost goes with the clock of the CPU, where that
-is known of all measured modes: on a recorded AGX Orin an empty kernel takes the same number of CPU
-cycles in every mode (docs/calibration.md).
+All modes have a common line, and each mode in which networks were measured one of its own about
+that, the further from it the more networks say so. What a run and a launch cost goes with the clock
+of the CPU, where that is known of all measured modes: on a recorded AGX Orin an empty kernel takes
+the same number of CPU cycles in every mode (docs/calibration.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.predict.totals_fit import Array, TotalsFit, fit_totals
 
-LEAST_NETWORKS = 3  # that a mode needs for a line of its own
 SETTING = ("network", "batch", "precision")
 _SAME_NETWORK = 0.5  # of what a network is off in other batches and precisions
 # A measured time beside its prediction.
@@ -49,19 +48,18 @@ class TotalsLines:
     @cached_property
     def pooled(self) -> TotalsFit:
         """The line of all modes."""
-        return self._fit(self.pairs, None if self.start is None else self.start.pooled)
+        return self._fit(self.pairs, start=None if self.start is None else self.start.pooled)
 
     @cached_property
     def by_mode(self) -> Mapping[str, TotalsFit]:
-        """The lines of modes with enough networks; the only mode there is has the pooled one."""
+        """The line of each measured mode; the only mode there is has that of all modes."""
         parts = self.pairs.partition_by("mode", as_dict=True, maintain_order=True)
         if len(parts) == 1:
             return {}
         known = {} if self.start is None else self.start.by_mode
         return {
-            str(mode): self._fit(part, known.get(str(mode)))
+            str(mode): self._fit(part, all_modes=self.pooled, start=known.get(str(mode)))
             for (mode,), part in parts.items()
-            if part["network"].n_unique() >= LEAST_NETWORKS
         }
 
     @cached_property
@@ -85,7 +83,7 @@ class TotalsLines:
         What it was off in other modes counts, between two of them by the time on the line; of what
         it was off in other batches and precisions half; 0 of networks that were not measured.
         Beside it whether it was measured in other modes. Where the mode has no line of its own,
-        what others are off the line of all modes.
+        what they are off the line of all modes.
         """
         log_s = np.log(self.on_line(rows)[0])
         off, is_same = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
@@ -122,11 +120,21 @@ class TotalsLines:
             if not rest.is_empty():
                 yield TotalsLines(rest, self.cpu_hz, self), self.pairs.filter(is_left_out)
 
-    def _fit(self, pairs: pl.DataFrame, start: TotalsFit | None) -> TotalsFit:
+    def _fit(
+        self,
+        pairs: pl.DataFrame,
+        all_modes: TotalsFit | None = None,
+        start: TotalsFit | None = None,
+    ) -> TotalsFit:
         # The rows of a network share most of their error: n of them count as √n networks.
         n_rows = pairs.select(pl.len().over("network")).to_series().to_numpy()
-        weights = 1 / np.sqrt(n_rows)
-        return fit_totals(self._parts(pairs), pairs["measured_s"].to_numpy(), weights, start)
+        return fit_totals(
+            self._parts(pairs),
+            pairs["measured_s"].to_numpy(),
+            1 / np.sqrt(n_rows),
+            all_modes=all_modes,
+            start=start,
+        )
 
     def _parts(self, rows: pl.DataFrame) -> Array:
         """PARTS of each row: what a run costs, s at the roofs, launches."""
