@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"polars", "altair", "onnx", "numba", "docker", "numpy", "jinja2", "vl_convert"}
+HEAVY = {"polars", "altair", "onnx", "numba", "docker", "numpy", "jinja2", "scipy", "vl_convert"}
 
 # Refuses every import from outside the standard library but those named.
 BLOCKER = """
