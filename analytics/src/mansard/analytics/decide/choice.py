@@ -1,9 +1,9 @@
 """Which of the candidates that keep the limits to take, and which measurement would tell more.
 
 Values are compared by what they cost with their uncertainty (``ValueBand.cost``), so that what
-was measured is preferred to what is modelled, and is not where the gain is greater. What lies outside
-the measured modes is taken only for a gain that exceeds its uncertainty: of many modelled values
-the one with the luckiest error looks best.
+was measured is preferred to what is modelled unless the gain is greater. What lies outside the
+measured modes is taken only for a gain that exceeds its uncertainty: of many modelled values the
+one with the luckiest error looks best.
 """
 
 from __future__ import annotations
