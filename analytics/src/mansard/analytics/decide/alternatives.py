@@ -211,7 +211,9 @@ def find_equals(
     theirs = np.where(is_above, objective.value / low, high / objective.value)
     mine = np.where(is_above, high[at] / objective.value[at], objective.value[at] / low[at])
     reach = np.hypot(np.log(theirs), np.log(mine))
-    equal = feasible & (distance <= reach)
+    # A roof tells nothing apart, and nothing is within what has no interval.
+    has_ends = (objective.interval == "spread") | (objective.interval == "bounds")
+    equal = feasible & has_ends & bool(has_ends[at]) & (distance <= reach)
     equal[at] = False
     rows = np.flatnonzero(equal)
     ranked = rows[np.argsort(objective.value[rows], kind="stable")]
@@ -228,6 +230,10 @@ def most_excess(values: Values, wanted: Wanted, at: int, may_be: Mask) -> tuple[
     objective = values.objective(wanted.minimise)
     high: float = objective.high[at]
     others: Array = objective.low[_without(may_be, at)]
+    rows = may_be.copy()
+    rows[at] = True
+    if (objective.interval[rows] == "roof").any():
+        return None, "some predictions are roofs alone: the network takes at best that"
     if np.isnan(high) or np.isnan(others).any():
         return None, "some predictions have no interval"
     return max(0.0, float(np.max(high / others, initial=1.0)) - 1.0), ""

@@ -14,11 +14,15 @@ from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Ridge, Roofline
+from mansard.analytics.sanity.finding import Finding
 from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):
-    """The ceilings of one run; ``bandwidths`` has the roof of each memory level."""
+    """The ceilings of one run; ``bandwidths`` has the roof of each memory level.
+
+    ``traffic_bandwidth``: what the traffic of networks is priced at, from main memory.
+    """
 
     run_id: str
     machine_id: str
@@ -32,6 +36,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     source: Source
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
+    traffic_bandwidth: Ceiling
     ridges: tuple[Ridge, ...]
     standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
     latencies: tuple[Latency, ...]
@@ -69,6 +74,7 @@ class NetworkSummary(Record, frozen=True, kw_only=True):
     energy_high_j: float | None
     power_w: float | None
     energy_bound: str | None
+    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
     notes: str | None  # what the time is without
     source: Source
 
@@ -78,6 +84,7 @@ class Summary(Record, frozen=True, kw_only=True):
 
     modes: tuple[ModeSummary, ...]
     networks: tuple[NetworkSummary, ...]
+    findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
 
 
@@ -90,6 +97,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     return Summary(
         modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        findings=found.findings,
         notes=notices(found),
     )
 
@@ -115,6 +123,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         source=roof.source,
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
+        traffic_bandwidth=roof.traffic_bandwidth(),
         ridges=roof.ridges(),
         standings=roof.kernel_comparisons,
         latencies=roof.latencies,
@@ -161,6 +170,7 @@ def _reasons(row: dict[str, Any]) -> dict[str, str]:
         "energy_high_j": time if row["energy_j"] is None else no_interval,
         "power_w": time,
         "energy_bound": time,
+        "interval": no_interval,
         "notes": "there is nothing to say",
         "intensity_flop_per_byte": counted
         if row["traffic_bytes"] is None or row["work_flop"] is None

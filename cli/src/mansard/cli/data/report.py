@@ -83,9 +83,19 @@ def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
         sources[mode.source] = None
         for ceiling in (*mode.peaks, *mode.bandwidths):
             kernel = ceiling.kernel or "–"
-            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), _remark(ceiling)))
+            remark = "; ".join(
+                filter(None, (_remark(ceiling), _traffic_remark(mode.traffic_bandwidth, ceiling)))
+            )
+            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), remark))
     title = f"Ceilings ({' and '.join(sources) or 'none'})"
     return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _traffic_remark(traffic: api.Ceiling, ceiling: api.Ceiling) -> str:
+    """At what networks' traffic is priced, where that is not the roof of main memory."""
+    if ceiling.name != traffic.name or ceiling.kernel == traffic.kernel:
+        return ""
+    return f"networks' traffic at {traffic.kernel}, {_ceiling(traffic)}"
 
 
 def _standings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
@@ -130,8 +140,10 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
             network.precision,
             "unknown" if network.work_flop is None else api.digits(network.work_flop / 1e9),
             "unknown" if network.traffic_bytes is None else api.digits(network.traffic_bytes / 1e6),
-            api.seconds(network.time_s, network.low_s, network.high_s),
-            api.joules(network.energy_j, network.energy_low_j, network.energy_high_j),
+            api.seconds(network.time_s, network.low_s, network.high_s, network.interval),
+            api.joules(
+                network.energy_j, network.energy_low_j, network.energy_high_j, network.interval
+            ),
             network.bound or network.unknown["bound"],
         )
         for network in networks
