@@ -1,8 +1,8 @@
 """Networks and kernels that others measured in many power modes of one device each.
 
-From ../shared/data/power_modes (SOURCES.md there has commits and licences). Each sweep is a frame of
-observations and one of modes, as ``predict_observed`` takes them. Settings that were the same in all
-modes, or that the source does not tell, are null.
+From ../shared/data/power_modes (SOURCES.md there has commits and licences). Each sweep is a frame
+of observations and one of modes, as ``predict_observed`` takes them. Settings that were the same in
+all modes, or that the source does not tell, are null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _SHORTEST_S = 1e-3
 _PASCAL = "HKBU-HPML+GPU-DVFS-Job-Schedule__gtx1080ti_core_mem_sweep.csv"
 _LLM = "YuvrajSingh-mist+SmolHub__orin_nano_super_llm_4_networks.csv"
 _TOTALS = "branes-ai+graphs__agx_orin_model_totals_by_power_mode.csv"
-_MATMUL = "Cre4T3Tiv3+jetson-orin-matmul-analysis__data__raw__power_modes__{}_3mode_analysis_20251009_202636.csv"
 
 
 @dataclass(frozen=True, eq=False)
