@@ -90,6 +90,9 @@ def test_percent() -> None:
         (3.21e-3, 3.18e-3, 3.24e-3, "roof", "at best 3.18 ms"),  # 0.06 wide: three digits at most
         (3.21e-3, 2.58e-3, 3.84e-3, "roof", "at best 2.5 ms"),  # 1.26 wide: to 0.1, down
         (3.219e-3, None, None, "roof", "at best 3.21 ms"),
+        (3.2e-3, None, None, "roof", "at best 3.20 ms"),
+        (26e-3, 9.13e-3, float("inf"), "bounds", "at least 9.1 ms"),
+        (26e-3, 9.13e-3, float("inf"), "spread", "not known, measure more"),
         (26e-3, 9e-3, 78e-3, None, "26.0 ms"),
         (26e-3, None, None, "spread", "26.0 ms"),
         (None, None, None, "spread", "unknown"),

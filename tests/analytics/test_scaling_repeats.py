@@ -77,6 +77,7 @@ def test_repetitions_of_a_run_widen_what_runs_scatter_by() -> None:
     found = pooled(rows([0.020], [10.0], deviation=0.016))
     # √(0.012² + 0.016²) = 0.020
     assert found["latency_half"] == pytest.approx(T4 * 0.020)
+    assert single_half(RUN_LATENCY, 0.016) == pytest.approx(found["latency_half"])
 
 
 def test_a_number_that_is_no_measurement_is_none() -> None:

@@ -49,29 +49,38 @@ def recommend(
 
     predicted = predict(request, reporter)
     defaults = _defaults(predicted.models, default, request.board)
-    refused = _refused(predicted, wanted, reporter)
+    predictions, refused = _believable(predicted, wanted, reporter)
     return tuple(
         _with_commands(each, predicted, request.board)
-        for each in recommend_each(
-            predicted.predictions, predicted.modes, wanted, defaults, refused
-        )
+        for each in recommend_each(predictions, predicted.modes, wanted, defaults, refused)
     )
 
 
-def _refused(
+def _believable(
     predicted: Prediction, wanted: Wanted, reporter: Reporter
-) -> Mapping[tuple[str, str], str]:
-    """Why nothing is recommended, by device and network: what cannot be true is reported."""
+) -> tuple[Frame, Mapping[tuple[str, str], str]]:
+    """The predictions to decide by, and by device and network why nothing is recommended.
+
+    What cannot be true is reported. An energy that cannot be is unknown where the least time
+    may take its place.
+    """
+    from mansard.analytics.decide.missing import without_energy
     from mansard.analytics.sanity.finding import refusals
 
-    return refusals(
-        check(predicted, reporter),
-        predicted.predictions,
-        predicted.scores["score_id"].to_list(),
-        needs_energy=wanted.minimise != "latency"
-        or wanted.max_energy_j is not None
-        or wanted.max_power_w is not None,
-    )
+    findings = check(predicted, reporter)
+    by_roofs = predicted.scores["score_id"].to_list()
+
+    def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
+        return refusals(findings, predicted.predictions, by_roofs, needs_energy=needs_energy)
+
+    is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
+    if wanted.falls_back and not is_limited:
+        found = refused(needs_energy=False)
+        doubtful = refused(needs_energy=True)
+        lost = {key: why for key, why in doubtful.items() if key not in found}
+        return without_energy(predicted.predictions, lost), found
+    needs_energy = is_limited or wanted.minimise != "latency"
+    return predicted.predictions, refused(needs_energy=needs_energy)
 
 
 def recommend_workload(
@@ -107,8 +116,8 @@ def recommend_workload(
         for line, network in zip(found.lines, networks, strict=True)
     )
     mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
-    refused = _refused(predicted, wanted, reporter)
-    return plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients, refused)
+    predictions, refused = _believable(predicted, wanted, reporter)
+    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
 
 
 def batch(

@@ -103,7 +103,7 @@ def highest_mode(modes: pl.DataFrame) -> str | None:
     """The mode of one device (MODE_SCHEMA) that is called unlimited, else the highest by clocks.
 
     That is by SMs, then GPU clock, memory clock, cores, CPU clock and power limit; what is
-    unknown counts as lowest. None where there is no mode.
+    unknown counts as lowest. None where there is no mode, and where nothing is known of several.
     """
     if modes.is_empty():
         return None
@@ -111,6 +111,8 @@ def highest_mode(modes: pl.DataFrame) -> str | None:
     for unlimited in _UNLIMITED:
         if unlimited in names:
             return names[unlimited]
+    if modes.height > 1 and all(modes[name].null_count() == modes.height for name in _CLOCKS):
+        return None
     ranked = modes.sort(
         *_CLOCKS, "mode", descending=[*(True for _ in _CLOCKS), False], nulls_last=True
     )

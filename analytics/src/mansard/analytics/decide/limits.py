@@ -154,9 +154,8 @@ def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wante
 
 _HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
 _NO_CHANCE = {
-    "bounds": "the mode lies outside the measured ones, and nothing tells where between its bounds "
-    "it lies",
-    "roof": "the network was not measured: nothing tells how much longer than its roof it takes",
+    "bounds": "only its bounds are known, and nothing tells where between them it lies",
+    "roof": "nothing tells how much longer than its roof the network takes",
 }
 
 

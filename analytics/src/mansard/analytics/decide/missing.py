@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
+import polars as pl
 
 from mansard.analytics.decide.limits import Mask, Screen
 from mansard.analytics.decide.records import Wanted
@@ -32,7 +34,7 @@ def remedy(reason: str | None) -> str:
     if not reason:
         return _METER
     found = (way for pattern, way in _REMEDIES if re.search(pattern, reason))
-    return next(found, "see the reason")
+    return next(found, "")
 
 
 def why_missing(values: Values, rows: Mask) -> str:
@@ -59,12 +61,13 @@ def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:
     needed = missing_quantity(values, screened, wanted, everything)
     reason = why_missing(values, everything)
     why = f" ({reason})" if reason else ""
-    ways = [remedy(reason)]
+    ways = [way] if (way := remedy(reason)) else []
     if wanted.minimise != "latency":
         ways.append("minimise latency")
     if wanted.max_energy_j is not None or wanted.max_power_w is not None:
         last = "leave out limits of power and energy"
-        ways[1:] = [f"{ways[1]} and {last}"] if len(ways) > 1 else [last]
+        is_first = wanted.minimise == "latency"
+        ways = [*ways, last] if is_first else [*ways[:-1], f"{ways[-1]} and {last}"]
     return f"the {needed} of every mode is unknown{why}: {', or '.join(ways)}"
 
 
@@ -76,7 +79,23 @@ def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -
     needed = missing_quantity(values, screened, wanted, rows)
     reason = why_missing(values, rows)
     why = f" ({reason})" if reason else ""
+    way = remedy(reason)
     return (
         f"the {needed} of {n_rows} of {len(values)} candidates is unknown{why}, and they are left "
-        f"out: {remedy(reason)}"
+        f"out{': ' * bool(way)}{way}"
     )
+
+
+def without_energy(predictions: pl.DataFrame, whys: Mapping[tuple[str, str], str]) -> pl.DataFrame:
+    """PREDICTION_SCHEMA without the energies and powers that cannot be true.
+
+    ``whys``: the reason by device and network.
+    """
+    for (device, network), why in whys.items():
+        is_it = (pl.col("device") == device) & (pl.col("network") == network)
+        lost = [name for name in predictions.columns if name.startswith(("energy_", "power_"))]
+        predictions = predictions.with_columns(
+            *(pl.when(~is_it).then(pl.col(name)).alias(name) for name in lost),
+            reason=pl.when(is_it).then(pl.lit(why)).otherwise("reason"),
+        )
+    return predictions

@@ -142,10 +142,11 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
         return wanted, ""
     reason = why_missing(values, ~has_energy)
     why = f" ({reason})" if reason else ""
+    way = remedy(reason)
     of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
     note = (
         f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
-        f"least energy; to compare energies, {remedy(reason)}"
+        f"least energy{'; to compare energies, ' * bool(way)}{way}"
     )
     return replace(wanted, minimise="latency"), note
 
@@ -164,9 +165,10 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     next_one = _next(asked, at, choice)
     objective = values.objective(wanted.minimise).value
     lower = (asked.kept | asked.open) & (objective < objective[at])
+    is_least = not (lower.any() or asked.unknown.any())
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
-        chosen_sentence(choice, wanted, savings, is_least=not lower.any())
+        chosen_sentence(choice, wanted, savings, is_least=is_least)
         if is_kept
         else likeliest_sentence(choice, wanted, savings, checks)
     )
@@ -178,7 +180,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if next_one is None
         else "",
     }
-    why = why_chosen(choice, wanted, counts, is_least=not lower.any())
+    why = why_chosen(choice, wanted, counts, is_least=is_least)
     return Recommendation(
         device=choice.device,
         network=choice.network,
@@ -286,7 +288,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
         n_unknown=counts.n_unknown,
-        notes=values.notes,
+        notes=tuple(note for note in values.notes if note != what),
     )
 
 
@@ -345,7 +347,8 @@ def recommend_each(
         if why is not None:
             found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
             continue
-        highest = highest_mode(modes.filter(pl.col("device") == device))
+        own = modes.filter(pl.col("device") == device)
+        highest = highest_mode(own) if own.height > 1 else None
         baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
         default = (defaults or {}).get(device)
         if default is not None and default != highest:

@@ -170,8 +170,8 @@ def likeliest_sentence(
             f"probability of {_asked(wanted)}. {mode} is likeliest to{least}{facts}"
         )
     why = {
-        "bounds": f"{mode} lies outside the measured modes, where only bounds are known",
-        "roof": f"{network} was not measured on {display_name(choice.device)}",
+        "bounds": f"only bounds are known of {mode}",
+        "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
         f"Whether a mode keeps the {limits} for {network} in {choice.precision} is not known: "
@@ -259,7 +259,8 @@ def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
 def why_none(counts: Counts, lacks: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
     if not counts.n_unknown:
-        return f"each of {counts.n_all} candidates breaks a limit"
+        who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
+        return f"{who} breaks a limit"
     return (
         f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
         f"{counts.n_unknown} the {lacks} is unknown"
@@ -276,15 +277,16 @@ def why_chosen(
         n_compared = n_all - counts.n_unknown
         lines = [f"of {n_compared} candidates {best}"]
     elif n_kept:
-        keep = "candidate keeps" if n_all == 1 else f"of {n_all} candidates keep"
+        keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
         lines = [
             f"{n_kept} {keep} each limit with a probability of at least "
             f"{_asked(wanted)}{_rest(counts)}; of these {best}"
         ]
     else:
+        who = f"none of {n_all} candidates" if n_all > 1 else "not even the only candidate"
         lines = [
-            f"of {n_all} candidates none is known to keep each limit with a probability of "
-            f"{_asked(wanted)}{_rest(counts)}"
+            f"{who} is known to keep each limit with a probability of {_asked(wanted)}"
+            f"{_rest(counts)}"
         ]
     if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
         lines.append(_BOUND_WORDS[choice.bound])
@@ -305,12 +307,11 @@ def _rest(counts: Counts) -> str:
 
 
 def roof_note(choice: Candidate) -> str:
-    """That a network was not measured, and how to get a time with a known error."""
-    network = display_name(choice.network)
+    """That times are roofs, and how to get a time with a known error."""
     return (
-        f"{network} was not measured on {display_name(choice.device)}: its roof says what it takes "
-        "at best, not what it takes. Time some networks there in one mode, import the table "
-        "('mansard import') and ask with --calibrate; or time this one"
+        f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
+        f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
+        "networks that were timed there (docs/calibration.md)"
     )
 
 

@@ -9,6 +9,7 @@ arrive while another network runs wait, and that wait is in no latency.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -172,6 +173,9 @@ def plan_mix(
         sentence = hopeless_sentence(names, may_fit=all(each.may_fit for each in hopeless))
         return _cannot(device, sentence, "no mode is known to keep the limits", 0.0)
     notes = [NO_QUEUE]
+    if wanted.falls_back and any(np.isnan(each.active_w).all() for each in options):
+        wanted = replace(wanted, minimise="latency")
+        notes.append("energies are unknown: what is busy for the least time is the best")
     if wanted.minimise != "latency":
         options = _with_energy(options)
         notes.append(IDLE_IS_AWAKE if idle_w else "the constant power is unknown: idle is not in")

@@ -224,7 +224,7 @@ def _quality(fit: TermFit) -> str:
 _HALVES = (single_half(RUN_LATENCY), single_half(RUN_POWER))
 _SINGLE = (
     f"single measurement: ± {100 * _HALVES[0]:.2g} % of time and ± {100 * _HALVES[1]:.2g} % of "
-    "power, as runs of other networks differ"
+    "power, at least, as recorded runs of one network differ"
 )
 
 

@@ -72,9 +72,12 @@ def _quantiles(n_rows: pl.Series) -> pl.Series:
     return pl.Series([found[n] for n in n_rows.to_list()], dtype=pl.Float64)
 
 
-def single_half(scatter: float) -> float:
-    """The half width of the 95 % interval of one row, of the logarithm, that tells no more."""
-    return scatter * student_quantile(_RUN_ROWS)
+def single_half(scatter: float, deviation: float | None = None) -> float:
+    """Half width of the 95 % interval of one row, of the logarithm, as ``pool_repeats`` gives it.
+
+    ``deviation``: of its own repetitions, where they tell one.
+    """
+    return math.hypot(scatter, deviation or 0.0) * student_quantile(_RUN_ROWS)
 
 
 def repetition_deviation(values: Sequence[float]) -> float | None:
