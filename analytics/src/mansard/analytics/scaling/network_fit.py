@@ -41,9 +41,9 @@ _OVERLAP_ODDS = (3.0, 1.0)
 SCATTERS = np.array([0.002, 0.005, 0.012, 0.03, 0.07, 0.16])  # of measured modes about a fit
 _LEAN = 2.0  # weights lean on the measurements: odds of a scatter over the next larger one, ln
 LEAST_DEVIATION = 0.004  # no clock and no meter is better
-# Before a mode is left out: that errors are _PRIOR_ERROR times as large as expected, counted as
-# _PRIOR_MODES modes. With both 95 % of the intervals hold on recorded sweeps.
-_PRIOR_ERROR, _PRIOR_MODES = 1.2, 2.0
+# Before a mode is left out: that errors are so many times as large as expected, counted as
+# _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
+_TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 
 
@@ -109,7 +109,10 @@ class Estimate:
 
 
 def fit_terms(
-    bases: Sequence[tuple[Basis, float]], terms: Sequence[Array], measured: Array
+    bases: Sequence[tuple[Basis, float]],
+    terms: Sequence[Array],
+    measured: Array,
+    prior_error: float,
 ) -> TermFit:
     """``bases`` with their odds before anything is measured, ``terms`` of each in the measured
     modes, without NaN; ``measured``: positive."""
@@ -124,7 +127,7 @@ def fit_terms(
         errors[is_out], expected[is_out] = log - np.log(measured[is_out]), deviation
     squares = float(((errors / expected) ** 2).sum())
     inflation = math.sqrt(
-        (_PRIOR_MODES * _PRIOR_ERROR**2 + squares) / (_PRIOR_MODES + (n_modes if n_folds else 0))
+        (_PRIOR_MODES * prior_error**2 + squares) / (_PRIOR_MODES + (n_modes if n_folds else 0))
     )
     return TermFit(forms, errors if n_folds else np.empty(0), inflation, n_modes)
 
@@ -305,7 +308,7 @@ def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
         return None, reason
     bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
     terms = [evaluate(basis, values) for basis, _ in bases]
-    return fit_terms(bases, terms, measured.get_column("latency_s").to_numpy()), ""
+    return fit_terms(bases, terms, measured.get_column("latency_s").to_numpy(), _TIME_ERROR), ""
 
 
 def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
@@ -319,7 +322,8 @@ def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
     rate = typical_latency_s(measured) / metered.get_column("latency_s").to_numpy()
     basis = power_basis(values)
     terms = evaluate(basis, values, rate)
-    return fit_terms([(basis, 1.0)], [terms], metered.get_column("power_w").to_numpy()), ""
+    watts = metered.get_column("power_w").to_numpy()
+    return fit_terms([(basis, 1.0)], [terms], watts, _POWER_ERROR), ""
 
 
 def typical_latency_s(measured: pl.DataFrame) -> float:

@@ -111,7 +111,8 @@ def _estimates(
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
-    bounds = network_bounds(fit.measured, values, _MARGIN * fit.time.scatter)
+    margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
+    bounds = network_bounds(fit.measured, values, margin)
     time = estimate(fit.time, values)
     half = fit.time.quantile * time.deviation
     latency = _interval(time.value, half, bounds.latency_s, outside)
@@ -127,6 +128,7 @@ def _estimates(
 
 
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
+_LEAST_MARGIN = 0.03  # of a time or a power that was measured once
 
 
 def _interval(

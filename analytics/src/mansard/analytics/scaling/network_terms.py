@@ -132,7 +132,7 @@ def is_outside(measured: Mapping[str, Array], values: Mapping[str, Array]) -> ND
 
 # Means and deviations of the weights: those that predict recorded sweeps best.
 _CONSTANT, _MEMORY, _COUNTED, _CLOCK, _LAUNCH, _RIDGES = (
-    (0.02, 0.12), (0.03, 0.2), (0.25, 0.1), (0.6, 0.1), (0.01, 0.06), (0.09, 0.8),
+    (0.01, 0.12), (0.02, 0.2), (0.27, 0.1), (0.65, 0.1), (0.005, 0.06), (0.045, 0.8),
 )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def power_basis(measured: Mapping[str, Array]) -> Basis:
     counted = ((count, 1.0),) if count in known else ()
     terms = [_single("constant", (), (0.4, 0.16)), _single("work", ((RATE, 1.0),), (0.4, 0.2))]
     if clock in known:
-        for exponent, prior in ((1.0, (0.1, 0.28)), (3.0, (0.05, 0.11))):
+        for exponent, prior in ((1.0, (0.13, 0.28)), (3.0, (0.02, 0.11))):
             powers = (*counted, (clock, exponent))
             terms.append(_single(f"switching, clock^{exponent:g}", powers, prior))
         terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.07)))
