@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,12 +13,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
+from mansard.analytics.data.model_frames import (
+    MODE_SCHEMA,
+    OBSERVATION_SCHEMA,
+    PREDICTION_SCHEMA,
+)
+from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.predict.models import find_models
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
 from mansard.analytics.sanity.checks import find_faults
-from mansard.analytics.sanity.finding import Finding
+from mansard.analytics.sanity.finding import Finding, refusals
 from mansard.analytics.sanity.modes import nominal_w, time_findings
 from mansard.core.records import Trial
 from tests.analytics.board_runs import write_board
@@ -33,6 +39,8 @@ from tests.analytics.factory import (
     write_run,
     write_two_modes,
 )
+from tests.analytics.gpu_factory import board, gpu_manifest, gpu_trial, mode_30w
+from tests.analytics.gpu_runs import Run
 from tests.analytics.score_factory import layer, score, write_scores
 
 AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
@@ -137,6 +145,79 @@ def test_more_cores_that_are_slower(tmp_path: Path) -> None:
         "the fp32 peak is 2.00 times lower in 2c than in 1c (64.0 GFLOP/s against 128 GFLOP/s), "
         f"though no clock of 2c is lower; {AGAIN}"
     )
+
+
+def test_memory_faster_than_its_bus(tmp_path: Path) -> None:
+    # The port of an Orin's GPU moves 204.5 bytes × 612 MHz = 125.154 GB/s.
+    def found(rate: float) -> list[Finding]:
+        run = Run("read", "stream", rate, working_set_bytes=64 * MIB)
+        folder = tmp_path / f"{rate:.0f}"
+        write_run(folder / "r", gpu_manifest("r", 1), [gpu_trial("r", run)])
+        return [x for x in find_faults(find_models(ingest(folder))) if x.subject == "limits"]
+
+    assert found(150e9) == []  # 1.2 of it: a miscount that the table of kernels marks
+    (one,) = found(250e9)
+    assert one.is_serious
+    assert one.reason == (
+        "in 30W, the bandwidth of DRAM of 250 GB/s is above the 125 GB/s that the hardware can "
+        "do; the clock or the unit is wrong: measure again"
+    )
+
+
+@pytest.mark.parametrize("is_simulated", [False, True])
+def test_a_cpu_faster_than_its_modules_memory(tmp_path: Path, is_simulated: bool) -> None:
+    # 3199 MHz × 2 × 256 bit / 8 = 204.7 GB/s on an AGX Orin; a made-up one runs on this machine.
+    on = replace(board(), is_simulated=is_simulated)
+    trials = [trial("r", "read", 300e9, working_set_bytes=128 * MIB, cpus=(0, 1))]
+    run = replace(manifest("r", 2, 1, on), mode_read_back=mode_30w())
+    write_run(tmp_path / "r", run, trials)
+    limits = [x for x in find_faults(find_models(ingest(tmp_path))) if x.subject == "limits"]
+    assert [each.is_serious for each in limits] == ([] if is_simulated else [True])
+
+
+def energy_fit(residual: float, l2_j: float, dram_j: float) -> EnergyFit:
+    def cost(value: float) -> Coefficient:
+        return Coefficient(value=value, low=0.9 * value, high=1.1 * value)
+
+    return EnergyFit(
+        flop_j={"fp32": cost(1e-12)},
+        byte_j={"DRAM": cost(dram_j), "L2": cost(l2_j)},
+        constant_w=cost(9.0),
+        residuals=(-residual, residual, 0.01),
+        n_points=3,
+        n_idle=1,
+        n_stalled=0,
+        missing=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fit", "what"),
+    [
+        (energy_fit(0.02, 25e-12, 80e-12), None),
+        (energy_fit(0.5, 25e-12, 80e-12), "the energy fit is 50 % off its own points"),
+        (energy_fit(0.02, 80e-12, 25e-12), "a byte from L2 costs more than one from DRAM"),
+        (energy_fit(0.02, 80e-12, 70e-12), None),  # 72 to 88 and 63 to 77 overlap
+    ],
+)
+def test_energies_that_contradict_themselves(
+    tmp_path: Path, fit: EnergyFit, what: str | None
+) -> None:
+    models = find_models(ingest(write_two_modes(tmp_path)))
+    found = find_faults(dataclasses.replace(models, energies={"run-1c": fit}))
+    if what is None:
+        assert found == ()
+    else:
+        assert only(found, "energy").reason.startswith(f"in 1c, {what}")
+        # The times are not in doubt: what asks for no energy is answered.
+        predictions = pl.DataFrame(
+            [{"device": "Example CPU", "network": "net", "score_id": "s"}],
+            schema={name: PREDICTION_SCHEMA[name] for name in ("device", "network", "score_id")},
+        )
+        assert refusals(found, predictions, ["s"], needs_energy=False) == {}
+        assert refusals(found, predictions, [], needs_energy=True) == {}  # by measured times
+        refused = refusals(found, predictions, ["s"], needs_energy=True)
+        assert list(refused) == [("Example CPU", "net")]
 
 
 def results_of(runs: Path) -> Results:

@@ -25,7 +25,7 @@ LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
 # Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
 # slower by one that is not: those of one board's modes differ by up to 3.
 LEAST_SERIOUS, LEAST_SERIOUS_UNKNOWN = 1.5, 3.0
-_MOST_MODES = 1024  # of one network, each beside each; of more an even choice
+_MOST_MODES = 512  # of one network, each beside each; of more an even choice
 _SAME = 0.005  # clocks within it are one: tables round them
 # What tells that nothing else can make the difference, where a device has it at all.
 _OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "n_sms"), ("n_cpus",)

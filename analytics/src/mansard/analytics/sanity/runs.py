@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median
@@ -27,7 +28,7 @@ MOST_NAMED = 4  # modes in one sentence
 
 _AGAIN = "measure again with nothing else running"
 _SLOWER = "one of them is wrong: measure this mode again"
-_MISCOUNT = "the clock or the unit is wrong: measure again, or import the table again"
+_MISCOUNT = "the clock or the unit is wrong: measure again"
 _METER = "look at what else drew power, and measure again"
 
 # What is wrong with one run or published mode: nothing, or words for it.
@@ -99,20 +100,36 @@ def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
 
 
 def _unsettled(roof: Roofline) -> str | None:
-    """Ceilings that times rest on, and that are known only roughly."""
+    """Ceilings that times rest on and that are known only roughly: the worst, and which others."""
     if roof.source == "published":
         return None
-    found = []
-    for each in (*roof.peaks, roof.traffic_bandwidth(DRAM)):
-        if each.value is None:
-            continue
-        if each.low is None or each.high is None:
-            blocks = "1 block" if each.n_blocks == 1 else f"{each.n_blocks} blocks"
-            found.append(f"{_named(each)} rests on {blocks} of samples")
-        elif max(each.high - each.value, each.value - each.low) > MOST_HALF * each.value:
-            ends = f"{_rate(each, each.low)} and {_rate(each, each.high)}"
-            found.append(f"{_named(each)} is anywhere between {ends}")
-    return " and ".join(found) if found else None
+    rough = {
+        each.name: (ends, each)
+        for each in (*roof.peaks, roof.traffic_bandwidth(DRAM))
+        if each.value is not None and (ends := _roughness(each)) > 1 + MOST_HALF
+    }
+    if not rough:
+        return None
+    worst = max(rough, key=lambda name: rough[name][0])
+    others = [name for name in rough if name != worst]
+    verb = "is" if len(others) == 1 else "are"
+    more = f", and {' and '.join(others)} {verb} no better" if others else ""
+    return _why_rough(rough[worst][1]) + more
+
+
+def _roughness(ceiling: Ceiling) -> float:
+    """By how much a ceiling may be off, as a factor; infinite where nothing tells."""
+    if not ceiling.value or not ceiling.low or ceiling.high is None:
+        return math.inf
+    return 1 + max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
+
+
+def _why_rough(ceiling: Ceiling) -> str:
+    if ceiling.low is None:
+        blocks = "1 block" if ceiling.n_blocks == 1 else f"{ceiling.n_blocks} blocks"
+        return f"{_named(ceiling)} rests on {blocks} of samples"
+    ends = f"{_rate(ceiling, ceiling.low)} and {_rate(ceiling, ceiling.high)}"
+    return f"{_named(ceiling)} is anywhere between {ends}"
 
 
 def _wrong_levels(roof: Roofline) -> str | None:
@@ -129,12 +146,11 @@ def _wrong_levels(roof: Roofline) -> str | None:
 
 
 def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | None:
-    """A rate that the hardware cannot reach; a made-up board runs on another machine's."""
-    if roof.source != "measured":
-        return None
+    """A rate that the hardware cannot reach."""
     limits = [(each.ceiling, each.limit) for each in roof.kernel_comparisons]
-    if roof.processor == "cpu":
-        limits = [(roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id]))]
+    # Kernels of a made-up board run on this machine's CPU, whose memory is another.
+    if roof.processor == "cpu" and roof.source == "measured":
+        limits.append((roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id])))
     for ceiling, limit in limits:
         if limit is not None and ceiling.value is not None and ceiling.value > MOST_OVER * limit:
             return f"{_named(ceiling)} of {above(ceiling.value, limit, ceiling.unit)}"
@@ -143,7 +159,8 @@ def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | Non
 
 def above(value: float, limit: float, unit: str) -> str:
     """How far a rate is above what the hardware can do."""
-    return f"{quantity(value, unit)} is above the {quantity(limit, unit)} that the hardware can do"
+    rate, most = (quantity(each, unit, n_digits=3) for each in (value, limit))
+    return f"{rate} is above the {most} that the hardware can do"
 
 
 def _left_out(roof: Roofline) -> str | None:

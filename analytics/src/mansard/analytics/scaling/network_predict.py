@@ -224,6 +224,7 @@ def _quality(fit: TermFit) -> str:
 
 
 _HALVES = (single_half(RUN_LATENCY), single_half(RUN_POWER))
+_FILLED = "the power is modelled, beside times that were measured"
 _SINGLE = (
     f"single measurement: ± {100 * _HALVES[0]:.2g} % of time and ± {100 * _HALVES[1]:.2g} % of "
     "power, at least, as recorded runs of one network differ"
@@ -237,8 +238,8 @@ def predict_observed(
 
     ``observations``: OBSERVATION_SCHEMA; ``modes``, of those that were seen, and ``wanted``:
     MODE_SCHEMA. In a mode in which a network was seen, that stands with its source and an interval
-    of its repeats; in all others it is modelled by a fit to what was seen. A mode without a power
-    that the fit knows is modelled too.
+    of its repeats; in all others it is modelled by a fit to what was seen. Where only the time was
+    seen and the fit knows the power, that is taken, and the row is modelled.
     """
     fitted = [
         predict_modes(fit, rows).select(list(PREDICTION_SCHEMA))
@@ -264,23 +265,36 @@ def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame
     timed = observations.filter(pl.col("latency_s") > 0)
     timed = timed.filter(pl.col("source") == pl.col("source").first().over(key))
     known = pool_repeats(timed, [*key, "source"])
-    own = modelled.select(*key, "score_id", modelled_w="power_w", modelled_bound="time_bound")
+    own = modelled.select(
+        *(*key, "score_id", "time_bound"),
+        is_spread=pl.col("interval") == "spread",
+        modelled_w="power_w",
+        modelled_half=(pl.col("power_high_w") / pl.col("power_w")).log(),
+    )
     joined = known.join(own, on=key, nulls_equal=True, maintain_order="left")
-    count = pl.col("latency_n")
+    count, is_filled = pl.col("latency_n"), pl.col("is_filled")
+    counted = pl.when(count > 1).then(pl.format("pooled from {} measurements", count))
     found = (
-        joined.filter(pl.col("power_w").is_not_null() | pl.col("modelled_w").is_null())
+        joined.with_columns(
+            is_filled=(pl.col("power_w").is_null() & pl.col("is_spread")).fill_null(value=False)
+            & pl.col("modelled_w").is_not_null()
+        )
+        .with_columns(
+            power_w=pl.when(is_filled).then("modelled_w").otherwise("power_w"),
+            power_half=pl.when(is_filled).then("modelled_half").otherwise("power_half"),
+            source=pl.when(is_filled).then(pl.lit("modelled")).otherwise("source"),
+        )
         .with_columns(
             energy_j=pl.col("latency_s") * pl.col("power_w"),
             energy_half=(pl.col("latency_half").pow(2) + pl.col("power_half").pow(2)).sqrt(),
-            time_bound="modelled_bound",
             energy_bound=pl.lit(None, pl.String),
             interval=pl.lit("spread"),
             is_extrapolated=pl.lit(value=False),
             is_calibrated=pl.lit(value=True),
             reason=pl.when(pl.col("power_w").is_null()).then("reason"),
-            notes=pl.when(count > 1)
-            .then(pl.format("pooled from {} measurements", count))
-            .otherwise(pl.lit(_SINGLE)),
+            notes=pl.when(is_filled)
+            .then(pl.lit(_FILLED))
+            .otherwise(counted.otherwise(pl.lit(_SINGLE))),
         )
         .with_columns(
             each
