@@ -241,9 +241,7 @@ def test_a_row_more_and_a_row_less_is_as_before() -> None:
 def test_without_a_power_energy_cannot_be_planned_for_and_it_is_said() -> None:
     found = observe(some(GRID, picked(plan_next(GRID, n=6))), time_s)
     plan = plan_next(GRID, found, n=2)
-    assert plan.notes == (
-        "energy of net cannot be predicted: power was measured in no mode",
-    )
+    assert plan.notes == ("energy of net cannot be predicted: power was measured in no mode",)
     assert all(pick.improvement is None for pick in plan.picks)
     assert plan_next(GRID, found, n=2, minimise="latency").picks[0].improvement is not None
 
