@@ -52,25 +52,26 @@ class Errors:
         ]
 
 
-Baseline = Callable[[Mapping[str, Array], Array, Array, Array], Array]
+Rows = NDArray[np.int64]
+Baseline = Callable[[Mapping[str, Array], Array, Rows, Rows], Array]
 
 
-def inverse_clock(values: Mapping[str, Array], seen: Array, at: Array, to: Array) -> Array:
+def inverse_clock(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
     """c / f: the geometric mean of what was measured."""
     clock = values["gpu_hz"]
     return np.asarray(np.exp(np.log(seen * clock[at]).mean()) / clock[to])
 
 
-def clocks(values: Mapping[str, Array], seen: Array, at: Array, to: Array) -> Array:
+def clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
     """a/f + b/m + c with a, b, c ≥ 0, by relative least squares."""
     rows = np.stack([np.ones_like(values["gpu_hz"]), 1e9 / values["gpu_hz"]], axis=1)
     if not np.isnan(values["memory_hz"]).any():
         rows = np.column_stack([rows, 1e9 / values["memory_hz"]])
     weights, _ = nnls(rows[at] / seen[:, None], np.ones(len(at)))
-    return np.maximum(rows[to] @ weights, 1e-9)
+    return np.asarray(np.maximum(rows[to] @ weights, 1e-9))
 
 
-def nearest(values: Mapping[str, Array], seen: Array, at: Array, to: Array) -> Array:
+def nearest(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
     """What was measured in the mode whose settings are nearest, of logarithms."""
     distance = np.zeros((len(to), len(at)))
     for name in SETTINGS:
@@ -80,7 +81,7 @@ def nearest(values: Mapping[str, Array], seen: Array, at: Array, to: Array) -> A
     return np.asarray(seen[distance.argmin(axis=1)])
 
 
-def rising_clocks(values: Mapping[str, Array], seen: Array, at: Array, to: Array) -> Array:
+def rising_clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
     """Of a power: a·f + b·m + c, likewise."""
     slower = {name: 1e18 / each for name, each in values.items()}
     return clocks(slower, seen, at, to)
@@ -97,7 +98,7 @@ def _baselines(quantity: str) -> dict[str, Baseline]:
 _UNITS = {"latency": "s", "power": "w", "energy": "j"}
 
 
-def choices(n_modes: int, k: int, n_draws: int) -> Iterator[NDArray[np.int64]]:
+def choices(n_modes: int, k: int, n_draws: int) -> Iterator[Rows]:
     """All choices of ``k`` modes, or ``n_draws`` random ones."""
     if comb(n_modes, k) <= n_draws:
         yield from (np.array(each) for each in combinations(range(n_modes), k))

@@ -97,7 +97,8 @@ def test_one_mode_bounds_all_others() -> None:
     assert (low_s[at], high_s[at]) == (pytest.approx(0.003846, rel=1e-3), 0.010)
     row = predicted(fit, name(1.3, 3.2))
     assert row["interval"] == "bounds"
-    assert row["latency_low_s"] < 0.003846 < row["latency_s"] < 0.010 < row["latency_high_s"]
+    low, value, high = (float(str(row[f"latency{end}_s"])) for end in ("_low", "", "_high"))
+    assert low < 0.003846 < value < 0.010 < high
     assert row["is_extrapolated"] is True
     assert row["notes"] == "time from one measured mode: measure in four or more"
     assert row["energy_j"] is None
