@@ -45,6 +45,9 @@ def report(
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     Raises InputError, UsageError, StorageError.
     """
+    from mansard.analytics.report import scripts
+
+    scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.report.notices import warnings
