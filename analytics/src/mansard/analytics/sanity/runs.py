@@ -67,7 +67,7 @@ def run_findings(
                 is_serious=is_serious,
                 basis=basis,
                 device=device,
-                networks=(),
+                networks={},
                 what=_of_modes(modes),
                 fix=fix,
             )
