@@ -10,7 +10,7 @@ least squares of relative errors; the time of the network with the nearest time 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,21 +45,13 @@ class NetworkRow:
 
 def network_rows(data: Path, n_draws: int = N_DRAWS) -> list[NetworkRow]:
     """All errors, one row for each recording, k and model; ``data``: the recorded data."""
-    found: dict[tuple[str, int, str], list[tuple[Array, NDArray[np.bool_] | None]]] = {}
+    found: dict[tuple[str, int, str], list[NetworkRow]] = {}
     for table in read_tables(data):
         # Tables of one network in many sizes are 45: a draw of each is enough.
-        draws = 1 if "image sizes" in table.name else n_draws
-        for k, seen in _choices(table, draws):
-            for model, errors in _judge(table, seen).items():
-                found.setdefault((table.name, k, model), []).append(errors)
-    return [
-        NetworkRow(
-            *key,
-            np.concatenate([errors for errors, _ in parts]),
-            None if parts[0][1] is None else np.concatenate([h for _, h in parts if h is not None]),
-        )
-        for key, parts in found.items()
-    ]
+        for _, seen in choices(table, 1 if "image sizes" in table.name else n_draws):
+            for row in judge(table, seen):
+                found.setdefault((row.recording, row.k, row.model), []).append(row)
+    return [joined(rows, rows[0].recording) for rows in found.values()]
 
 
 def joined(rows: Sequence[NetworkRow], recording: str) -> NetworkRow:
@@ -74,7 +66,8 @@ def joined(rows: Sequence[NetworkRow], recording: str) -> NetworkRow:
     )
 
 
-def _choices(table: NetworkTable, n_draws: int) -> Iterator[tuple[int, list[str]]]:
+def choices(table: NetworkTable, n_draws: int) -> Iterator[tuple[int, list[str]]]:
+    """``n_draws`` random orders of the networks: each k, and the first k of them."""
     names = sorted(table.observations["network"].unique().to_list())
     rng = np.random.default_rng([SEED, *f"{table.name} {table.label}".encode()])
     for _ in range(n_draws):
@@ -84,9 +77,8 @@ def _choices(table: NetworkTable, n_draws: int) -> Iterator[tuple[int, list[str]
                 yield k, [names[at] for at in order[:k]]
 
 
-def _judge(
-    table: NetworkTable, seen: Sequence[str]
-) -> Mapping[str, tuple[Array, NDArray[np.bool_] | None]]:
+def judge(table: NetworkTable, seen: Sequence[str]) -> Iterator[NetworkRow]:
+    """What each model is off on the networks of ``table`` that are not ``seen``."""
     is_seen = pl.col("network").is_in(list(seen))
     known = table.observations.filter(is_seen)
     found = calibrate_totals(table.predictions, known)
@@ -102,10 +94,10 @@ def _judge(
     roofed = other.select(_KEY).join(table.predictions, on=_KEY, maintain_order="left")
     shares, own_shares = _shares(roofed), _shares(own)
     baselines = _baselines(own_shares, own["recorded_s"].to_numpy(), shares)
-    return {
-        MANSARD: (np.log(other["latency_s"].to_numpy() / recorded_s), held.to_numpy()),
-        **{name: (np.log(value / recorded_s), None) for name, value in baselines.items()},
-    }
+    mine = np.log(other["latency_s"].to_numpy() / recorded_s)
+    yield NetworkRow(table.name, len(seen), MANSARD, mine, held.to_numpy())
+    for name, value in baselines.items():
+        yield NetworkRow(table.name, len(seen), name, np.log(value / recorded_s), None)
 
 
 def _shares(rows: pl.DataFrame) -> Array:
