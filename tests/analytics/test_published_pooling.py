@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -21,7 +22,7 @@ DEVICE = "Jetson AGX Orin 64GB"
 
 
 def write(
-    path: Path, rows: list[tuple[str, ...]], *, head: str = "mode,network,batch,ms,W"
+    path: Path, rows: Sequence[tuple[str, ...]], *, head: str = "mode,network,batch,ms,W"
 ) -> Path:
     path.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
     return path
