@@ -43,7 +43,7 @@ from tests.analytics.gpu_factory import board, gpu_manifest, gpu_trial, mode_30w
 from tests.analytics.gpu_runs import Run
 from tests.analytics.score_factory import layer, score, write_scores
 
-AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
+AGAIN = "the slower mode throttled, or one of the two is wrong: measure both again"
 WILD = (0.3, 0.5, 0.9, 1.0, 1.1, 1.6, 2.0)  # of seven blocks, an interval of 0.5 to 1.6
 
 
@@ -91,10 +91,12 @@ def test_ceilings_that_never_settled(tmp_path: Path) -> None:
     wild = trial(
         "r", "fma", 128e9, fma_per_element=64, spread=WILD, n_per_block=9, stability="unstable"
     )
-    found = only(of_run(tmp_path, [wild, *noisy]), "ceilings")
-    assert found.is_serious
-    assert "in 2c, the fp32 peak is anywhere between" in found.what
-    assert "DRAM" not in found.what  # what only missed its stopping rule is no finding
+    rough, mild = of_run(tmp_path, [wild, *noisy])
+    assert rough.is_serious
+    assert "in 2c, the fp32 peak is anywhere between" in rough.what
+    assert "DRAM" not in rough.what  # what only missed its stopping rule is a note
+    assert not mild.is_serious
+    assert mild.reason == "in 2c, no trial of DRAM settled; measure again with nothing else running"
 
 
 def test_two_blocks_are_no_ceiling(tmp_path: Path) -> None:
@@ -139,12 +141,13 @@ def test_more_cores_that_are_slower(tmp_path: Path) -> None:
     for name, ceilings, cpus in (("run-1c", TWO_CORES, (0,)), ("run-2c", ONE_CORE, (0, 1))):
         trials = [*fma_trials(name, ceilings, cpus), *stream_trials(name, ceilings, cpus)]
         write_run(tmp_path / name, manifest(name, len(cpus), len(trials)), trials)
-    found = only(find_faults(find_models(ingest(tmp_path))), "modes")
-    assert found.is_serious
+    found, mild = [x for x in find_faults(find_models(ingest(tmp_path))) if x.subject == "modes"]
+    assert (found.is_serious, mild.is_serious) == (True, False)
     assert found.reason == (
         "the fp32 peak is 2.00 times lower in 2c than in 1c (64.0 GFLOP/s against 128 GFLOP/s), "
-        f"though no clock of 2c is lower; {AGAIN}"
+        f"though no clock of 2c is lower; the worst of 2 ceilings in 1 mode; {AGAIN}"
     )
+    assert "the bandwidth of DRAM is 1.25 times lower in 2c than in 1c" in mild.what
 
 
 def test_memory_faster_than_its_bus(tmp_path: Path) -> None:
@@ -281,7 +284,7 @@ def frames(
 def test_a_mode_eight_times_slower_than_a_lower_one() -> None:
     (found,) = time_findings(*frames({"7W": 0.2, "15W": 0.1, "MAXN": 0.8}))
     assert found.is_serious
-    assert found.networks == ("net",)
+    assert list(found.networks) == ["net"]
     assert found.reason == (
         "net took 8.00 times as long in MAXN as in 15W (800 ms against 100 ms), though no clock "
         f"of MAXN is lower; {AGAIN}"

@@ -50,7 +50,8 @@ def run_findings(
     lost = _lost_samples(trials)
     checks: tuple[tuple[Subject, bool, Basis, str, _Check], ...] = (
         ("samples", True, "roofs", _AGAIN, lambda roof: lost.get(roof.run_id)),
-        ("ceilings", True, "roofs", _AGAIN, _unsettled),
+        ("ceilings", True, "roofs", _AGAIN, _rough),
+        ("ceilings", False, "roofs", _AGAIN, _unsettled),
         ("levels", True, "roofs", _SLOWER, _wrong_levels),
         ("limits", True, "roofs", _MISCOUNT, lambda roof: _above_limit(roof, manifests)),
         ("kernels", False, "roofs", "the others make the roof", _left_out),
@@ -67,7 +68,7 @@ def run_findings(
                 is_serious=is_serious,
                 basis=basis,
                 device=device,
-                networks=(),
+                networks={},
                 what=_of_modes(modes),
                 fix=fix,
             )
@@ -99,29 +100,40 @@ def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
     return found
 
 
-def _unsettled(roof: Roofline) -> str | None:
-    """Ceilings that times rest on and that are known only roughly: the worst, and which others."""
-    if roof.source == "published":
-        return None
-    rough = {
-        each.name: (ends, each)
-        for each in (*roof.peaks, roof.traffic_bandwidth(DRAM))
-        if each.value is not None and (ends := _roughness(each)) > 1 + MOST_HALF
-    }
+def _priced(roof: Roofline) -> dict[str, Ceiling]:
+    """The ceilings that times rest on, by name, as far as they were measured here."""
+    found = (*roof.peaks, roof.traffic_bandwidth(DRAM))
+    return {each.name: each for each in found if each.value and each.source != "published"}
+
+
+def _rough(roof: Roofline) -> str | None:
+    """Ceilings that are known only roughly: the worst, and which others."""
+    ceilings = _priced(roof)
+    rough = [name for name, each in ceilings.items() if _roughness(each) > MOST_HALF]
     if not rough:
         return None
-    worst = max(rough, key=lambda name: rough[name][0])
+    worst = max(rough, key=lambda name: _roughness(ceilings[name]))
     others = [name for name in rough if name != worst]
     verb = "is" if len(others) == 1 else "are"
-    more = f", and {' and '.join(others)} {verb} no better" if others else ""
-    return _why_rough(rough[worst][1]) + more
+    more = f", and {_list(others)} {verb} no better" if others else ""
+    return _why_rough(ceilings[worst]) + more
+
+
+def _unsettled(roof: Roofline) -> str | None:
+    """Ceilings of which no trial settled, though their blocks agree."""
+    found = [
+        name
+        for name, each in _priced(roof).items()
+        if each.stable is False and _roughness(each) <= MOST_HALF
+    ]
+    return f"no trial of {_list(found)} settled" if found else None
 
 
 def _roughness(ceiling: Ceiling) -> float:
-    """By how much a ceiling may be off, as a factor; infinite where nothing tells."""
+    """The half width of the interval over the value; infinite where nothing tells."""
     if not ceiling.value or not ceiling.low or ceiling.high is None:
         return math.inf
-    return 1 + max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
+    return max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
 
 
 def _why_rough(ceiling: Ceiling) -> str:
@@ -194,6 +206,11 @@ def _distance(level: tuple[str, Coefficient]) -> tuple[bool, str]:
 
 def _by_kernel(ceiling: Ceiling) -> str:
     return _rate(ceiling) + (f" by {display_name(ceiling.kernel)}" if ceiling.kernel else "")
+
+
+def _list(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _named(ceiling: Ceiling) -> str:
