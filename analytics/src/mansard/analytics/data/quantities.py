@@ -125,7 +125,8 @@ def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
 def is_symmetric(value: float, low: float, high: float) -> bool:
     """Whether a ± of the longer side says what an interval is."""
     half = max(value - low, high - value)
-    return low > 0 and low <= _HIDDEN * (value - half) and value + half <= _HIDDEN * high
+    is_said = low <= _HIDDEN * (value - half) and value + half <= _HIDDEN * high
+    return is_said and half < value / 2
 
 
 def capacity(n_bytes: float) -> str:
