@@ -127,7 +127,7 @@ def is_symmetric(value: float, low: float, high: float) -> bool:
     below, above = value - low, high - value
     if high <= _SYMMETRIC * value and value <= _SYMMETRIC * low:
         return True
-    return below < value and max(below, above) <= _SYMMETRIC * min(below, above)
+    return below < value / 2 and max(below, above) <= _SYMMETRIC * min(below, above)
 
 
 def capacity(n_bytes: float) -> str:
