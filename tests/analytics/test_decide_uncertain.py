@@ -183,7 +183,7 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
         ("no energy is known in this mode: it takes a power meter and a fitted", "mansard doctor"),
         ("no constant power: not identifiable: the interval is ± 80 % of the value", "longer"),
         ("no constant power: too few points: 3, it takes 5", "bench --profile full"),
-        ("power was measured in 2 modes, a fit takes 3", "more modes"),
+        ("power was measured in no mode", "in 4 modes"),
         ("power: the table has no such column", "import"),
         ("the mode does not say its gpu_hz", "clocks"),
     ],
