@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 from mansard.analytics.data.quantities import (
     capacity,
     digits,
+    fixed,
+    is_wide,
+    joules,
     percent,
     quantity,
+    rate,
     relative,
     seconds,
+    watts,
 )
 
 
@@ -71,15 +76,119 @@ def test_percent() -> None:
     assert plain(relative(1.234)) == "120 %"
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "kind", "text"),
+    [
+        (26.1e-3, 25.7e-3, 26.5e-3, "spread", "26.10 ± 0.40 ms"),
+        (26e-3, 9.13e-3, 61.2e-3, "spread", "9.1 to 62 ms"),  # 61.2 / 9.13 = 6.7
+        (26e-3, 9.13e-3, 78.3e-3, "spread", "9.1 to 79 ms, measure more"),  # 78.3 / 9.13 = 8.6
+        (115.9e-3, 100.2e-3, 135.7e-3, "spread", "100 to 136 ms"),  # 35.5 wide: to 1
+        (1.1e-3, 0.913e-3, 1.381e-3, "spread", "910 µs to 1.39 ms"),  # 0.468 wide: to 0.01
+        (26e-3, 1e-9, 1e6, "spread", "not known, measure more"),
+        (26e-3, 9e-3, 78e-3, "bounds", "between 9 and 78 ms"),
+        (26e-3, 9e-3, 780e-3, "bounds", "between 9 and 780 ms"),  # certain, however wide
+        (3.21e-3, 3.18e-3, 3.24e-3, "roof", "at best 3.18 ms"),  # 0.06 wide: three digits at most
+        (3.21e-3, 2.58e-3, 3.84e-3, "roof", "at best 2.5 ms"),  # 1.26 wide: to 0.1, down
+        (3.219e-3, None, None, "roof", "at best 3.21 ms"),
+        (26e-3, 9e-3, 78e-3, None, "26.0 ms"),
+        (26e-3, None, None, "spread", "26.0 ms"),
+        (None, None, None, "spread", "unknown"),
+    ],
+)
+def test_a_predicted_time_is_printed_by_the_kind_of_its_interval(
+    value: float | None, low: float | None, high: float | None, kind: str | None, text: str
+) -> None:
+    assert plain(seconds(value, low, high, kind)) == text
+
+
+def test_energies_powers_and_rates_are_printed_likewise() -> None:
+    assert plain(joules(0.5, 0.31, 0.8)) == "310 to 800 mJ"
+    assert plain(watts(12.0, 7.25, 19.9)) == "7.2 to 20 W"
+    assert plain(watts(0.5, 0.2, 1.25)) == "0.2 to 1.3 W"
+    assert plain(rate(38.0, 12.8, 109.5)) == "12 to 110, measure more"
+    assert plain(rate(38.0, 12.8, 109.5, advise=False)) == "12 to 110"
+
+
+def test_a_roof_bounds_time_and_energy_below_rates_above_and_power_not_at_all() -> None:
+    assert plain(joules(0.0586, 0.0586, 0.0586, "roof")) == "at best 58.6 mJ"
+    assert plain(rate(312.4, 309.2, 315.6, "roof")) == "at most 316"
+    assert plain(watts(12.34, None, None, "roof")) == "12.3 W at the roof"
+
+
+def test_a_symmetric_interval_keeps_its_plus_minus_however_wide_it_is() -> None:
+    # 2 ± 0.8 of least squares: both sides are 0.8, and the interval stays above 0
+    assert plain(fixed(2.0, "pJ/B", 1.2, 2.8)) == "2.00 ± 0.80 pJ/B"
+    assert plain(fixed(2.0, "pJ/B", -1.2, 5.2)) == "0 to 5.2 pJ/B"
+
+
+def test_only_a_spread_says_to_measure_more() -> None:
+    assert is_wide(1.0, 7.1, "spread")
+    assert not is_wide(1.0, 6.9, "spread")
+    assert not is_wide(1.0, 100.0, "bounds")
+    assert not is_wide(None, None, "spread")
+
+
+_FACTORS = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
+
+
+def number(text: str, unit: str, default: str | None = None) -> float:
+    """What ``12.3 mJ`` says in J; ``default`` is the unit of a number without one."""
+    digits_, _, shown = text.partition(" ")
+    shown = shown or default or ""
+    return float(digits_.replace(",", "")) * _FACTORS[shown.removesuffix(unit)]
+
+
+def printed_ends(text: str, unit: str) -> tuple[float, float]:
+    """The ends that a text with an interval says."""
+    text = plain(text).removesuffix(", measure more").removeprefix("between ")
+    if " ± " in text:
+        middle, half = text.split(" ± ")
+        value, spread = number(middle, unit, half.partition(" ")[2]), number(half, unit)
+        # the value itself is rounded by at most half of its last place
+        places = len(middle.partition(".")[2])
+        last = 10.0**-places * _FACTORS[half.partition(" ")[2].removesuffix(unit)]
+        return value - spread - last, value + spread + last
+    first, last_end = text.replace(" and ", " to ").split(" to ")
+    return number(first, unit, last_end.partition(" ")[2]), number(last_end, unit)
+
+
+POSITIVE = st.floats(min_value=1e-9, max_value=1e6)
+RATIO = st.floats(min_value=1.0, max_value=50.0)
+
+
+@given(POSITIVE, RATIO, RATIO, st.sampled_from(["spread", "bounds"]))
+def test_the_printed_ends_contain_the_true_ones(
+    value: float, below: float, above: float, kind: str
+) -> None:
+    low, high = value / below, value * above
+    for text, unit in (
+        (seconds(value, low, high, kind), "s"),
+        (joules(value, low, high, kind), "J"),
+    ):
+        assert "-" not in text
+        assert "\u2212" not in text
+        first, last = printed_ends(text, unit)
+        assert first <= low * (1 + 1e-9)
+        assert last >= high * (1 - 1e-9)
+        # and are not much wider: two digits are at most a tenth off
+        assert first >= low / 1.12 - 1e-11
+        assert last <= high * 1.12
+
+
+@given(POSITIVE, RATIO, RATIO)
+def test_a_roof_never_promises_more_than_its_own_end(
+    value: float, below: float, above: float
+) -> None:
+    low, high = value / below, value * above
+    least = number(plain(seconds(value, low, high, "roof")).removeprefix("at best "), "s")
+    most = number(plain(rate(value, low, high, "roof")).removeprefix("at most "), "")
+    assert low / 1.12 <= least <= low * (1 + 1e-9)
+    assert high * (1 - 1e-9) <= most <= high * 1.12
+
+
 @given(st.floats(min_value=1e-3, max_value=1e15), st.floats(min_value=0.0, max_value=0.9))
 def test_the_printed_interval_covers_the_real_one(value: float, share: float) -> None:
     low, high = value * (1 - share), value * (1 + share)
-    text = quantity(value, "", low, high)
-    number, half = plain(text).replace(",", "").split(" ± ")
-    half_number, _, prefix = half.partition(" ")
-    factor = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0}[prefix.strip()]
-    # the value itself is rounded by at most half of its last place
-    last_place = 10.0 ** -len(number.partition(".")[2])
-    reach = (float(half_number) + last_place) * factor
-    assert float(number) * factor + reach >= high * (1 - 1e-9)
-    assert float(number) * factor - reach <= low * (1 + 1e-9)
+    first, last = printed_ends(quantity(value, "", low, high), "")
+    assert first <= low * (1 + 1e-9)
+    assert last >= high * (1 - 1e-9)

@@ -21,12 +21,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.analytics.data.names import differing_dimensions as differing_dimensions
     from mansard.analytics.data.opening import Merged as Merged
+    from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import digits as digits
+    from mansard.analytics.data.quantities import is_wide as is_wide
     from mansard.analytics.data.quantities import joules as joules
     from mansard.analytics.data.quantities import percent as percent
     from mansard.analytics.data.quantities import quantity as quantity
+    from mansard.analytics.data.quantities import rate as rate
     from mansard.analytics.data.quantities import relative as relative
     from mansard.analytics.data.quantities import seconds as seconds
+    from mansard.analytics.data.quantities import watts as watts
     from mansard.analytics.decide.compare import Change as Change
     from mansard.analytics.decide.compare import Comparison as Comparison
     from mansard.analytics.decide.plan import Pick as Pick

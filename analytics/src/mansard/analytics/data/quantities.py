@@ -1,13 +1,25 @@
-"""Numbers as people read them: SI prefixes, three or four digits, ± for intervals."""
+"""Numbers as people read them: SI prefixes, three or four digits, intervals by their kind.
+
+An interval of kind "spread" is printed as ± where it is nearly symmetric, else as its two ends; one
+of "bounds" as "between … and …"; of a "roof" only what it bounds, "at best …". What is printed is
+rounded outwards: it is never narrower than the interval.
+"""
 
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 UNKNOWN = "unknown"
 NBSP = "\u00a0"  # a number and its unit stay on one line
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
+_NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
+MEASURE_MORE = "measure more"
+_SYMMETRIC = 1.1  # the longer side over the shorter, or an end over the value, that ± may hide
+_Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
+_PLAIN: _Prefixes = ((0, ""),)
+_LARGE: _Prefixes = ((12, "T"), (9, "G"), (6, "M"), (3, "k"), (0, ""))
+_SMALL: _Prefixes = ((0, ""), (-3, "m"), (-6, "µ"), (-9, "n"))
 _BINARY = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 
 
@@ -30,55 +42,83 @@ def quantity(
     high: float | None = None,
     n_digits: int = 4,
 ) -> str:
-    """``value`` in SI units, with its interval as ± where there is one.
-
-    The ± is the larger of the two half widths, so the printed interval never is
-    narrower than the estimated one. A value that is None reads "unknown".
-    """
-    if value is None:
-        return UNKNOWN
-    factor, prefix = _prefix(value)
-    spread = _spread(value, low, high)
-    if spread is None:
-        return f"{digits(value / factor, n_digits)}{NBSP}{prefix}{unit}"
-    shown, half = _to_same_place(value / factor, spread / factor)
-    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{prefix}{unit}"
+    """``value`` in SI units with its interval; "unknown" where it is None."""
+    return _spread_text(value, unit, low, high, _LARGE, n_digits)
 
 
 def fixed(
     value: float | None, unit: str, low: float | None = None, high: float | None = None
 ) -> str:
-    """``value`` in ``unit`` as it stands, with its interval as ± where there is one."""
-    if value is None:
-        return UNKNOWN
-    spread = _spread(value, low, high)
-    if spread is None:
-        return f"{digits(value)}{NBSP}{unit}"
-    shown, half = _to_same_place(value, spread)
-    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{unit}"
+    """``value`` in ``unit`` as it stands, with its interval."""
+    return _spread_text(value, unit, low, high, _PLAIN, 4)
 
 
-def seconds(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A time with its interval; milliseconds and microseconds where they read better."""
-    return _small(value, "s", low, high)
+def seconds(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    kind: str | None = "spread",
+    *,
+    advise: bool = True,
+) -> str:
+    """A time, ms and µs where they read better, with its interval.
+
+    ``kind``: what ``low`` and ``high`` mean, a key of ``data.model_frames.INTERVALS``; None: there
+    is no interval. A spread wider than ``WIDEST`` says to measure more, unless not to ``advise``.
+    """
+    return _by_kind(value, (low, high), kind, "s", _SMALL, advise)
 
 
-def joules(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """An energy with its interval; millijoules and microjoules where they read better."""
-    return _small(value, "J", low, high)
+def joules(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    kind: str | None = "spread",
+    *,
+    advise: bool = True,
+) -> str:
+    """An energy, mJ and µJ where they read better, with its interval; as ``seconds``."""
+    return _by_kind(value, (low, high), kind, "J", _SMALL, advise)
 
 
-def _small(value: float | None, unit: str, low: float | None, high: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    factor, prefix = next(
-        ((factor, prefix) for factor, prefix in _SMALL if abs(value) >= factor), _SMALL[-1]
-    )
-    spread = _spread(value, low, high)
-    if spread is None:
-        return f"{digits(value / factor, 3)}{NBSP}{prefix}{unit}"
-    shown, half = _to_same_place(value / factor, spread / factor)
-    return f"{shown}{NBSP}±{NBSP}{half}{NBSP}{prefix}{unit}"
+def watts(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    kind: str | None = "spread",
+    *,
+    advise: bool = True,
+) -> str:
+    """A power with its interval; as ``seconds``.
+
+    That of a roof bounds nothing: a network that takes longer may draw less, or more where it
+    moves more bytes.
+    """
+    if value is not None and kind == "roof":
+        return f"{_spread_text(value, 'W', low, high, _PLAIN, 3)} at the roof"
+    return _by_kind(value, (low, high), kind, "W", _PLAIN, advise)
+
+
+def rate(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    kind: str | None = "spread",
+    *,
+    advise: bool = True,
+) -> str:
+    """How many in a second, without a unit; as ``seconds``, but of a roof it is "at most"."""
+    if value is not None and kind == "roof":
+        low, high = _ends(value, low, high)
+        return f"at most {_rounded(high, _step(high, high - low, 3), _PLAIN, '', up=True)}"
+    return _by_kind(value, (low, high), kind, "", _PLAIN, advise)
+
+
+def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
+    """Whether an interval says no more than that it is to be measured."""
+    if kind != "spread" or low is None or high is None:
+        return False
+    return high > WIDEST * low
 
 
 def capacity(n_bytes: float) -> str:
@@ -99,17 +139,107 @@ def relative(share: float | None) -> str:
     return UNKNOWN if share is None else f"{digits(100 * share, 2)}{NBSP}%"
 
 
-def _prefix(value: float) -> tuple[float, str]:
-    for factor, prefix in _PREFIXES:
-        if abs(value) >= factor:
-            return factor, prefix
-    return 1.0, ""
+def _by_kind(
+    value: float | None,
+    ends: tuple[float | None, float | None],
+    kind: str | None,
+    unit: str,
+    prefixes: _Prefixes,
+    advise: bool,
+) -> str:
+    low, high = ends
+    if value is not None and kind == "roof":
+        low, high = _ends(value, low, high)
+        return f"at best {_rounded(low, _step(low, high - low, 3), prefixes, unit)}"
+    if value is None or kind is None or low is None or high is None:
+        return _spread_text(value, unit, None, None, prefixes, 3)
+    if kind == "bounds":
+        return f"between {_two_ends(*_ends(value, low, high), prefixes, unit, 'and')}"
+    is_open = high > _NO_ENDS * low
+    text = "not known" if is_open else _spread_text(value, unit, low, high, prefixes, 3)
+    return f"{text}, {MEASURE_MORE}" if advise and is_wide(low, high, kind) else text
 
 
-def _spread(value: float, low: float | None, high: float | None) -> float | None:
+def _spread_text(
+    value: float | None,
+    unit: str,
+    low: float | None,
+    high: float | None,
+    prefixes: _Prefixes,
+    n_digits: int,
+) -> str:
+    if value is None:
+        return UNKNOWN
+    power, prefix = _prefix(value, prefixes)
+    factor = 10.0**power
     if low is None or high is None:
-        return None
-    return max(high - value, value - low)
+        return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
+    low, high = _ends(value, low, high)
+    if not _is_symmetric(value, low, high):
+        return _two_ends(max(low, 0.0), high, prefixes, unit, "to")
+    shown, half = _to_same_place(value / factor, max(high - value, value - low) / factor)
+    return f"{shown}{NBSP}±{NBSP}{half}{_unit(prefix, unit)}"
+
+
+def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
+    """The ends of an interval; it contains its value however they were rounded."""
+    return (
+        value if low is None else min(low, value),
+        value if high is None else max(high, value),
+    )
+
+
+def _is_symmetric(value: float, low: float, high: float) -> bool:
+    below, above = value - low, high - value
+    if high <= _SYMMETRIC * value and value <= _SYMMETRIC * low:
+        return True
+    return below < value and max(below, above) <= _SYMMETRIC * min(below, above)
+
+
+def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str) -> str:
+    """``9.1 to 79 ms``, ``910 µs to 1.4 ms``: two digits of each end, more where it is narrow."""
+    first = _rounded(low, _step(low, high - low, 4), prefixes, unit)
+    last = _rounded(high, _step(high, high - low, 4), prefixes, unit, up=True)
+    number, separator, shown_unit = first.partition(NBSP)
+    if last.partition(NBSP)[2] == shown_unit and separator:
+        first = number
+    return f"{first} {word} {last}"
+
+
+def _step(value: float, width: float, n_most: int) -> int:
+    """The power of ten to round to: two digits of the width, and of the value 2 to ``n_most``."""
+    if value <= 0:
+        return 0
+    own = _magnitude(value)
+    finest = own - n_most + 1
+    return min(own - 1, max(finest, _magnitude(width) - 1)) if width > 0 else finest
+
+
+def _magnitude(value: float) -> int:
+    return Decimal(value).adjusted()
+
+
+def _rounded(value: float, step: int, prefixes: _Prefixes, unit: str, *, up: bool = False) -> str:
+    """``value`` rounded to a multiple of 10^``step``, down or up, in the prefix that suits it."""
+    if value <= 0:
+        return f"0{_unit('', unit)}"
+    # What a float is meant to be: 0.3 is no more than 3/10.
+    exact = Decimal(repr(float(value))).scaleb(-step)
+    whole = exact.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR).scaleb(step)
+    power, prefix = _prefix(float(whole), prefixes)
+    number = f"{whole.scaleb(-power):,f}"
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{number}{_unit(prefix, unit)}"
+
+
+def _unit(prefix: str, unit: str) -> str:
+    return f"{NBSP}{prefix}{unit}" if prefix or unit else ""
+
+
+def _prefix(value: float, prefixes: _Prefixes) -> tuple[int, str]:
+    found = (each for each in prefixes if abs(value) >= 10.0 ** each[0])
+    smallest = prefixes[-1]
+    return next(found, smallest)
 
 
 def _to_same_place(value: float, half: float) -> tuple[str, str]:

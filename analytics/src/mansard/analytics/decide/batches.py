@@ -19,7 +19,12 @@ BATCH_SCHEMA: FrameSchema = {
     "latency_high_s": pl.Float64,
     "items_per_s": pl.Float64,
     "energy_j": pl.Float64,  # of one item
+    "energy_low_j": pl.Float64,
+    "energy_high_j": pl.Float64,
     "power_w": pl.Float64,
+    "power_low_w": pl.Float64,
+    "power_high_w": pl.Float64,
+    "interval": pl.String,  # what low and high mean: a key of data.model_frames.INTERVALS
     "intensity_flop_per_byte": pl.Float64,
     "time_bound": pl.String,
     "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
@@ -45,12 +50,13 @@ def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame
         "score_id", intensity_flop_per_byte=pl.when(intensity.is_finite()).then(intensity)
     )
     items, energy = pl.col("items_per_s"), pl.col("energy_j")
+    energies = pl.col("energy_j", "energy_low_j", "energy_high_j")
     found = (
         predictions.with_columns(pl.col("batch").fill_null(1))
         .join(known, on="score_id", how="left")
         .with_columns(
+            energies / pl.col("batch"),
             items_per_s=pl.col("batch") / pl.col("latency_s"),
-            energy_j=energy / pl.col("batch"),
         )
         .sort(*_CURVE, "batch")
         .with_columns(

@@ -90,8 +90,10 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
             "intensity": row["intensity"],
             "rate": in_giga(row["attainable_flop_per_s"]),
             **_priced(row["work_flop"], row["energy_j"], row["time_s"]),
-            "time": seconds(row["time_s"], row["low_s"], row["high_s"]),
-            "energy": joules(row["energy_j"], row["energy_low_j"], row["energy_high_j"]),
+            "time": seconds(row["time_s"], row["low_s"], row["high_s"], row["interval"]),
+            "energy": joules(
+                row["energy_j"], row["energy_low_j"], row["energy_high_j"], row["interval"]
+            ),
             "bound": bound_text(row["bound"], row["bound_share"]),
         }
         for row in networks.iter_rows(named=True)

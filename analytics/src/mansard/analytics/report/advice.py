@@ -9,7 +9,7 @@ from statistics import median
 from types import MappingProxyType
 
 from mansard.analytics.data.names import display_name, display_text
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, fixed, joules, percent, seconds
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, percent, seconds, watts
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
@@ -148,9 +148,9 @@ def _row(each: Recommendation, with_device: bool) -> list[str]:
 
 def _costs(of: Candidate) -> list[str]:
     return [
-        seconds(of.latency_s, of.latency_low_s, of.latency_high_s),
-        joules(of.energy_j, of.energy_low_j, of.energy_high_j),
-        fixed(of.power_w, "W", of.power_low_w, of.power_high_w),
+        seconds(of.latency_s, of.latency_low_s, of.latency_high_s, of.interval),
+        joules(of.energy_j, of.energy_low_j, of.energy_high_j, of.interval),
+        watts(of.power_w, of.power_low_w, of.power_high_w, of.interval),
     ]
 
 

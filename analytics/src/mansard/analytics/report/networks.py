@@ -59,13 +59,13 @@ def network_table(results: Results) -> Table:
 
 def _time_text(row: Cells) -> str:
     if row["time_s"] is not None:
-        return seconds(row["time_s"], row["low_s"], row["high_s"])
+        return seconds(row["time_s"], row["low_s"], row["high_s"], row["interval"])
     return f"{UNKNOWN}, at least {seconds(row['least_s'])}" if row["least_s"] else UNKNOWN
 
 
 def _energy_text(row: Cells) -> str:
     energy_j = None if row["time_s"] is None else row["energy_j"]
-    return joules(energy_j, row["energy_low_j"], row["energy_high_j"])
+    return joules(energy_j, row["energy_low_j"], row["energy_high_j"], row["interval"])
 
 
 def _bound_or_reason(row: Cells) -> str:

@@ -69,6 +69,7 @@ class NetworkSummary(Record, frozen=True, kw_only=True):
     energy_high_j: float | None
     power_w: float | None
     energy_bound: str | None
+    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
     notes: str | None  # what the time is without
     source: Source
 
@@ -161,6 +162,7 @@ def _reasons(row: dict[str, Any]) -> dict[str, str]:
         "energy_high_j": time if row["energy_j"] is None else no_interval,
         "power_w": time,
         "energy_bound": time,
+        "interval": no_interval,
         "notes": "there is nothing to say",
         "intensity_flop_per_byte": counted
         if row["traffic_bytes"] is None or row["work_flop"] is None

@@ -130,8 +130,10 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
             network.precision,
             "unknown" if network.work_flop is None else api.digits(network.work_flop / 1e9),
             "unknown" if network.traffic_bytes is None else api.digits(network.traffic_bytes / 1e6),
-            api.seconds(network.time_s, network.low_s, network.high_s),
-            api.joules(network.energy_j, network.energy_low_j, network.energy_high_j),
+            api.seconds(network.time_s, network.low_s, network.high_s, network.interval),
+            api.joules(
+                network.energy_j, network.energy_low_j, network.energy_high_j, network.interval
+            ),
             network.bound or network.unknown["bound"],
         )
         for network in networks

@@ -9,6 +9,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json, print_tables
+from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,
@@ -83,22 +84,22 @@ def batch(
 
 
 def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:
-    def known(name: str) -> str:
-        return "unknown" if row[name] is None else api.digits(row[name], 3)
-
+    cells = predicted_cells(row.__getitem__, row["items_per_s"])
+    intensity = row["intensity_flop_per_byte"]
     remarks = ["most items per second"] if row["is_most_items"] and not is_alone else []
     remarks += ["least energy"] if row["is_least_energy"] and not is_alone else []
     if row["latency_s"] is None:
         remarks += [row["reason"]] if row["reason"] else []
     elif row["is_extrapolated"]:
         remarks.append("outside the measured clocks")
+    remarks += cells.remarks
     return (
         str(row["batch"]),
-        api.seconds(row["latency_s"], row["latency_low_s"], row["latency_high_s"]),
-        known("items_per_s"),
-        "unknown" if row["power_w"] is None else api.amount("power", row["power_w"]),
-        "unknown" if row["energy_j"] is None else api.amount("energy", row["energy_j"]),
-        known("intensity_flop_per_byte"),
+        cells.time,
+        cells.rate,
+        cells.power,
+        cells.energy,
+        "unknown" if intensity is None else api.digits(intensity, 3),
         row["time_bound"] or "unknown",
         "; ".join(remarks),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,7 @@ from mansard.cli.console import (
     print_lines,
     print_tables,
 )
+from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
     CalibrateOption,
@@ -201,17 +203,18 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
-    power_w, energy_j = candidate.power_w, candidate.energy_j
+    cells = predicted_cells(partial(getattr, candidate), candidate.fps)
     words = [remark] if remark else []
     words += ["outside the measured clocks"] if candidate.is_extrapolated else []
+    words += cells.remarks
     return (
         candidate.mode,
         str(candidate.batch),
         candidate.precision,
-        api.seconds(candidate.latency_s, candidate.latency_low_s, candidate.latency_high_s),
-        "unknown" if power_w is None else api.amount("power", power_w),
-        "unknown" if energy_j is None else api.amount("energy", energy_j),
-        api.digits(candidate.fps, 3),
+        cells.time,
+        cells.power,
+        cells.energy,
+        cells.rate,
         "; ".join(words),
     )
 

@@ -1,0 +1,39 @@
+"""Cells of a table: what a network takes in a mode, as its interval allows to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mansard import api
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedCells:
+    """Time of a batch, power, energy of an item, items in a second, and what is to be remarked."""
+
+    time: str
+    power: str
+    energy: str
+    rate: str
+    remarks: tuple[str, ...]
+
+
+def predicted_cells(field: Callable[[str], Any], rate: float | None) -> PredictedCells:
+    """The cells of a prediction, ``field`` being its fields by the names of ``Candidate``."""
+    kind, n_items = field("interval"), field("batch")
+    time, power, energy = (
+        (field(f"{name}_{unit}"), field(f"{name}_low_{unit}"), field(f"{name}_high_{unit}"))
+        for name, unit in (("latency", "s"), ("power", "w"), ("energy", "j"))
+    )
+    # The fewest items in a second take the longest time.
+    least, most = (None if end is None else n_items / end for end in (time[2], time[1]))
+    is_wide = any(api.is_wide(low, high, kind) for _, low, high in (time, power, energy))
+    return PredictedCells(
+        time=api.seconds(*time, kind, advise=False),
+        power=api.watts(*power, kind, advise=False),
+        energy=api.joules(*energy, kind, advise=False),
+        rate=api.rate(rate, least, most, kind, advise=False),
+        remarks=(api.MEASURE_MORE,) if is_wide else (),
+    )
