@@ -119,12 +119,25 @@ def test_the_controls_say_what_the_charts_show_first(results: Results, text: str
     assert (chosen.network, chosen.precision, chosen.batch) == (EVERY, EVERY, "1")
     found = {each.name: each for each in controls(results, chosen)}
     assert list(found) == ["mode", "network", "precision", "batch"]
-    assert [value for value, _ in found["mode"].options] == list(MODES)
+    assert [option.value for option in found["mode"].options] == list(MODES)
     assert found["network"].is_list
     assert len(found["network"].options) == N_NETWORKS + 1  # all of them
-    for spec in specs(Page(text)).values():
+    for name, spec in specs(Page(text)).items():
+        by = spec["usermeta"]["rule"]["by"]
         for parameter in spec["params"]:
-            assert parameter["value"] == getattr(chosen, parameter["name"]), parameter
+            value = parameter["value"]
+            if parameter["name"] == "heading":  # "network-01, batch 1, fp16", "MAXN"
+                assert value, name
+            elif by.get(parameter["name"]) in {"first", "main"}:  # of no choice the first
+                assert value != EVERY, name
+            else:
+                assert value == getattr(chosen, parameter["name"]), (name, parameter)
+
+
+def test_the_page_starts_at_the_mode_that_is_recommended_most_often(results: Results) -> None:
+    modes = [each.choice.mode for each in results.recommendations if each.choice is not None]
+    assert len(set(modes)) > 1  # else any rule would find it
+    assert modes.count(first_choice(results).mode) == max(map(modes.count, modes))
 
 
 def test_labels_of_modes_are_those_of_their_roofs(results: Results) -> None:

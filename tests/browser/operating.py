@@ -18,7 +18,8 @@ const bar = document.getElementById("controls");
 const faults = new Map();
 const wrong = (what, step) => { if (!faults.has(what)) faults.set(what, step); };
 const NONE = /(^|[^\\w])(null|undefined|NaN|nan|Infinity)([^\\w]|$)/;
-const controls = () => bar ? [...new Set([...bar.elements].map((e) => e.name).filter(Boolean))] : [];
+const controls = () =>
+  bar ? [...new Set([...bar.elements].map((each) => each.name).filter(Boolean))] : [];
 const isOpen = (e) => !e.hidden && !e.disabled && !e.closest("[hidden]");
 const optionsOf = (name) =>
   [...bar.querySelectorAll(`[name="${name}"] option, input[name="${name}"]`)].filter(isOpen);
@@ -56,10 +57,11 @@ const checkChart = (plot, step) => {
   const svg = plot.querySelector("svg.marks");
   if (words && words.textContent.trim()) return;
   if (!svg) { wrong(`${name}: not drawn`, step); return; }
-  const inside = [...svg.querySelectorAll("g.mark-group.role-scope > g")];
+  const inside = [...svg.querySelectorAll(
+    "g.role-scope[class*=concat_]:not([class*=pathgroup]) > g, g.role-scope.cell > g")];
   const panels = inside.length ? inside : [svg];
   for (const panel of panels) {
-    const told = [...panel.querySelectorAll(".mark-text.role-mark text")]
+    const told = [...panel.querySelectorAll(".mark-text.role-mark text, text.none")]
       .some((text) => /unknown|no /i.test(text.textContent));
     if (!told && ![...panel.querySelectorAll(MARKS)].some(isDrawn)) {
       wrong(`${name}: an empty frame`, step);
@@ -74,13 +76,15 @@ const checkChart = (plot, step) => {
 const checkCaptions = (step) => {
   if (!bar) return;
   const captions = [...document.querySelectorAll(
-    "figure caption, #roofline caption, figure svg .role-title-text text")];
+    "figure caption, #roofline caption, figure svg .role-title-text text")]
+    .filter((caption) => !caption.closest("[hidden]"));
   for (const name of ["mode", "network"].filter((each) => controls().includes(each))) {
     const chosen = optionsOf(name).find((each) => each.value === valueOf(name));
     const others = optionsOf(name).filter((each) => each !== chosen && each.value);
     for (const caption of captions) {
       const words = ` ${caption.textContent} `;
-      const named = (each) => words.includes(` ${textOf(each)} `) || words.includes(` ${textOf(each)},`);
+      const named = (each) =>
+        words.includes(` ${textOf(each)} `) || words.includes(` ${textOf(each)},`);
       if (chosen && chosen.value && !named(chosen) && others.some(named)) {
         const figure = caption.closest("figure");
         const of = figure ? figure.querySelector("[data-spec]").dataset.spec : "a table";
@@ -96,6 +100,16 @@ const check = (step) => {
   }
   checkCaptions(step);
 };
+const liveTables = () => [...document.querySelectorAll("table[data-live]")].map((table) =>
+  [table.caption, ...table.tBodies[0].rows].map((each) => each.textContent.trim()).slice(0, 4)
+    .concat(table.tBodies[0].rows.length).join("; "));
+// What a chart shows, or the words in its place.
+const drawings = () => Object.fromEntries([...document.querySelectorAll("[data-spec]")].map(
+  (plot) => [plot.dataset.spec, plot.hidden
+    ? plot.closest("figure").querySelector(".none").textContent
+    : [...plot.querySelectorAll(".role-mark path, .role-mark text, .role-title text")]
+      .map((each) => each.getAttribute("d") + each.textContent).join()]));
+const modesOf = () => optionsOf("mode").map((each) => each.value).join();
 const chosenText = () => bar ? controls().map((name) => valueOf(name)).join(" | ") : "";
 const operate = async () => {
   let steps = 0;
@@ -111,15 +125,27 @@ const operate = async () => {
     if (!menu.download) wrong(`${menu.textContent} saves nothing`, "");
   }
   if (bar) {
-    const first = Object.fromEntries(new FormData(bar));
+    const first = Object.fromEntries(new FormData(bar)), written = liveTables();
     for (const name of controls()) {
       for (const value of optionsOf(name).map((each) => each.value)) {
+        const before = {value: valueOf(name), drawn: drawings(), modes: modesOf()};
         await set(name, value);
         step();
+        if (name !== "device" || before.value === value) continue;
+        for (const [chart, drawn] of Object.entries(drawings())) {
+          if (drawn === before.drawn[chart]) wrong(`${chart}: stays as it was`, chosenText());
+        }
+        if (before.modes === modesOf()) wrong("the modes of another device", chosenText());
       }
-      if (optionsOf(name).some((each) => each.value === first[name])) await set(name, first[name]);
+      const isThere = optionsOf(name).some((each) => each.value === first[name]);
+      if (isThere) await set(name, first[name]);
     }
-    const devices = controls().includes("device") ? optionsOf("device").map((e) => e.value) : [null];
+    // The tables as Mansard wrote them, and as the page wrote them again.
+    liveTables().forEach((table, at) => {
+      if (table !== written[at]) wrong(`"${written[at]}" became "${table}"`, "");
+    });
+    const devices =
+      controls().includes("device") ? optionsOf("device").map((each) => each.value) : [null];
     const others = controls().filter((name) => name !== "device" && name !== "mode")
       .sort((one, other) => optionsOf(other).length - optionsOf(one).length);
     let left = mostPairs;

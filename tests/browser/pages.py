@@ -63,7 +63,10 @@ def choose(chromium: Any, name: str, value: str) -> None:
         for (const kind of ['input', 'change']) {
           wanted.dispatchEvent(new Event(kind, {bubbles: true}));
         }
-        setTimeout(done, 300);
+        const root = document.documentElement;
+        const look = () =>
+          JSON.parse(root.dataset.shown)[name] === value ? done() : setTimeout(look, 5);
+        look();
         """,
         name,
         value,
