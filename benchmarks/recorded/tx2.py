@@ -77,4 +77,8 @@ def modes_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 def observations_of(rows: pl.DataFrame) -> pl.DataFrame:
     """``rows`` without their clocks: OBSERVATION_SCHEMA."""
-    return rows.select(*OBSERVATION_SCHEMA)
+    return rows.with_columns(
+        pl.lit(None, kind).alias(name)
+        for name, kind in OBSERVATION_SCHEMA.items()
+        if name not in rows.columns
+    ).select(*OBSERVATION_SCHEMA)

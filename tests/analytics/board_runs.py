@@ -9,7 +9,7 @@ a cycle. Costs are ``gpu_factory.COSTS_J`` times V², V = 0.6 + 0.3 f / GHz; the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,11 +38,21 @@ MODES: Mapping[str, tuple[float, float]] = MappingProxyType(
 )
 
 
-def write_board(runs: Path, modes: Mapping[str, tuple[float, float]] = MODES) -> Path:
-    """One run for each of ``modes``, complete, with energies."""
+def write_board(
+    runs: Path,
+    modes: Mapping[str, tuple[float, float]] = MODES,
+    error: Callable[[int], float] = lambda _: 1.0,
+) -> Path:
+    """One run for each of ``modes``, complete, with energies.
+
+    ``error``: what the meter reads over what is drawn, by the number of the trial.
+    """
     for name, (gpu_hz, memory_hz) in modes.items():
         run_id = f"run-{name}"
-        trials = [_trial(run_id, run, gpu_hz, memory_hz) for run in all_runs()]
+        trials = [
+            _trial(run_id, run, gpu_hz, memory_hz, error(number))
+            for number, run in enumerate(all_runs())
+        ]
         manifest = gpu_manifest(run_id, len(trials), mode=power_mode(name, gpu_hz, memory_hz))
         write_run(runs / run_id, manifest, trials)
     return runs
@@ -60,7 +70,7 @@ def constant_w(gpu_hz: float, memory_hz: float) -> float:
     return 6.0 + 4.0 * gpu_hz / 1e9 + memory_hz / 1e9
 
 
-def _trial(run_id: str, run: Run, gpu_hz: float, memory_hz: float) -> Trial:
+def _trial(run_id: str, run: Run, gpu_hz: float, memory_hz: float, error: float = 1.0) -> Trial:
     plain = gpu_trial(run_id, _at(run, gpu_hz, memory_hz), clock_hz=gpu_hz, metered=False)
     name = f"{plain.precision} tensor" if plain.family == "tensor" else plain.precision
     share = CONSTANT_SHARE if plain.operands == "constant" else 1.0
@@ -69,7 +79,7 @@ def _trial(run_id: str, run: Run, gpu_hz: float, memory_hz: float) -> Trial:
     joules += COSTS_J[level] * plain.traffic_bytes
     repetitions = round(2.0 / plain.seconds_s[0])
     watts = constant_w(gpu_hz, memory_hz) + joules * volts_squared(gpu_hz) * repetitions / 2.0
-    found = window({RAIL: watts}, (RAIL,), repetitions=repetitions)
+    found = window({RAIL: error * watts}, (RAIL,), repetitions=repetitions)
     unknown = {name: why for name, why in plain.unknown.items() if name != "energy"}
     return replace(plain, energy=(found, found), unknown=unknown)
 

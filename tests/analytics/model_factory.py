@@ -171,6 +171,8 @@ def network_observations(factor: float = 1.1, modes: pl.DataFrame | None = None)
         latency_s=pl.col("latency_s") * factor,
         source=pl.lit("simulated"),
         citation=pl.lit(None, pl.String),
+        latency_deviation=pl.lit(None, pl.Float64),
+        power_deviation=pl.lit(None, pl.Float64),
     )
     return found.select(list(OBSERVATION_SCHEMA))
 

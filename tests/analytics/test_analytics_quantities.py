@@ -90,6 +90,9 @@ def test_percent() -> None:
         (3.21e-3, 3.18e-3, 3.24e-3, "roof", "at best 3.18 ms"),  # 0.06 wide: three digits at most
         (3.21e-3, 2.58e-3, 3.84e-3, "roof", "at best 2.5 ms"),  # 1.26 wide: to 0.1, down
         (3.219e-3, None, None, "roof", "at best 3.21 ms"),
+        (3.2e-3, None, None, "roof", "at best 3.20 ms"),
+        (26e-3, 9.13e-3, float("inf"), "bounds", "at least 9.1 ms"),
+        (26e-3, 9.13e-3, float("inf"), "spread", "not known, measure more"),
         (26e-3, 9e-3, 78e-3, None, "26.0 ms"),
         (26e-3, None, None, "spread", "26.0 ms"),
         (None, None, None, "spread", "unknown"),
@@ -119,6 +122,13 @@ def test_a_symmetric_interval_keeps_its_plus_minus_however_wide_it_is() -> None:
     # 2 ± 0.8 of least squares: both sides are 0.8, and the interval stays above 0
     assert plain(fixed(2.0, "pJ/B", 1.2, 2.8)) == "2.00 ± 0.80 pJ/B"
     assert plain(fixed(2.0, "pJ/B", -1.2, 5.2)) == "0 to 5.2 pJ/B"
+
+
+def test_an_interval_never_reads_as_exact() -> None:
+    # a half width of 0.00002 is less than the last place of four digits
+    assert plain(fixed(9.765, "W", 9.76498, 9.76502)) == "9.765 ± 0.001 W"
+    assert plain(fixed(9.765, "W", 9.765, 9.765)) == "9.765 W"
+    assert plain(seconds(26.1e-3, 26.1e-3, 26.1e-3)) == "26.1 ms"
 
 
 def test_only_a_spread_says_to_measure_more() -> None:
@@ -153,7 +163,7 @@ def printed_ends(text: str, unit: str) -> tuple[float, float]:
 
 
 POSITIVE = st.floats(min_value=1e-9, max_value=1e6)
-RATIO = st.floats(min_value=1.0, max_value=50.0)
+RATIO = st.floats(min_value=1.0 + 1e-6, max_value=50.0)
 
 
 @given(POSITIVE, RATIO, RATIO, st.sampled_from(["spread", "bounds"]))
@@ -186,7 +196,7 @@ def test_a_roof_never_promises_more_than_its_own_end(
     assert high * (1 - 1e-9) <= most <= high * 1.12
 
 
-@given(st.floats(min_value=1e-3, max_value=1e15), st.floats(min_value=0.0, max_value=0.9))
+@given(st.floats(min_value=1e-3, max_value=1e15), st.floats(min_value=1e-6, max_value=0.9))
 def test_the_printed_interval_covers_the_real_one(value: float, share: float) -> None:
     low, high = value * (1 - share), value * (1 + share)
     first, last = printed_ends(quantity(value, "", low, high), "")

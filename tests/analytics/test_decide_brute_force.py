@@ -161,7 +161,7 @@ def test_the_whole_grid_has_nothing_better_than_what_is_recommended(
 def check_by_predictions(points: list[Point], wanted: Wanted, found: Recommendation) -> None:
     """As far as the predictions know: feasible where any mode is, and the least of them."""
     likely = [p for p in points if keeps(p.predicted(), wanted, needed(p, wanted))]
-    predicted = [p for p in points if keeps(p.predicted(), wanted)]
+    possible = [p for p in points if keeps(p.predicted(), wanted, 1 / needed(p, wanted))]
     choice = the(points, found.choice)
     if likely:
         # Feasible, and of all that are, the least.
@@ -169,9 +169,10 @@ def check_by_predictions(points: list[Point], wanted: Wanted, found: Recommendat
         assert choice in likely
         best = min(p.predicted()[wanted.minimise] for p in likely)
         assert choice.predicted()[wanted.minimise] <= best * (1 + ROUNDING)
-    elif predicted:
+    elif possible:
+        # None is missed as likely as asked: it is not known whether it is kept.
         assert found.verdict == "uncertain"
-        assert choice in predicted
+        assert choice in possible
     else:
         assert found.verdict == "infeasible"
         assert (

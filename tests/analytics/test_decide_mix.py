@@ -44,6 +44,20 @@ def test_a_mode_that_keeps_up_is_priced_with_what_it_idles() -> None:
     assert "One mode for all 2 networks: slow" in answer.sentence
 
 
+def test_networks_on_their_roofs_are_busy_for_at_least_their_share() -> None:
+    rows = [
+        row("slow", 0.040, 0.40, network="eyes", interval="roof"),
+        row("slow", 0.005, 0.05, network="ears"),
+    ]
+    answer = plan_mix(frame(rows), Mix(tasks=tasks(15, 40)), Wanted(), IDLE_W)
+    # 0.8 as above, of which nothing tells how much more the eyes take; and so their power
+    assert "slow, busy for at least 80\u00a0% of the time." in answer.sentence
+    assert answer.one_mode is not None
+    assert answer.one_mode.roofed() == ("eyes",)
+    assert any(note.startswith("eyes: not measured on") for note in answer.notes)
+    assert not any("ears" in note for note in answer.notes)
+
+
 def test_a_mode_that_does_not_keep_up_is_not_taken_however_cheap() -> None:
     # slow: 20 · 0.04 + 60 · 0.005 = 1.1. fast: 0.32 + 0.12 = 0.44;
     # 20 · 0.48 + 60 · 0.06 + 0.56 · 8 = 17.68 W

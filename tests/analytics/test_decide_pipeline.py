@@ -39,7 +39,9 @@ def predictions(*, modelled: bool) -> pl.DataFrame:
             for name in NETWORKS
         ]
     )  # fmt: skip
-    return predict_scores(network_groups((1,), ("fp16",)), scores, coefficients, modes).collect()
+    found = predict_scores(network_groups((1,), ("fp16",)), scores, coefficients, modes).collect()
+    # The truth is such a roof itself: here its intervals hold the whole error.
+    return found.with_columns(interval=pl.lit("spread"))
 
 
 @pytest.fixture(scope="module")

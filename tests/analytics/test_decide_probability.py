@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.values import ValueBand, probability_at_most
+from mansard.analytics.decide.values import (
+    BROKEN,
+    KEPT,
+    UNKNOWN,
+    ValueBand,
+    probability_at_most,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,8 @@ def test_a_value_without_spread_is_certain(limit: float, expected: float) -> Non
 
 def test_a_band_without_interval_stays_below_its_own_value() -> None:
     nan = math.nan
-    band = ValueBand(np.array([10.0, 10.0]), np.array([nan, 8.0]), np.array([nan, 12.0]))
+    ends = np.array([nan, 8.0]), np.array([nan, 12.0])
+    band = ValueBand(np.array([10.0, 10.0]), *ends, np.array(["", "spread"]))
     # 12 at 97.5 %, and 10 · (12 / 10)^(1.28155 / 1.95996) = 11.2661 at 90 %
     assert band.quantile(0.9) == pytest.approx([10.0, 11.2661], abs=1e-4)
     # 10 · (8 / 10)^(1.28155 / 1.95996) = 8.6424 at 10 %
@@ -51,7 +58,49 @@ def test_quantile_and_probability_are_each_other_s_inverse(
     value: float, up: float, down: float, probability: float
 ) -> None:
     low, high = value / down, value * up
-    limit = float(
-        ValueBand(*(np.array([each]) for each in (value, low, high))).quantile(probability)[0]
-    )
+    band = ValueBand(np.array([value]), np.array([low]), np.array([high]), np.array(["spread"]))
+    limit = float(band.quantile(probability)[0])
     assert probability_at_most(value, low, high, limit) == pytest.approx(probability, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("interval", "limit", "expected"),
+    [
+        # 8 to 12 about 10: 90 % at 11.266, 10 % at 8.642
+        ("spread", 11.3, KEPT),
+        ("spread", 11.2, UNKNOWN),
+        ("spread", 8.7, UNKNOWN),
+        ("spread", 8.6, BROKEN),
+        # What any network can do: only beyond the ends is anything known.
+        ("bounds", 12.0, KEPT),
+        ("bounds", 11.9, UNKNOWN),
+        ("bounds", 8.1, UNKNOWN),
+        ("bounds", 7.9, BROKEN),
+        # At best 8: no limit is ever kept.
+        ("roof", 100.0, UNKNOWN),
+        ("roof", 8.1, UNKNOWN),
+        ("roof", 7.9, BROKEN),
+    ],
+)
+def test_a_limit_is_kept_broken_or_not_known(interval: str, limit: float, expected: int) -> None:
+    band = ValueBand(np.array([10.0]), np.array([8.0]), np.array([12.0]), np.array([interval]))
+    assert band.holds(limit, 0.9).tolist() == [expected]
+
+
+def test_a_value_alone_keeps_nothing() -> None:
+    nan = np.array([math.nan])
+    band = ValueBand(np.array([10.0]), nan, nan, np.array([""]))
+    assert [band.holds(limit, 0.9)[0] for limit in (9.9, 100.0)] == [BROKEN, UNKNOWN]
+
+
+def test_of_a_roof_s_power_nothing_is_known() -> None:
+    # Energy and time are at least so much: their ratio may be anything.
+    ends = np.array([8.0]), np.array([12.0])
+    band = ValueBand(np.array([10.0]), *ends, np.array(["roof"]), is_ratio=True)
+    assert band.holds(9.0, 0.9).tolist() == [UNKNOWN]
+
+
+def test_what_values_are_compared_by_grows_with_what_is_not_known_of_them() -> None:
+    # ln(12.5 / 8) / (2 · 1.95996) = 0.113853; 10 · exp(0.0569265) = 10.5858
+    band = ValueBand(np.array([10.0]), np.array([8.0]), np.array([12.5]), np.array(["spread"]))
+    assert band.cost() == pytest.approx([10.5858], abs=1e-4)

@@ -245,6 +245,23 @@ def test_a_field_without_its_column() -> None:
         ("throughput_inf_s", "throughput", 1.0),
         ("peak_bw_gb_s", "bandwidth", 1e9),
         ("energy per batch (mJ)", "energy", 1e-3),
+        # A quantity over its unit, as ISO 80000-1 writes the head of a column
+        ("time/ms", "time", 1e-3),
+        ("time / s", "time", 1.0),
+        ("latency/µs", "time", 1e-6),
+        ("t/ms", "time", 1e-3),
+        ("power/W", "power", 1.0),
+        ("P_avg/mW", "power", 1e-3),
+        ("energy/mJ", "energy", 1e-3),
+        ("bandwidth/(GB/s)", "bandwidth", 1e9),
+        ("memory bandwidth / GB/s", "bandwidth", 1e9),
+        ("GPU clock/MHz", "gpu", 1e6),
+        ("throughput/fps", "throughput", 1.0),
+        ("power limit/W", "power_limit", 1.0),
+        ("latency [ms]", "time", 1e-3),
+        ("Power(W)", "power", 1.0),
+        ("mW", "power", 1e-3),
+        ("GPU Freq (MHz)", "gpu", 1e6),
     ],
 )
 def test_units_in_names(name: str, field: str, factor: float) -> None:
@@ -254,12 +271,46 @@ def test_units_in_names(name: str, field: str, factor: float) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["GFLOPS/W", "tok_per_j", "ms per layer", "gpu_power_w", "VDD_SOC mW"],
+    [
+        *("GFLOPS/W", "tok_per_j", "ms per layer", "gpu_power_w", "VDD_SOC mW"),
+        *("fps/W", "images/J", "gpu power/W", "idle power/W"),
+    ],
 )
 def test_what_is_no_quantity_of_a_run_is_not_read(name: str) -> None:
     assert find_columns([name], {}, "t.csv") == ((), (name,))
     with pytest.raises(InputError, match="seems to be the throughput"):
         find_columns(["throughput_ms"], {}, "t.csv")
+
+
+def test_performance_over_watts_is_no_power() -> None:
+    with pytest.raises(InputError, match="'perf/W' seems to be the peak, and says no unit"):
+        find_columns(["perf/W"], {}, "t.csv")
+
+
+def test_the_index_that_pandas_writes_is_not_read(tmp_path: Path) -> None:
+    plain = read(tmp_path, "mode,network,time/ms\n15W,a,3\n")
+    for index in ("", "Unnamed: 0"):
+        found = read(tmp_path, f"{index},mode,network,time/ms\n0,15W,a,3\n")
+        assert found.ignored == ("Unnamed: 0",)
+        assert found.runs == plain.runs
+    # Where the index is what the table is about, it can be named.
+    named = read(tmp_path, ",network,time/ms\n15W,a,3\n", {"mode": "Unnamed: 0"})
+    assert named.runs[0].mode.name == "15W"
+    with pytest.raises(InputError, match="a column without a name"):
+        read(tmp_path, ",Unnamed: 0,mode,GB/s\n0,0,15W,80\n")
+
+
+def test_repeats_are_kept_where_the_table_tells_them_apart(tmp_path: Path) -> None:
+    found = read(tmp_path, "mode,network,rep,time_s\nA,b,1,2\nA,b,2,3\n")
+    assert [run.latency_s for run in found.runs] == [2.0, 3.0]
+    assert found.ignored == ()
+    with pytest.raises(InputError, match="lines 2 and 3 are both 'b'"):
+        read(tmp_path, "mode,network,rep,time_s\nA,b,1,2\nA,b,1,3\n")
+    # A column that nothing is known of may be another setting: prompts of 128 and 512 tokens.
+    with pytest.raises(InputError, match="tells repeats apart with --column repeat=NAME"):
+        read(tmp_path, "mode,network,n,time_s\nA,b,1,2\nA,b,2,3\n")
+    same = read(tmp_path, "mode,network,n,time_s\nA,b,1,2\nA,b,2,3\n", {"repeat": "n"})
+    assert [run.latency_s for run in same.runs] == [2.0, 3.0]
 
 
 def test_energies_of_one_item_are_not_those_of_a_batch(tmp_path: Path) -> None:

@@ -45,6 +45,39 @@ def test_the_table_names_network_mode_and_source(
     assert "most items per second" in out
 
 
+def test_a_network_on_its_roof_takes_at_best_that(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1")
+    cells = [cell.strip() for cell in out.splitlines()[-2].split("│")]
+    (row,) = document(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1")["batches"]
+    assert row["interval"] == "roof"
+    assert cells[2].startswith("at best ")
+    assert cells[3].startswith("at most ")
+    assert float(cells[2].split()[2]) <= row["latency_low_s"] * 1e3
+    assert float(cells[3].split()[2]) >= 1 / row["latency_low_s"]
+
+
+def test_a_measured_network_has_the_interval_of_its_runs_and_no_precision_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "mode,network,batch,time_ms,power_w\nMAXN,seen,1,20.0,10.0\n", encoding="utf-8"
+    )
+    named = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", tmp_path / "runs")
+    assert answer(capsys, "import", table, *named)[0] == 0
+    _, out, err = answer(capsys, "batch", "seen", "--runs", tmp_path / "runs")
+    assert "seen in unknown precision on Jetson Madeup (published), MAXN (published)" in out
+    # t(4) · 1.2 %: e^0.03332 - 1 = 3.39 % of 20 ms is 0.68 ms; t(4) · 0.8 % of 10 W: 0.23 W
+    cells = " ".join(out.replace("\u00a0", " ").split())
+    assert "│ 20.00 ± 0.68 ms │" in cells
+    assert "│ 10.00 ± 0.23 W │" in cells
+    assert "single measurement: ± 3.3 % of time and ± 2.2 % of power" in err
+
+
 def test_notes_about_the_numbers_follow_the_table(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

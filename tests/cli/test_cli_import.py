@@ -25,7 +25,11 @@ def test_a_table_is_kept_once_and_told(tmp_path: Path) -> None:
     arguments = ("t.csv", "--citation", "A. Author, 2026", "--module", "agx-orin", "--json")
     first, again = mansard(tmp_path, *arguments), mansard(tmp_path, *arguments)
     assert first.returncode == 0, first.stderr
-    assert first.stderr == "note: t.csv: not read: colour\n"
+    assert first.stderr == (
+        "note: t.csv: not read: colour\n"
+        "note: t.csv: SMs, EMC clock, GPU clock, CPU clock and cores of MAXN from NVIDIA's modes "
+        "of Jetson AGX Orin 64GB: the table does not say them\n"
+    )
     (row,) = json.loads(first.stdout)
     assert (row["rates"], row["runs"], row["modes"]) == (2, 0, ["MAXN"])
     assert row["was_there"] is False

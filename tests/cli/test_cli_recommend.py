@@ -65,14 +65,16 @@ def test_modes_that_nobody_measured_are_predicted_from_a_table(
     assert not one["choice"]["is_extrapolated"]
 
 
-def test_a_jetson_elsewhere_gets_commands_that_look_its_mode_up(
+def test_a_jetson_elsewhere_gets_commands_that_set_the_mode_s_clocks(
     published: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (one,) = document(capsys, "recommend", "--runs", published)["recommendations"]
-    store, lookup = one["commands"]["set_lines"]
-    assert store.startswith("was=$(sudo nvpmodel -q")
-    assert f"NAME=(MODE_)?{one['choice']['mode']} *>" in lookup
-    assert one["commands"]["undo_lines"] == ['sudo nvpmodel -m "$was"']
+    set_lines = one["commands"]["set_lines"]
+    # No mode of nvpmodel is called so.
+    assert not any("nvpmodel -" in line for line in set_lines)
+    gpu_hz = int(one["choice"]["mode"].removeprefix("gpu").partition("-")[0]) * 1_000_000
+    assert f"echo {gpu_hz} | sudo tee /sys/class/devfreq/*g[apv]*/max_freq" in set_lines
+    assert any(line.startswith('echo "$was_gpu"') for line in one["commands"]["undo_lines"])
 
 
 def test_infeasible_limits_are_answered_and_are_no_error(
@@ -95,7 +97,12 @@ def test_a_cpu_without_a_meter_is_asked_for_its_fastest_mode(
     assert one["choice"]["energy_j"] is None
     assert one["commands"]["set_lines"] == ["taskset -c 0,1 PROGRAM"]
     assert one["commands"]["undo_lines"] == []
-    (energy,) = document(capsys, "recommend", "resnet18", "--runs", measured)["recommendations"]
+    # Nobody asked for the least energy: the fastest is the answer, and it is said.
+    (default,) = document(capsys, "recommend", "resnet18", "--runs", measured)["recommendations"]
+    assert (default["minimise"], default["choice"]["mode"]) == ("latency", "2c")
+    assert any(note.startswith("energy is known in none of 2 modes") for note in default["notes"])
+    energy_only = ("recommend", "resnet18", "--runs", measured, "--minimise", "energy")
+    (energy,) = document(capsys, *energy_only)["recommendations"]
     assert energy["verdict"] == "unknown"
     assert energy["choice"] is None
 
@@ -272,5 +279,5 @@ def test_without_a_meter_the_way_out_is_not_what_was_asked_already(
     (one,) = document(capsys, *arguments, "--minimise", "latency")["recommendations"]
     assert "the power of every mode is unknown" in one["sentence"]
     assert "or leave out limits of power and energy" in one["sentence"]
-    (one,) = document(capsys, *arguments)["recommendations"]
+    (one,) = document(capsys, *arguments, "--minimise", "energy")["recommendations"]
     assert "or minimise latency and leave out limits" in one["sentence"]

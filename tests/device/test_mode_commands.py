@@ -41,6 +41,37 @@ def test_clocks_one_by_one_are_undone_by_what_is_read_now(tmp_path: Path) -> Non
     assert "run the same command on the board" in why_not
 
 
+def test_a_mode_of_clocks_elsewhere_is_set_by_the_clocks_own_files(tmp_path: Path) -> None:
+    """The lines themselves, run on a board's files: they set the caps, and put them back."""
+    import subprocess
+
+    from mansard.device.mode_commands import commands_for
+
+    root = create_board("agx-orin", tmp_path)
+    clocks = {"gpu_hz": 612e6, "memory_hz": 2133e6, "cpu_hz": 1190.4e6, "n_cpus": None}
+    found, why_not = commands_for("gpu612-emc2133", "Jetson AGX Orin", None, None, clocks)
+    assert found is not None, why_not
+    assert not any("nvpmodel -" in line for line in (*found.set_lines, *found.undo_lines))
+    caps = [
+        next(root.glob(pattern))
+        for pattern in (
+            "sys/class/devfreq/*g[apv]*/max_freq",
+            "sys/kernel/nvpmodel_*_cap/emc*",
+            "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq",
+        )
+    ]
+    before = [path.read_text().strip() for path in caps]
+    values = "; ".join(f"cat {path}" for path in caps)
+    lines = [*found.set_lines, values, *found.undo_lines, values]
+    script = "\n".join(lines).replace(" /sys", f" {root}/sys").replace("sudo tee", "tee >/dev/null")
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["612000000", "2133000000", "1190400", *before]
+    # A mode of NVIDIA's is looked up by its name, whatever its clocks are.
+    named, _ = commands_for("15W", "Jetson AGX Orin", None, None, clocks)
+    assert named is not None
+    assert "NAME=(MODE_)?15W *>" in named.set_lines[1]
+
+
 def test_the_lookup_finds_the_mode_s_number_in_the_board_s_file(tmp_path: Path) -> None:
     """The line's own sed, run on the configuration of a board."""
     import re

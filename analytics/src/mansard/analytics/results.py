@@ -23,6 +23,8 @@ from mansard.analytics.predict.totals_calibration import TotalsCalibration, cali
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.sanity.checks import find_faults
+from mansard.analytics.sanity.finding import Finding, refusals
 
 _RUNS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
 _NETWORK_ORDER = ("model", "batch", "precision", "phase", "score_id", "label")
@@ -61,6 +63,7 @@ class Results:
     observations: pl.DataFrame
     calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
+    findings: tuple[Finding, ...]  # what cannot be true; nothing serious is recommended from
 
     @cached_property
     def groups(self) -> pl.DataFrame:
@@ -82,6 +85,9 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     modes = _with_wanted(models.modes, wanted_modes)
     found = predict(models, modes=modes, fill_gaps=bool(wanted_modes))
     of_runs = predict(models, each_run=True)
+    findings = find_faults(models)
+    scored = found.scores["score_id"].to_list()
+    refused = refusals(findings, found.predictions, scored, needs_energy=True)
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -101,7 +107,10 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         predictions=found.predictions,
         observations=models.observations,
         calibration=_calibration(found.predictions, models.observations),
-        recommendations=_recommendations(found.predictions, modes),
+        recommendations=recommend_each(
+            found.predictions, modes, Wanted(falls_back=True), refused=refused
+        ),
+        findings=findings,
     )
 
 
@@ -121,21 +130,6 @@ def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> Total
         timed, on=["mode", *PREDICTION_KEY], how="semi", nulls_equal=True
     )
     return None if pairs.is_empty() else calibrate_totals(predictions, timed)
-
-
-def _recommendations(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[Recommendation, ...]:
-    """The mode of least energy for each network on each device, or of least time.
-
-    Energy decides where it is known in several modes, or in the only one there is: else the mode
-    that happens to have one would be called the best.
-    """
-    found: list[Recommendation] = []
-    for rows in predictions.partition_by("device", maintain_order=True):
-        with_energy = rows.filter(pl.col("energy_j").is_not_null())["mode"].n_unique()
-        decides = with_energy >= min(2, rows["mode"].n_unique())
-        wanted = Wanted(minimise="energy" if decides else "latency")
-        found += recommend_each(rows, modes, wanted)
-    return tuple(found)
 
 
 def groups_of_runs(prediction: Prediction) -> pl.DataFrame:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import digits as digits
+    from mansard.analytics.data.quantities import fixed as fixed
     from mansard.analytics.data.quantities import is_wide as is_wide
     from mansard.analytics.data.quantities import joules as joules
     from mansard.analytics.data.quantities import percent as percent

@@ -47,6 +47,7 @@ def report(
     """
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.report.notices import warnings
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
@@ -59,6 +60,8 @@ def report(
     results = compute(dataset, wanted)
     path = write_report(dataset, output, results)
     found = summary(dataset, results)
+    for line in warnings(results):
+        reporter.note(f"warning: {line}")
     for line in found.notes[len(dataset.notes) :]:
         reporter.note(f"note: {line}")
     return Report(path, found, None if run_ids is None else frozenset(run_ids))
@@ -150,6 +153,7 @@ def import_tables(
     for all rows. A table that was imported before is not imported again. All are read before one
     is written. Raises UsageError, InputError, StorageError.
     """
+    from mansard.analytics.published.filling import filled_notes
     from mansard.analytics.published.importing import import_table
     from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.analytics.published.store import write_published
@@ -165,6 +169,8 @@ def import_tables(
             reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))
         if one.ignored:
             reporter.note(f"note: {table}: not read: {', '.join(one.ignored)}")
+        for line in filled_notes(one.rows, module):
+            reporter.note(f"note: {table}: {line}")
     written = []
     for table, one in zip(tables, imported, strict=True):
         path, was_there = write_published(runs, one)

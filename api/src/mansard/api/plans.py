@@ -34,11 +34,15 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):
-    """A plan, the command that measures it (empty where nothing is left), and what to know."""
+    """A plan, the command that measures it (empty where nothing is left), and what to know.
+
+    ``warnings``: what cannot be true of the measurements that the plan rests on.
+    """
 
     plan: Plan
     command: str
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,7 @@ class _Known:
     observed: Observed
     is_cpu: bool
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def plan(request: PlanRequest) -> PlanAnswer:
@@ -76,17 +81,23 @@ def plan(request: PlanRequest) -> PlanAnswer:
     )
     is_cpu = known is not None and known.is_cpu
     command = _bench_command(found, request, are_named=are_named, is_cpu=is_cpu)
-    return PlanAnswer(found, command, () if known is None else known.notes)
+    if known is None:
+        return PlanAnswer(found, command, ())
+    return PlanAnswer(found, command, known.notes, known.warnings)
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.plan import observed
-    from mansard.analytics.predict.prediction import predict
+    from mansard.analytics.predict.prediction import NetworkSelection, predict
+    from mansard.analytics.sanity.checks import find_faults
 
     dataset = open_runs([runs], mix=request.mix)
-    prediction = predict(dataset, fill_gaps=False)
+    names = dict.fromkeys(score.model for score in dataset.scores)
+    # Of networks of which only times are known the plan makes its own fits.
+    scored = [NetworkSelection(name=name, phase=None) for name in names]
+    prediction = predict(dataset, scored, fill_gaps=False)
     found = observed(
         prediction.models.modes,
         prediction.models.observations,
@@ -98,7 +109,9 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     ours = [each for each in dataset.manifests if labels[each.run_id] == found.device]
     # Without --processor, bench measures the GPU of such a machine.
     is_cpu = any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
-    return _Known(found, is_cpu, (*dataset.notes, *found.notes))
+    faults = [each for each in find_faults(prediction.models) if each.device == found.device]
+    warnings = tuple(each.text for each in faults if each.is_serious)
+    return _Known(found, is_cpu, (*dataset.notes, *found.notes), warnings)
 
 
 def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu: bool) -> str:

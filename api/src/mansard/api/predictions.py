@@ -17,6 +17,7 @@ from mansard.core.errors import MansardError, UsageError
 if TYPE_CHECKING:
     from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.predict.prediction import NetworkSelection, Prediction
+    from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Loaded
 
@@ -76,7 +77,7 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
 
     board_root(request.board)  # a root that is no folder is an error, needed or not
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
-    for line in models.dataset.notes:
+    for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
     modes: ModeFrame | list[ModeFrame] | None = None
     if request.modes is not None:
@@ -88,6 +89,17 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
     for line in prediction.notes:
         reporter.note(line)
     return prediction
+
+
+def check(prediction: Prediction, reporter: Reporter) -> tuple[Finding, ...]:
+    """What cannot be true of the measurements behind ``prediction``, reported and returned."""
+    from mansard.analytics.sanity.checks import find_faults
+
+    networks = prediction.predictions["network"].unique().to_list()
+    findings = [each for each in find_faults(prediction.models) if each.is_about(networks)]
+    for finding in findings:
+        reporter.note(f"{'warning' if finding.is_serious else 'note'}: {finding.text}")
+    return tuple(findings)
 
 
 def _select_networks(

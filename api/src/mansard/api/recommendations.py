@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.predictions import NetworkRequest, PredictionRequest, predict
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
@@ -20,9 +20,10 @@ from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decide.records import Recommendation, Wanted
+    from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
+    from mansard.analytics.predict.prediction import Prediction
     from mansard.core.records import MachineIdentity, Manifest
 
 
@@ -48,10 +49,38 @@ def recommend(
 
     predicted = predict(request, reporter)
     defaults = _defaults(predicted.models, default, request.board)
+    predictions, refused = _believable(predicted, wanted, reporter)
     return tuple(
-        _with_commands(each, predicted.models, request.board)
-        for each in recommend_each(predicted.predictions, predicted.modes, wanted, defaults)
+        _with_commands(each, predicted, request.board)
+        for each in recommend_each(predictions, predicted.modes, wanted, defaults, refused)
     )
+
+
+def _believable(
+    predicted: Prediction, wanted: Wanted, reporter: Reporter
+) -> tuple[Frame, Mapping[tuple[str, str], str]]:
+    """The predictions to decide by, and by device and network why nothing is recommended.
+
+    What cannot be true is reported. An energy that cannot be is unknown where the least time
+    may take its place.
+    """
+    from mansard.analytics.decide.missing import without_energy
+    from mansard.analytics.sanity.finding import refusals
+
+    findings = check(predicted, reporter)
+    by_roofs = predicted.scores["score_id"].to_list()
+
+    def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
+        return refusals(findings, predicted.predictions, by_roofs, needs_energy=needs_energy)
+
+    is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
+    if wanted.falls_back and not is_limited:
+        found = refused(needs_energy=False)
+        doubtful = refused(needs_energy=True)
+        lost = {key: why for key, why in doubtful.items() if key not in found}
+        return without_energy(predicted.predictions, lost), found
+    needs_energy = is_limited or wanted.minimise != "latency"
+    return predicted.predictions, refused(needs_energy=needs_energy)
 
 
 def recommend_workload(
@@ -87,7 +116,8 @@ def recommend_workload(
         for line, network in zip(found.lines, networks, strict=True)
     )
     mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
-    return tuple(plan_mixes(predicted.predictions, mix, wanted, predicted.coefficients))
+    predictions, refused = _believable(predicted, wanted, reporter)
+    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
 
 
 def batch(
@@ -101,20 +131,32 @@ def batch(
     from mansard.analytics.decide import batches
 
     predicted = predict(replace(request, batches=request.batches or AUTO_BATCHES), reporter)
+    check(predicted, reporter)
     rows = batches.batch_table(predicted.predictions, predicted.scores)
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 
 
-def _with_commands(found: Recommendation, models: Models, board: Path | None) -> Recommendation:
-    if found.choice is None:
+def _with_commands(
+    found: Recommendation, predicted: Prediction, board: Path | None
+) -> Recommendation:
+    choice = found.choice
+    if choice is None:
         return found
-    machine = _machine_of(found.device, models.dataset.manifests)
+    machine = _machine_of(found.device, predicted.models.dataset.manifests)
     root = None if machine is None else root_of(machine, board)
-    commands, why_not = commands_for(found.choice.mode, found.device, machine, root)
+    clocks = _clocks_of(predicted.modes, choice)
+    commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
     return msgspec.structs.replace(found, commands=commands, unknown=unknown)
+
+
+def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
+    """The settings of a candidate's mode, of MODE_SCHEMA."""
+    rows = modes.filter(device=choice.device, mode=choice.mode).head(1).to_dicts()
+    names = ("gpu_hz", "memory_hz", "cpu_hz", "n_cpus")
+    return {name: rows[0][name] for name in names} if rows else {}
 
 
 def _defaults(models: Models, default: str | None, board: Path | None) -> dict[str, str]:

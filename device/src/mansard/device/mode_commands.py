@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mansard.core.errors import MansardError
@@ -15,6 +15,8 @@ from mansard.device.nvpmodel.tool import query
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT, below, read_text
 
+# What NVIDIA calls its modes: MAXN, MAXN_SUPER, 15W, MODE_30W_6CORE, MAXP_CORE_ARM.
+_NVPMODEL_NAME = re.compile(r"(MODE_)?(MAX[NPQ]|[0-9]+(\.[0-9]+)?W)([_A-Z0-9].*)?", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # what needs no quoting in a pattern
 _CARD_PART = re.compile(r"(power|gpu|emc)([0-9.]+)(W|MHz)")
 _CORES = re.compile(r"([0-9]+)c")
@@ -28,9 +30,16 @@ _ON_THE_BOARD = "the clocks' files are the board's own: run the same command on 
 
 
 def commands_for(
-    mode: str, device: str, machine: MachineIdentity | None, root: Path | None
+    mode: str,
+    device: str,
+    machine: MachineIdentity | None,
+    root: Path | None,
+    clocks: Mapping[str, float | None] | None = None,
 ) -> tuple[ModeCommands | None, str]:
     """What sets ``mode`` on ``machine``, and what undoes it; else None and the reason.
+
+    ``clocks``: gpu_hz, memory_hz, cpu_hz and n_cpus of the mode, as far as they are known; a mode
+    that is called unlike NVIDIA's is set by them.
 
     Of a published ``device`` no machine is known; of a Jetson its tool still is. ``root``: the
     machine's own root folder where it is at hand; then the lines hold the numbers, paths and
@@ -38,7 +47,7 @@ def commands_for(
     """
     kind = machine.kind if machine is not None else "published"
     if kind == "jetson" or (kind == "published" and "jetson" in device.casefold()):
-        return _of_jetson(mode, machine, root)
+        return _of_jetson(mode, machine, root, clocks or {})
     if machine is None:
         return None, "the device was not measured here, so what sets its modes is not known"
     cores = _CORES.fullmatch(mode)
@@ -50,13 +59,56 @@ def commands_for(
 
 
 def _of_jetson(
-    mode: str, machine: MachineIdentity | None, root: Path | None
+    mode: str,
+    machine: MachineIdentity | None,
+    root: Path | None,
+    clocks: Mapping[str, float | None],
 ) -> tuple[ModeCommands | None, str]:
-    if machine is None:
-        return _elsewhere(mode, (_BY_NAME, _REBOOT))
-    if root is None:
-        return _elsewhere(mode, (_BY_NAME, _LOCKED, _REBOOT))
-    return _at_hand(mode, machine, root)
+    if machine is not None and root is not None:
+        return _at_hand(mode, machine, root)
+    if not _NVPMODEL_NAME.fullmatch(mode) and (found := _caps(clocks)) is not None:
+        return found, ""
+    return _elsewhere(
+        mode, (_BY_NAME, _REBOOT) if machine is None else (_BY_NAME, _LOCKED, _REBOOT)
+    )
+
+
+# The files that cap each clock, and what 1 in them is worth in Hz; see clocks/.
+_CAP_FILES = (
+    ("gpu", "gpu_hz", "/sys/class/devfreq/*g[apv]*/max_freq", 1),
+    ("emc", "memory_hz", "/sys/kernel/nvpmodel_*_cap/emc*", 1),
+    ("cpu", "cpu_hz", "/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq", 1000),
+)
+_BY_CAPS = (
+    "the mode is a choice of clocks, none of nvpmodel's: each must be one that the kernel lists "
+    "('mansard modes' on the board)"
+)
+_UNLOCKED = (
+    "clocks that 'sudo jetson_clocks' holds are let go first: 'sudo jetson_clocks --restore'"
+)
+
+
+def _caps(clocks: Mapping[str, float | None]) -> ModeCommands | None:
+    """Writes of the caps of a Jetson that is not at hand, by the places where its files are."""
+    set_lines, undo_lines, settings = [], [], []
+    for name, field, files, unit_hz in _CAP_FILES:
+        hz = clocks.get(field)
+        if hz is None:
+            continue
+        set_lines.append(f"was_{name}=$(cat {files} | head -n 1)")
+        set_lines.append(f"echo {round(hz / unit_hz)} | sudo tee {files}")
+        undo_lines.append(f'echo "$was_{name}" | sudo tee {files}')
+        settings.append(f"{name}={hz / 1e6:.0f}MHz")
+    if not settings:
+        return None
+    n_cpus = clocks.get("n_cpus")
+    cores = (f"the mode has {n_cpus:.0f} cores on",) if n_cpus else ()
+    measured = f"'mansard bench --mode {','.join(settings)}' holds the same while it measures"
+    return ModeCommands(
+        set_lines=tuple(set_lines),
+        undo_lines=tuple(reversed(undo_lines)),
+        notes=(_BY_CAPS, *cores, _UNLOCKED, measured),
+    )
 
 
 def root_of(machine: MachineIdentity, board: Path | None) -> Path | None:

@@ -114,7 +114,9 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "precision": pl.String,
     "phase": pl.String,
     "latency_s": pl.Float64,
+    "latency_deviation": pl.Float64,  # of its natural logarithm, from repetitions in one run;
     "power_w": pl.Float64,
+    "power_deviation": pl.Float64,  # null where nothing tells; how runs differ is in neither
     "source": pl.String,
     "citation": pl.String,  # of published ones: where from; else null
     "reason": pl.String,  # why latency or power is null

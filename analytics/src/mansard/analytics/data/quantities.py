@@ -16,6 +16,7 @@ WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
 _SYMMETRIC = 1.1  # the longer side over the shorter, or an end over the value, that ± may hide
+_EXACT = 1e-9  # of the value: an interval of rounding errors is none
 _Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
 _PLAIN: _Prefixes = ((0, ""),)
 _LARGE: _Prefixes = ((12, "T"), (9, "G"), (6, "M"), (3, "k"), (0, ""))
@@ -95,7 +96,7 @@ def watts(
     moves more bytes.
     """
     if value is not None and kind == "roof":
-        return f"{_spread_text(value, 'W', low, high, _PLAIN, 3)} at the roof"
+        return f"{_spread_text(value, 'W', None, None, _PLAIN, 3)} at the roof"
     return _by_kind(value, (low, high), kind, "W", _PLAIN, advise)
 
 
@@ -153,6 +154,8 @@ def _by_kind(
         return f"at best {_rounded(low, _step(low, high - low, 3), prefixes, unit)}"
     if value is None or kind is None or low is None or high is None:
         return _spread_text(value, unit, None, None, prefixes, 3)
+    if kind == "bounds" and math.isinf(high):
+        return f"at least {_rounded(low, _magnitude(low) - 1, prefixes, unit)}"
     if kind == "bounds":
         return f"between {_two_ends(*_ends(value, low, high), prefixes, unit, 'and')}"
     is_open = high > _NO_ENDS * low
@@ -175,6 +178,8 @@ def _spread_text(
     if low is None or high is None:
         return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
     low, high = _ends(value, low, high)
+    if high - low <= _EXACT * abs(value):
+        return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
     if not _is_symmetric(value, low, high):
         return _two_ends(max(low, 0.0), high, prefixes, unit, "to")
     shown, half = _to_same_place(value / factor, max(high - value, value - low) / factor)
@@ -200,10 +205,15 @@ def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str
     """``9.1 to 79 ms``, ``910 µs to 1.4 ms``: two digits of each end, more where it is narrow."""
     first = _rounded(low, _step(low, high - low, 4), prefixes, unit)
     last = _rounded(high, _step(high, high - low, 4), prefixes, unit, up=True)
-    number, separator, shown_unit = first.partition(NBSP)
-    if last.partition(NBSP)[2] == shown_unit and separator:
-        first = number
-    return f"{first} {word} {last}"
+    (number, space, first_unit), (last_number, _, last_unit) = (
+        text.partition(NBSP) for text in (first, last)
+    )
+    shown_unit = "" if first_unit == last_unit else f"{space}{first_unit}"
+    return f"{_trimmed(number)}{shown_unit} {word} {_trimmed(last_number)}{space}{last_unit}"
+
+
+def _trimmed(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def _step(value: float, width: float, n_most: int) -> int:
@@ -225,11 +235,9 @@ def _rounded(value: float, step: int, prefixes: _Prefixes, unit: str, *, up: boo
         return f"0{_unit('', unit)}"
     # What a float is meant to be: 0.3 is no more than 3/10.
     exact = Decimal(repr(float(value))).scaleb(-step)
-    whole = exact.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR).scaleb(step)
+    whole = exact.quantize(Decimal(1), ROUND_CEILING if up else ROUND_FLOOR).scaleb(step)
     power, prefix = _prefix(float(whole), prefixes)
-    number = f"{whole.scaleb(-power):,f}"
-    number = number.rstrip("0").rstrip(".") if "." in number else number
-    return f"{number}{_unit(prefix, unit)}"
+    return f"{whole.scaleb(-power):,f}{_unit(prefix, unit)}"
 
 
 def _unit(prefix: str, unit: str) -> str:
@@ -249,5 +257,5 @@ def _to_same_place(value: float, half: float) -> tuple[str, str]:
     wanted = 1 - math.floor(math.log10(half)) if half > 0 else finest
     places = max(0, min(finest, wanted))
     step = 10.0**-places
-    rounded = math.ceil(half / step - 1e-9) * step
+    rounded = max(1, math.ceil(half / step - 1e-9)) * step
     return f"{value:,.{places}f}", f"{rounded:,.{places}f}"

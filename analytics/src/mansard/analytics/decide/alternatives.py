@@ -103,7 +103,7 @@ def highest_mode(modes: pl.DataFrame) -> str | None:
     """The mode of one device (MODE_SCHEMA) that is called unlimited, else the highest by clocks.
 
     That is by SMs, then GPU clock, memory clock, cores, CPU clock and power limit; what is
-    unknown counts as lowest. None where there is no mode.
+    unknown counts as lowest. None where there is no mode, and where nothing is known of several.
     """
     if modes.is_empty():
         return None
@@ -111,6 +111,8 @@ def highest_mode(modes: pl.DataFrame) -> str | None:
     for unlimited in _UNLIMITED:
         if unlimited in names:
             return names[unlimited]
+    if modes.height > 1 and all(modes[name].null_count() == modes.height for name in _CLOCKS):
+        return None
     ranked = modes.sort(
         *_CLOCKS, "mode", descending=[*(True for _ in _CLOCKS), False], nulls_last=True
     )
@@ -211,7 +213,9 @@ def find_equals(
     theirs = np.where(is_above, objective.value / low, high / objective.value)
     mine = np.where(is_above, high[at] / objective.value[at], objective.value[at] / low[at])
     reach = np.hypot(np.log(theirs), np.log(mine))
-    equal = feasible & (distance <= reach)
+    # A roof tells nothing apart, and nothing is within what has no interval.
+    has_ends = (objective.interval == "spread") | (objective.interval == "bounds")
+    equal = feasible & has_ends & bool(has_ends[at]) & (distance <= reach)
     equal[at] = False
     rows = np.flatnonzero(equal)
     ranked = rows[np.argsort(objective.value[rows], kind="stable")]
@@ -228,6 +232,10 @@ def most_excess(values: Values, wanted: Wanted, at: int, may_be: Mask) -> tuple[
     objective = values.objective(wanted.minimise)
     high: float = objective.high[at]
     others: Array = objective.low[_without(may_be, at)]
+    rows = may_be.copy()
+    rows[at] = True
+    if (objective.interval[rows] == "roof").any():
+        return None, "some predictions are roofs alone: the network takes at best that"
     if np.isnan(high) or np.isnan(others).any():
         return None, "some predictions have no interval"
     return max(0.0, float(np.max(high / others, initial=1.0)) - 1.0), ""

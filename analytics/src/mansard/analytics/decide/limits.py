@@ -1,4 +1,4 @@
-"""Which candidates keep the limits: as predicted, as likely as asked, and maybe.
+"""What is known of each candidate and each limit: kept, broken, or not known.
 
 Where no mode keeps them: the nearest ones, and which limit would have to give way.
 """
@@ -11,30 +11,47 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.decide.records import Candidate, LimitCheck, Quantity, Relaxation, Wanted
-from mansard.analytics.decide.values import Z95, Array, ValueBand, Values, probability_at_most
+from mansard.analytics.decide.records import (
+    Candidate,
+    Holds,
+    LimitCheck,
+    Quantity,
+    Relaxation,
+    Wanted,
+)
+from mansard.analytics.decide.values import (
+    BROKEN,
+    KEPT,
+    NO_INTERVAL,
+    UNKNOWN,
+    Array,
+    ValueBand,
+    Values,
+    probability_at_most,
+)
 from mansard.core.errors import UsageError
 
 Mask = NDArray[np.bool_]
 _ROUNDING = 1e-9  # 1 / (1 / x) need not be x
-_NO_INTERVAL = "the prediction has no interval"
 
 
 @dataclass(frozen=True, eq=False)
 class Screen:
-    """For each row of Values. ``excess`` (limits × rows): the share by which a limit is broken.
+    """For each row of Values. ``excess`` and ``holds`` are limits × rows.
 
-    ``is_known``: every quantity that a limit is about is known. ``is_kept``: as predicted;
-    ``is_likely``: with the probability that was asked for, too; ``may_be``: an interval reaches
-    into the limit. ``margin``: how many standard deviations the least likely limit is away, for
-    rows that are kept.
+    ``excess``: the share by which the value breaks a limit, NaN where it is unknown; ``holds``:
+    KEPT, BROKEN or UNKNOWN, with the probability that was asked for. ``is_known``: every quantity
+    that a limit is about is known; ``is_kept``: every limit is kept; ``is_broken``: one is broken;
+    ``may_be``: an interval reaches into every limit. ``margin``: how many standard deviations the
+    middle of the interval is inside the limit that it is least inside of.
     """
 
     limits: tuple[tuple[Quantity, float], ...]
     excess: Array
+    holds: NDArray[np.int8]
     is_known: Mask
     is_kept: Mask
-    is_likely: Mask
+    is_broken: Mask
     may_be: Mask
     margin: Array
 
@@ -63,33 +80,42 @@ def screen(values: Values, wanted: Wanted) -> Screen:
     """Hold every row against every limit; raises UsageError as ``limits_of``."""
     limits = limits_of(wanted)
     excess = np.zeros((len(limits), len(values)))
-    is_likely = np.ones(len(values), dtype=np.bool_)
+    holds = np.full(excess.shape, KEPT, dtype=np.int8)
     may_be = np.ones(len(values), dtype=np.bool_)
     margin = np.full(len(values), np.inf)
     for row, (quantity, limit) in enumerate(limits):
         band, most = values.of(quantity), upper_bound(quantity, limit)
         excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
-        is_likely &= band.quantile(wanted.probability) <= most
-        may_be &= band.ends()[0] <= most
+        holds[row] = band.holds(most, wanted.probability)
+        may_be &= (band.ends()[0] <= most) | (band.is_ratio & (band.interval == "roof"))
         margin = np.fmin(margin, _margin(band, most))
     is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
-    is_kept: Mask = is_known & (excess == 0.0).all(axis=0)
-    return Screen(limits, excess, is_known, is_kept, is_kept & is_likely, is_known & may_be, margin)
+    is_broken: Mask = (holds == BROKEN).any(axis=0)
+    is_kept: Mask = (holds == KEPT).all(axis=0)
+    return Screen(limits, excess, holds, is_known, is_kept, is_broken, is_known & may_be, margin)
 
 
 def _margin(band: ValueBand, most: float) -> Array:
-    """Standard deviations from the value up to the limit; infinite where there is no spread."""
-    spread = np.log(band.ends()[1] / band.value) / Z95
+    """Standard deviations from the value up to the limit; infinite where there is no spread.
+
+    A value on a roof is as uncertain as a factor of LEAST_KNOWN; so is one without an interval.
+    """
+    is_bare = (band.interval == "roof") | (band.interval == "")
+    deviation = np.where(is_bare, math.log(LEAST_KNOWN), band.deviation())
     distance = np.log(most / band.value)
-    margin: Array = np.divide(
-        distance, spread, out=np.full_like(distance, np.inf), where=spread > 0
-    )
+    endless = np.where(distance >= 0, np.inf, -np.inf)
+    margin: Array = np.divide(distance, deviation, out=endless, where=deviation > 0)
     return margin
+
+
+LEAST_KNOWN = 4.0  # measured times of networks are 0.65 to 16 times the roof's
 
 
 def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]:
     """Each limit beside what ``candidate`` is predicted to take."""
-    return tuple(_check(candidate, quantity, limit) for quantity, limit in limits_of(wanted))
+    return tuple(
+        _check(candidate, quantity, limit, wanted) for quantity, limit in limits_of(wanted)
+    )
 
 
 def upper_bound(quantity: Quantity, limit: float) -> float:
@@ -99,25 +125,38 @@ def upper_bound(quantity: Quantity, limit: float) -> float:
     return most * (1.0 + _ROUNDING)
 
 
-def _check(candidate: Candidate, quantity: Quantity, limit: float) -> LimitCheck:
+def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
     value, low, high = spread_of(candidate, quantity)
     if value is None:
         reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
         unknown = dict.fromkeys(("value", "excess", "probability"), reason)
         return LimitCheck(
-            quantity=quantity, limit=limit, value=None, excess=None, probability=None,
-            unknown=unknown,
+            quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
+            probability=None, unknown=unknown,
         )  # fmt: skip
-    most = upper_bound(quantity, limit)
-    probability = probability_at_most(value, low, high, most)
+    most, kind = upper_bound(quantity, limit), candidate.certainty or ""
+    low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
+    is_ratio = quantity == "power"
+    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_ratio)
+    probability = probability_at_most(value, low, high, most) if kind == "spread" else None
     return LimitCheck(
         quantity=quantity,
         limit=limit,
         value=candidate.fps if quantity == "rate" else value,
         excess=max(0.0, value / most - 1.0),
+        holds=_HOLDS[int(band.holds(most, wanted.probability)[0])],
         probability=probability,
-        unknown={"probability": _NO_INTERVAL} if probability is None else {},
+        unknown={}
+        if probability is not None
+        else {"probability": _NO_CHANCE.get(kind, NO_INTERVAL)},
     )
+
+
+_HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
+_NO_CHANCE = {
+    "bounds": "only its bounds are known, and nothing tells where between them it lies",
+    "roof": "nothing tells how much longer than its roof the network takes",
+}
 
 
 def spread_of(
@@ -137,33 +176,37 @@ def spread_of(
 _SHOWN = 3
 
 
-def find_nearest(values: Values, screened: Screen, wanted: Wanted, usable: Mask) -> tuple[int, ...]:
+def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
     """The rows whose worst broken limit is broken by the least share, the best first.
 
-    Equal ones are told apart by the objective, then by their names.
+    Equal ones are told apart by the objective, then by their names. A limit on a quantity that is
+    unknown is not counted: another is broken.
     """
-    rows = np.flatnonzero(usable)
-    worst = screened.excess[:, rows].max(axis=0)
-    objective = values.objective(wanted.minimise).value[rows]
+    rows = np.flatnonzero(among)
+    worst = np.nan_to_num(screened.excess[:, rows], nan=0.0).max(axis=0)
+    objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
     order = np.lexsort((rows, objective, worst))
     return tuple(int(row) for row in rows[order[:_SHOWN]])
 
 
 def find_relaxations(
-    values: Values, screened: Screen, wanted: Wanted, usable: Mask
+    values: Values, screened: Screen, wanted: Wanted, among: Mask
 ) -> tuple[Relaxation, ...]:
     """For each limit: what it would have to be if it alone gave way, where that is enough.
 
-    Of the rows that keep all other limits as likely as asked (as predicted, where none is so
-    likely) the one that breaks this one least; the new limit is what it stays below with the
-    probability that was asked for.
+    Of the rows that keep all other limits the one that breaks this one least; the new limit is
+    what it keeps with the probability that was asked for. What is on a roof or has no interval
+    keeps no limit, however loose.
     """
     found = []
     for number, (quantity, asked) in enumerate(screened.limits):
-        rows = np.flatnonzero(usable & _keeps_others(values, screened, wanted, number))
+        others = np.delete(screened.holds, number, axis=0)
+        band = values.of(quantity)
+        can_keep = (band.interval == "spread") | (band.interval == "bounds")
+        rows = np.flatnonzero(among & can_keep & (others == KEPT).all(axis=0))
         if not len(rows):
             continue
-        quantile = values.of(quantity).quantile(max(wanted.probability, 0.5))
+        quantile = band.quantile(max(wanted.probability, 0.5))
         at = int(rows[np.lexsort((rows, quantile[rows]))[0]])
         limit = float(quantile[at])
         found.append(
@@ -175,19 +218,3 @@ def find_relaxations(
             )
         )
     return tuple(found)
-
-
-def _keeps_others(values: Values, screened: Screen, wanted: Wanted, but: int) -> Mask:
-    others = np.delete(np.arange(len(screened.limits)), but)
-    kept: Mask = (screened.excess[others] == 0.0).all(axis=0)
-    likely = kept.copy()
-    for number in others:
-        quantity, limit = screened.limits[number]
-        likely &= _is_likely(values, wanted, quantity, limit)
-    return likely if likely.any() else kept
-
-
-def _is_likely(values: Values, wanted: Wanted, quantity: Quantity, limit: float) -> Mask:
-    quantile = values.of(quantity).quantile(wanted.probability)
-    likely: Mask = quantile <= upper_bound(quantity, limit)
-    return likely

@@ -12,9 +12,10 @@ import polars as pl
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.published.cells import Cells, check_modes, read_table
 from mansard.analytics.published.columns import find_columns
+from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.scaling.network_terms import SETTINGS, usable
 from mansard.core.errors import InputError, UsageError
-from mansard.core.records import PowerMode, PublishedMode
+from mansard.core.records import PowerMode, Processor, PublishedMode
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
@@ -35,7 +36,8 @@ def read_mode_table(path: Path, device: str) -> ModeFrame:
 
     Columns: ``mode``, and of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
     ``n_cpus``, ``power_limit_w`` those that there are, named as for an imported table; others
-    do not matter. Without ``mode`` they are called by their clocks. Raises InputError for what
+    do not matter. Without ``mode`` they are called by their clocks; what it leaves out of modes of
+    NVIDIA's comes from their own table, as of imported tables. Raises InputError for what
     is no such table, StorageError where it cannot be read.
     """
     table = read_table(path)
@@ -49,7 +51,10 @@ def read_mode_table(path: Path, device: str) -> ModeFrame:
     modes = [(row.line, Cells(table, columns, row).mode()) for row in table.rows]
     check_modes(modes, table.where)
     named = {mode.name: mode for _, mode in modes}
-    return mode_frame(list(named.values()), device)
+    # As of the tables that are imported: else a mode of both would name other settings here.
+    processor: Processor = "cpu" if "CPU" in device.split() else "gpu"
+    filled = fill_modes(device, processor, named).modes
+    return mode_frame(list(filled.values()), device)
 
 
 _FIELDS = frozenset({"gpu", "emc", "cpu", "sms", "cpus", "power_limit"})

@@ -1,9 +1,7 @@
 """Which modes to measure next: those that tell most, and those that may be the best.
 
-Before anything is known the modes are a design: together they make the expected error of the
-modes that are not measured as small as can be (an I-optimal design; A. C. Atkinson, A. N. Donev,
-R. D. Tobias, Optimum Experimental Designs, 2007, chapter 10), with the weights of the terms of
-``scaling.network_terms`` unknown. With measurements each mode counts by the expected improvement
+Before DESIGN_SIZE modes are measured a designed set completes them (``decide.design``), with the
+weights of the terms of time and power unknown. Then each mode counts by the expected improvement
 of the objective plus the expected lessening of the error, both relative. A mode that was picked
 counts as measured, with what is predicted there, for those after it.
 """
@@ -13,94 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.decide.design import DESIGN_SIZE, PlanStep, choose, design, find_ends
 from mansard.analytics.decide.modes import plan_modes
-from mansard.analytics.decide.outlook import Outlook, fitted_outlook, prior_outlook
+from mansard.analytics.decide.outlook import (
+    Outlook,
+    fitted_outlook,
+    predicted_networks,
+    prior_outlook,
+)
 from mansard.analytics.decide.records import Objective
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_networks
-from mansard.analytics.scaling.network_terms import SETTINGS, Array, setting_values
+from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
 from mansard.core.errors import UsageError
 from mansard.core.records import Record
 from mansard.core.text import printable
-
-Indices: TypeAlias = NDArray[np.int64]
-
-_MOST_SWEEPS = 5  # of exchanges in a design; two are nearly always enough
-_DIGITS = 9  # scores that agree so far are equal on every machine; the earlier mode wins
-
-
-@dataclass(frozen=True)
-class PlanStep:
-    """One mode that was chosen, by its index, and what is expected of it; means of networks.
-
-    ``improvement``: relative, None where no measured mode can be improved on. ``chance``: that it
-    is the first within the limit on time, None where another is or there is none.
-    """
-
-    at: int
-    improvement: float | None
-    chance: float | None
-    error_before: float
-    error_after: float
-
-
-def choose(outlooks: Sequence[Outlook], free: Indices, n: int) -> tuple[PlanStep, ...]:
-    """``n`` of the modes ``free``, the most promising first; each counts as measured after it."""
-    steps: list[PlanStep] = []
-    open_modes = np.zeros(outlooks[0].n_modes, dtype=bool)
-    open_modes[free] = True
-    for _ in range(n):
-        at = int(np.where(open_modes, _score(outlooks), -np.inf).argmax())
-        after = [outlook.measured(at) for outlook in outlooks]
-        steps.append(_step(at, outlooks, after))
-        open_modes[at], outlooks = False, after
-    return tuple(steps)
-
-
-def exchange(outlooks: Sequence[Outlook], free: Indices, chosen: Sequence[int]) -> Indices:
-    """The design after each of its modes was tried against all others, until none is better."""
-    best = list(chosen)
-    for at in best:
-        outlooks = [outlook.measured(at) for outlook in outlooks]
-    for _ in range(_MOST_SWEEPS):
-        before = list(best)
-        for place, at in enumerate(before):
-            without = [outlook.unmeasured(at) for outlook in outlooks]
-            candidates = np.setdiff1d(free, best[:place] + best[place + 1 :])
-            score = _score(without)
-            rival = int(candidates[score[candidates].argmax()])
-            if score[rival] > score[at]:
-                best[place] = rival
-                outlooks = [outlook.measured(rival) for outlook in without]
-        if best == before:
-            break
-    return np.array(sorted(best), dtype=np.int64)
-
-
-def _score(outlooks: Sequence[Outlook]) -> Array:
-    """Of each mode what it may improve and how much surer it makes; the mean of networks."""
-    parts = [each.improvement() + each.hope() + each.information() for each in outlooks]
-    found: Array = np.stack(parts).mean(axis=0).round(_DIGITS)
-    return found
-
-
-def _step(at: int, before: Sequence[Outlook], after: Sequence[Outlook]) -> PlanStep:
-    gains = [float(each.improvement()[at]) for each in before if each.best is not None]
-    hopes = [float(each.hope()[at]) for each in before if each.is_seeking]
-    return PlanStep(
-        at=at,
-        improvement=float(np.mean(gains)) if gains else None,
-        chance=float(np.mean(hopes)) if hopes else None,
-        error_before=float(np.mean([each.error() for each in before])),
-        error_after=float(np.mean([each.error() for each in after])),
-    )
-
 
 _WORDS = {
     "gpu_hz": "GPU clock",
@@ -235,6 +165,7 @@ def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
     return predictions.with_columns(
         pl.lit("modelled").alias("source"),
         pl.lit(None, pl.String).alias("citation"),
+        *(pl.lit(None, pl.Float64).alias(f"{name}_deviation") for name in ("latency", "power")),
         pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
     ).select(*OBSERVATION_SCHEMA)
 
@@ -266,9 +197,14 @@ class Pick(Record, frozen=True, kw_only=True):
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """Modes to measure, the most telling first. ``networks``: whose measurements were used."""
+    """Modes to measure, the most telling first. ``networks``: whose measurements were used.
+
+    ``n_designed``: so many of the first picks are a set that tells most together; the others
+    were chosen one after the other.
+    """
 
     picks: tuple[Pick, ...]
+    n_designed: int
     minimise: str
     networks: tuple[str, ...]
     n_candidates: int
@@ -297,23 +233,38 @@ def plan_next(
     fits = () if observations is None else fit_networks(_as_device(observations, modes), modes)
     taken = known.measured.union(*(fit.measured.get_column("mode").to_list() for fit in fits))
     is_taken = modes.get_column("mode").is_in(sorted(taken)).to_numpy()
-    outlooks, notes = _outlooks(fits, modes, minimise, max_latency_s, is_taken)
     free = np.flatnonzero(~is_taken)
+    notes = [*known.notes, *dict.fromkeys(note for fit in fits for note in fit.notes)]
+    outlook, blind = _outlook(fits, modes, minimise, max_latency_s, is_taken)
+    notes += blind
+    n_taken, n_picked = int(is_taken.sum()), min(n, free.size)
     if n > free.size:
-        notes = (*notes, f"{free.size} of {modes.height} modes are left to measure")
-    steps = choose(outlooks, free, min(n, free.size))
-    if all(outlook.mean is None for outlook in outlooks):
-        if max_latency_s is not None:
-            notes = (*notes, "the limit on time is not used yet: no time can be predicted")
-        design = exchange(outlooks, free, [step.at for step in steps])
-        steps = choose(outlooks, design, design.size)
+        notes.append(f"{free.size} of {modes.height} modes are left to measure")
+    elif n_taken + n < DESIGN_SIZE:
+        notes.append(
+            f"{n_taken + n} measured modes are too few to predict others well: "
+            f"ask for {DESIGN_SIZE - n_taken}"
+        )
+    if outlook is None and max_latency_s is not None:
+        notes.append("the limit on time is not used yet: no time can be predicted")
+    values = setting_values(modes)
+    prior = prior_outlook(values, minimise, is_taken)
+    n_designed = n_picked if outlook is None else min(n_picked, max(0, DESIGN_SIZE - n_taken))
+    designed = design(prior, find_ends(values, is_taken), free, n_designed)
+    steps, outlook = choose(prior if outlook is None else outlook, designed, n_designed)
+    others = np.setdiff1d(free, designed)
+    steps += choose(outlook, others, n_picked - n_designed)[0]
     return Plan(
-        picks=tuple(_pick(modes, step, minimise) for step in steps),
+        picks=tuple(
+            _pick(modes, step, minimise, is_designed=number < n_designed)
+            for number, step in enumerate(steps)
+        ),
+        n_designed=n_designed,
         minimise=minimise,
         networks=tuple(dict.fromkeys(fit.network for fit in fits)),
         n_candidates=modes.height,
-        n_measured=int(is_taken.sum()),
-        notes=(*known.notes, *dict.fromkeys(note for fit in fits for note in fit.notes), *notes),
+        n_measured=n_taken,
+        notes=tuple(notes),
     )
 
 
@@ -329,38 +280,39 @@ def _as_device(observations: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
     return observations.with_columns(pl.lit(modes.get_column("device")[0]).alias("device"))
 
 
-def _outlooks(
+def _outlook(
     fits: Sequence[NetworkFit],
     modes: pl.DataFrame,
     minimise: Objective,
     max_latency_s: float | None,
     is_taken: NDArray[np.bool_],
-) -> tuple[tuple[Outlook, ...], tuple[str, ...]]:
-    values = setting_values(modes)
-    index = {mode: at for at, mode in enumerate(modes.get_column("mode").to_list())}
-    found: list[Outlook] = []
-    blind: dict[str, list[str]] = {}  # reason -> networks whose objective cannot be predicted
-    for fit in fits:
-        at = np.array([index[mode] for mode in fit.measured.get_column("mode").to_list()], int)
-        outlook = fitted_outlook(fit, values, minimise, at, max_latency_s)
-        if outlook is None:
+) -> tuple[Outlook | None, list[str]]:
+    """What is expected by the networks that can be predicted, and which cannot, and why."""
+    predicted = predicted_networks(fits, modes)
+    is_known = predicted.is_known(minimise)
+    blind: dict[str, list[str]] = {}  # reason -> networks
+    for fit, known in zip(fits, is_known, strict=True):
+        if not known:
             blind.setdefault(fit.time_reason or fit.power_reason, []).append(fit.network)
-        else:
-            found.append(outlook)
-    notes = tuple(
+    notes = [
         f"{minimise} of {', '.join(dict.fromkeys(networks))} cannot be predicted: {reason}"
         for reason, networks in blind.items()
-    )
-    return tuple(found) or (prior_outlook(values, minimise, is_taken),), notes
+    ]
+    if not is_known.any():
+        return None, notes
+    values = setting_values(modes)
+    return fitted_outlook(predicted.of(is_known), values, minimise, is_taken, max_latency_s), notes
 
 
-def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective) -> Pick:
-    row = modes.row(step.at, named=True)
+def _pick(modes: pl.DataFrame, step: PlanStep, minimise: Objective, *, is_designed: bool) -> Pick:
+    row, place = modes.row(step.at, named=True), place_of(modes, step.at)
+    # Before anything is measured the expected error is of no network: it ranks modes, no more.
+    reason = f"part of the set: {place}" if is_designed else reason_of(step, place, minimise)
     return Pick(
         device=row["device"],
         mode=row["mode"],
         settings={name: float(row[name]) for name in SETTINGS if row[name] is not None},
-        reason=reason_of(step, place_of(modes, step.at), minimise),
+        reason=reason,
         improvement=step.improvement,
         error_before=step.error_before,
         error_after=step.error_after,

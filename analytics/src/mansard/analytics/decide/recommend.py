@@ -1,16 +1,17 @@
 """The mode, batch and precision for a network: the best by an objective that keeps the limits.
 
-There are three answers: a choice, the nearest candidate where no mode keeps the limits, or what is
+There are three answers: a choice, the nearest candidate where none keeps the limits, or what is
 missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from msgspec import structs
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.alternatives import (
@@ -23,97 +24,254 @@ from mansard.analytics.decide.alternatives import (
     highest_mode,
     most_excess,
 )
+from mansard.analytics.decide.choice import (
+    best_measured,
+    choose,
+    choose_likeliest,
+    find_decisive,
+)
 from mansard.analytics.decide.limits import (
     Mask,
     Screen,
     check_limits,
     find_nearest,
     find_relaxations,
-    limits_of,
     screen,
 )
-from mansard.analytics.decide.records import Recommendation, Wanted
-from mansard.analytics.decide.values import Array, Values, read_values
+from mansard.analytics.decide.missing import (
+    lacking_note,
+    missing_quantity,
+    remedy,
+    what_is_missing,
+    why_missing,
+)
+from mansard.analytics.decide.records import (
+    Candidate,
+    Counts,
+    MeasureNext,
+    Neighbour,
+    Recommendation,
+    Wanted,
+)
+from mansard.analytics.decide.values import Values, read_values
 from mansard.analytics.decide.wording import (
     chosen_sentence,
+    decisive_words,
     equal_words,
     likeliest_sentence,
+    measured_words,
     nearest_sentence,
+    relaxed_words,
+    roof_note,
     why_chosen,
+    why_none,
 )
 from mansard.core.errors import UsageError
 
-_METER = "measure with a power meter ('mansard doctor' says what is missing)"
 _NO_COMMANDS = "which commands set a mode is the board's matter, not the prediction's"
+_NO_LIMITS_KEPT = "no mode is known to keep the limits"
 
 
-def answer_chosen(
-    values: Values,
-    screened: Screen,
-    wanted: Wanted,
-    baselines: Sequence[Baseline],
-    at: int,
-    *,
-    feasible: Mask,
-    usable: Mask,
-) -> Recommendation:
-    """The answer that recommends row ``at``: the best of ``feasible``, a part of ``usable``."""
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What was asked, of which values, and what is known of each of them.
+
+    ``kept`` and ``open`` can be compared, and keep every limit or may; ``broken`` break one;
+    ``unknown`` may keep them, but have no energy or power to tell by.
+    """
+
+    values: Values
+    wanted: Wanted
+    screened: Screen
+    baselines: Sequence[Baseline]
+    kept: Mask
+    open: Mask
+    broken: Mask
+    unknown: Mask
+    fallback: str  # that the least time is wanted instead of the least energy, and why
+
+    @property
+    def counts(self) -> Counts:
+        """How many there are of each kind."""
+        masks = {"kept": self.kept, "open": self.open, "broken": self.broken}
+        numbers = {f"n_{name}": int(mask.sum()) for name, mask in masks.items()}
+        return Counts(n_all=len(self.values), n_unknown=int(self.unknown.sum()), **numbers)
+
+    @property
+    def compared(self) -> Mask:
+        """Those whose objective and limits are known."""
+        objective = self.values.objective(self.wanted.minimise).value
+        return np.asarray(self.screened.is_known & ~np.isnan(objective))
+
+
+def read_question(
+    predictions: pl.DataFrame, wanted: Wanted, baselines: Sequence[Baseline]
+) -> Question:
+    """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
+    values = read_values(predictions, wanted)
+    fallback = ""
+    if wanted.falls_back and wanted.minimise == "energy":
+        wanted, fallback = _fall_back(values, wanted)
+    screened = screen(values, wanted)
+    objective = values.objective(wanted.minimise).value
+    is_comparable = screened.is_known & ~np.isnan(objective)
+    is_broken = screened.is_broken
+    return Question(
+        values,
+        wanted,
+        screened,
+        baselines,
+        kept=is_comparable & screened.is_kept,
+        open=is_comparable & ~screened.is_kept & ~is_broken,
+        broken=is_broken,
+        unknown=~is_comparable & ~is_broken,
+        fallback=fallback,
+    )
+
+
+def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
+    """The least time instead of the least energy where that cannot be compared, and a note.
+
+    It can where it is known in several modes, or in the only one there is: else the mode that
+    happens to have an energy would be called the best.
+    """
+    has_energy = ~np.isnan(values.energy.value)
+    modes = values.frame["mode"]
+    n_all, n_with = modes.n_unique(), modes.filter(pl.Series(has_energy)).n_unique()
+    if n_with >= min(2, n_all):
+        return wanted, ""
+    reason = why_missing(values, ~has_energy)
+    why = f" ({reason})" if reason else ""
+    way = remedy(reason)
+    of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
+    note = (
+        f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
+        f"least energy{'; to compare energies, ' * bool(way)}{way}"
+    )
+    return replace(wanted, minimise="latency"), note
+
+
+def answer_chosen(asked: Question, at: int) -> Recommendation:
+    """The answer that recommends row ``at``, which keeps every limit or may."""
+    values, wanted, screened = asked.values, asked.wanted, asked.screened
+    counts = asked.counts
     choice = values.candidate(at)
-    savings = find_savings(values, choice, baselines)
-    n_all, n_likely = int(usable.sum()), int((usable & screened.is_likely).sum())
-    excess, why_no_excess = most_excess(values, wanted, at, usable & screened.may_be)
-    why = why_chosen(choice, wanted, n_all, n_likely)
-    is_likely = bool(screened.is_likely[at])
-    equals, n_equals = find_equals(values, wanted, at, feasible) if is_likely else ((), 0)
-    say = chosen_sentence if is_likely else likeliest_sentence
-    unknown = {"commands": _NO_COMMANDS}
+    is_kept = bool(asked.kept[at])
+    savings = find_savings(values, choice, asked.baselines)
+    checks = check_limits(choice, wanted)
+    excess, why_no_excess = most_excess(values, wanted, at, asked.compared & screened.may_be)
+    equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
+    measured, why_no_measured = _beside(asked, choice)
+    next_one = _next(asked, at, choice)
+    objective = values.objective(wanted.minimise).value
+    lower = (asked.kept | asked.open) & (objective < objective[at])
+    is_least = not (lower.any() or asked.unknown.any())
+    relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
+    sentence = (
+        chosen_sentence(choice, wanted, savings, is_least=is_least)
+        if is_kept
+        else likeliest_sentence(choice, wanted, savings, checks)
+    )
+    unknown = {
+        "commands": _NO_COMMANDS,
+        "most_excess": why_no_excess if excess is None else "",
+        "measured": why_no_measured,
+        "measure_next": "no further measurement is expected to change the answer"
+        if next_one is None
+        else "",
+    }
+    why = why_chosen(choice, wanted, counts, is_least=is_least)
     return Recommendation(
         device=choice.device,
         network=choice.network,
         minimise=wanted.minimise,
-        verdict="feasible" if is_likely else "uncertain",
+        verdict="feasible" if is_kept else "uncertain",
         choice=choice,
-        sentence=say(choice, wanted, savings),
-        n_candidates=n_all,
-        n_feasible=n_likely,
+        sentence=sentence,
+        n_candidates=counts.n_all,
+        n_feasible=counts.n_kept,
+        n_broken=counts.n_broken,
+        n_unknown=counts.n_unknown,
         most_excess=excess,
-        why=(*why, equal_words(n_equals)) if n_equals else why,
-        checks=check_limits(choice, wanted),
+        measured=measured,
+        measure_next=next_one,
+        why=(*why, *([equal_words(n_equals)] if n_equals else []), *relaxed_words(relaxations)),
+        checks=checks,
         savings=savings,
-        neighbours=find_neighbours(values, wanted, at, usable),
+        neighbours=find_neighbours(values, wanted, at, asked.compared),
         equals=equals,
-        notes=_notes(values, usable, wanted, at),
-        unknown=unknown if excess is not None else unknown | {"most_excess": why_no_excess},
+        relaxations=relaxations,
+        notes=_notes(asked, at),
+        unknown={name: reason for name, reason in unknown.items() if reason},
     )
 
 
-def answer_infeasible(
-    values: Values, screened: Screen, wanted: Wanted, baselines: Sequence[Baseline], usable: Mask
-) -> Recommendation:
-    """The answer where no row keeps the limits: the nearest, and which limit would have to give."""
-    rows = find_nearest(values, screened, wanted, usable)
+def _beside(asked: Question, choice: Candidate) -> tuple[Neighbour | None, str]:
+    """The best measured candidate beside a choice that was not measured; else the reason."""
+    if choice.is_measured:
+        return None, "the choice was measured itself"
+    at = best_measured(asked.values, asked.screened, asked.wanted, asked.compared)
+    if at is None:
+        return None, "the network was measured in none of these modes"
+    other = asked.values.candidate(at)
+    checks = check_limits(other, asked.wanted)
+    return Neighbour(
+        candidate=other, why_lost=measured_words(other, choice, checks, asked.wanted)
+    ), ""
+
+
+def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
+    """What to measure next, and what that would tell."""
+    row = find_decisive(asked.values, asked.screened, asked.wanted, at, asked.kept | asked.open)
+    if row is None:
+        return None
+    candidate = asked.values.candidate(row)
+    checks = check_limits(candidate, asked.wanted)
+    return MeasureNext(
+        candidate=candidate, what=decisive_words(candidate, choice, checks, asked.wanted)
+    )
+
+
+def answer_infeasible(asked: Question) -> Recommendation:
+    """The answer where every row of which it is known breaks a limit.
+
+    The nearest of them, and which limit would have to give.
+    """
+    values, screened, wanted = asked.values, asked.screened, asked.wanted
+    counts = asked.counts
+    rows = find_nearest(values, screened, wanted, asked.broken)
     nearest = tuple(values.candidate(at) for at in rows)
-    relaxations = find_relaxations(values, screened, wanted, usable)
+    relaxations = find_relaxations(values, screened, wanted, asked.compared)
+    lacks = missing_quantity(values, screened, wanted, asked.unknown) if asked.unknown.any() else ""
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
         verdict="infeasible",
         choice=nearest[0],
-        sentence=nearest_sentence(nearest[0], wanted, relaxations),
-        n_candidates=int(usable.sum()),
-        why=(f"none of {int(usable.sum())} candidates keeps every limit",),
+        sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, lacks),
+        n_candidates=counts.n_all,
+        n_feasible=counts.n_kept,
+        n_broken=counts.n_broken,
+        n_unknown=counts.n_unknown,
+        why=(why_none(counts, lacks),),
         checks=check_limits(nearest[0], wanted),
-        savings=find_savings(values, nearest[0], baselines),
+        savings=find_savings(values, nearest[0], asked.baselines),
         nearest=nearest,
         relaxations=relaxations,
-        notes=_notes(values, usable, wanted, rows[0]),
-        unknown={"commands": _NO_COMMANDS, "most_excess": "no mode keeps the limits"},
+        notes=_notes(asked, rows[0]),
+        unknown={
+            "commands": _NO_COMMANDS,
+            "most_excess": _NO_LIMITS_KEPT,
+            "measured": _NO_LIMITS_KEPT,
+            "measure_next": _NO_LIMITS_KEPT,
+        },
     )
 
 
-def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) -> Recommendation:
+def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
+    values, wanted, counts = asked.values, asked.wanted, asked.counts
     is_empty = predictions.is_empty()
     device, network = (
         "" if is_empty else str(predictions[name][0]) for name in ("device", "network")
@@ -123,53 +281,49 @@ def answer_nothing(predictions: pl.DataFrame, values: Values, wanted: Wanted) ->
         if wanted.batches is not None and not is_empty:
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
-        what = _what_is_missing(values, wanted)
+        what = what_is_missing(values, asked.screened, wanted)
+    return structs.replace(
+        answer_refused(device, network, wanted, what),
+        n_candidates=counts.n_all,
+        n_feasible=counts.n_kept,
+        n_broken=counts.n_broken,
+        n_unknown=counts.n_unknown,
+        notes=tuple(note for note in values.notes if note != what),
+    )
+
+
+def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recommendation:
+    """No recommendation, and ``why``."""
+    fields = ("choice", "commands", "most_excess", "measured", "measure_next")
     return Recommendation(
         device=device,
         network=network,
         minimise=wanted.minimise,
         verdict="unknown",
         choice=None,
-        sentence=f"Nothing can be recommended for {display_name(network)}: {what}.",
+        sentence=f"Nothing can be recommended for {display_name(network)}: {why}.",
         n_candidates=0,
-        notes=values.notes,
-        unknown={"choice": what, "commands": what, "most_excess": what},
+        unknown=dict.fromkeys(fields, why),
     )
 
 
-def _what_is_missing(values: Values, wanted: Wanted) -> str:
-    """The energy or power that the question needs, why it is unknown, and what helps."""
-    is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
-    is_power = wanted.minimise == "power" or (
-        wanted.minimise == "latency" and wanted.max_energy_j is None
-    )
-    needed = "power" if is_power else "energy"
-    reasons = values.frame["reason"].drop_nulls().unique().sort()
-    why = f" ({reasons[0]})" if len(reasons) else ""
-    ways = ["minimise latency"] if wanted.minimise != "latency" else []
-    ways += ["leave out limits of power and energy"] if is_limited else []
-    return f"the {needed} of every mode is unknown{why}: {_METER}, or {' and '.join(ways)}"
-
-
-def _notes(values: Values, usable: Mask, wanted: Wanted, at: int) -> tuple[str, ...]:
+def _notes(asked: Question, at: int) -> tuple[str, ...]:
     """What was left out, and what the numbers of row ``at`` do not hold."""
-    notes = list(values.notes)
+    values, wanted = asked.values, asked.wanted
+    notes = [*values.notes, *([asked.fallback] if asked.fallback else [])]
     own = values.frame["notes"][at]
     if own is not None:
         notes.append(str(own))
-    precisions = values.frame["precision"].filter(pl.Series(usable)).unique().sort()
+    precisions = values.frame["precision"].filter(pl.Series(asked.compared)).unique().sort()
     if len(precisions) > 1:
         notes.append(
             f"{', '.join(precisions)} were open: what each does to the results is not known here"
         )
-    n_out = len(values) - int(usable.sum())
-    if n_out:
-        notes.append(
-            f"{n_out} of {len(values)} candidates have no energy or power to compare by and are "
-            f"left out: {_METER}"
-        )
-    if limits_of(wanted) and np.isnan(values.latency.high[usable]).any():
-        notes.append("some predictions have no interval: how likely they keep a limit is unknown")
+    lacking = lacking_note(values, asked.screened, wanted, asked.unknown)
+    if lacking:
+        notes.append(lacking)
+    if values.latency.interval[at] == "roof":
+        notes.append(roof_note(values.candidate(at)))
     return tuple(notes)
 
 
@@ -178,17 +332,23 @@ def recommend_each(
     modes: pl.DataFrame,
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
-    are what the choice is compared with.
+    are what the choice is compared with. ``refused``: by device and network, why there is none.
     """
     found = []
     keys = ("device", "network", "phase")
     for rows in predictions.sort(*keys).partition_by(*keys, maintain_order=True):
         device = str(rows["device"][0])
-        highest = highest_mode(modes.filter(pl.col("device") == device))
+        why = (refused or {}).get((device, str(rows["network"][0])))
+        if why is not None:
+            found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
+            continue
+        own = modes.filter(pl.col("device") == device)
+        highest = highest_mode(own) if own.height > 1 else None
         baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
         default = (defaults or {}).get(device)
         if default is not None and default != highest:
@@ -204,29 +364,21 @@ def recommend(
 ) -> Recommendation:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
-    Among those that keep every limit with the probability that was asked for, the one with the
-    least objective; where there is none, the likeliest of those that keep them as predicted;
-    where there is none of these either, the one that breaks them least. Ties go to the shorter
-    time, then to less energy and power, then by name. Raises UsageError for a limit that bounds
-    nothing, or for predictions of several networks, devices or phases.
+    Among those that keep every limit the one of the least risk-adjusted objective, where what was
+    measured is preferred (``choice.choose``); where there is none, of those that may keep them the
+    likeliest; where each breaks one, the one that breaks them least. Raises UsageError for a
+    limit that bounds nothing, or for predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    values = read_values(predictions, wanted)
-    screened = screen(values, wanted)
-    objective = values.objective(wanted.minimise).value
-    usable = screened.is_known & ~np.isnan(objective)
-    if not usable.any():
-        return answer_nothing(predictions, values, wanted)
-    likely, kept = usable & screened.is_likely, usable & screened.is_kept
-    if likely.any():
-        at = int(_ranked(values, objective, likely)[0])
-        return answer_chosen(
-            values, screened, wanted, baselines, at, feasible=likely, usable=usable
-        )
-    if kept.any():
-        at = _likeliest(values, screened, objective, kept)
-        return answer_chosen(values, screened, wanted, baselines, at, feasible=kept, usable=usable)
-    return answer_infeasible(values, screened, wanted, baselines, usable)
+    asked = read_question(predictions, wanted, baselines)
+    if asked.kept.any():
+        return answer_chosen(asked, choose(asked.values, asked.wanted, asked.kept))
+    if asked.open.any():
+        at = choose_likeliest(asked.values, asked.screened, asked.wanted, asked.open)
+        return answer_chosen(asked, at)
+    if asked.broken.any():
+        return answer_infeasible(asked)
+    return answer_nothing(predictions, asked)
 
 
 def _check_single(predictions: pl.DataFrame) -> None:
@@ -238,17 +390,3 @@ def _check_single(predictions: pl.DataFrame) -> None:
                 f"{', '.join(str(name) for name in names.head(3))}",
                 fix="ask for each of them alone",
             )
-
-
-def _ranked(values: Values, objective: Array, among: Mask) -> NDArray[np.int64]:
-    """Rows of ``among``, the best first; rows are in order of their names already."""
-    rows = np.flatnonzero(among)
-    keys = (values.power.value, values.energy.value, values.latency.value, objective)
-    order = np.lexsort([np.nan_to_num(key[rows], nan=np.inf) for key in keys])
-    return rows[order].astype(np.int64)
-
-
-def _likeliest(values: Values, screened: Screen, objective: Array, kept: Mask) -> int:
-    """Of those that keep the limits as predicted, the one whose least likely limit is likeliest."""
-    ranked = _ranked(values, objective, kept)
-    return int(ranked[np.argmax(screened.margin[ranked])])

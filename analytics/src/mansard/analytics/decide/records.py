@@ -13,6 +13,7 @@ from mansard.core.records import ModeCommands, Record, Source
 
 Objective = Literal["energy", "latency", "edp", "power"]
 Quantity = Literal["latency", "power", "energy", "rate"]
+Holds = Literal["kept", "unknown", "broken"]
 OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp", "power")
 UNITS: dict[Quantity, str] = {"latency": "s", "power": "W", "energy": "J", "rate": "1/s"}
 
@@ -28,6 +29,7 @@ class Wanted:
     ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could
     do one batch after the other. ``batches``: which batch sizes are open; None means all that
     were predicted ("auto"). ``probability``: how likely each limit has to hold.
+    ``falls_back``: the least time is wanted where too few modes have an energy to compare.
     """
 
     minimise: Objective = "energy"
@@ -37,6 +39,7 @@ class Wanted:
     min_fps: float | None = None
     batches: tuple[int, ...] | None = None
     probability: float = PROBABILITY
+    falls_back: bool = False
 
 
 class Candidate(Record, frozen=True, kw_only=True):
@@ -64,6 +67,21 @@ class Candidate(Record, frozen=True, kw_only=True):
     is_calibrated: bool | None
 
     @property
+    def certainty(self) -> str | None:
+        """What its interval is worth: outside the measured modes a spread is no more than bounds.
+
+        No error of what was left out tells how wrong a model is where nothing like it was seen.
+        """
+        if self.interval == "spread" and self.is_extrapolated and not self.is_measured:
+            return "bounds"
+        return self.interval
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the network itself ran in this mode, here or at others'."""
+        return self.source != "modelled"
+
+    @property
     def fps(self) -> float:
         """Items per second, one batch after the other."""
         return self.batch / self.latency_s
@@ -72,14 +90,16 @@ class Candidate(Record, frozen=True, kw_only=True):
 class LimitCheck(Record, frozen=True, kw_only=True):
     """One limit beside what a candidate is predicted to take.
 
-    ``excess``: by which share of the limit it is broken, 0 where it is kept. ``probability``
-    that it holds; unknown where the prediction has no interval.
+    ``excess``: by which share of the limit its value breaks it, 0 where it does not. ``holds``:
+    "kept" or "broken" with the probability that was asked for, or for certain where the interval
+    is of bounds; else "unknown". ``probability`` that it holds; only a spread has one.
     """
 
     quantity: Quantity
     limit: float  # s, W, J or 1/s; the least for "rate", the most for the others
     value: float | None
     excess: float | None
+    holds: Holds
     probability: float | None
 
 
@@ -95,7 +115,7 @@ class Saving(Record, frozen=True, kw_only=True):
 
 
 class Neighbour(Record, frozen=True, kw_only=True):
-    """Another one on the Pareto front, and why it was not chosen."""
+    """Another one, on the Pareto front or measured, and why it was not chosen."""
 
     candidate: Candidate
     why_lost: str
@@ -113,14 +133,40 @@ class Relaxation(Record, frozen=True, kw_only=True):
     candidate: Candidate
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many candidates have a time, and what is known of them.
+
+    ``n_kept`` keep every limit, ``n_broken`` break one, ``n_open`` may keep them, but not as
+    likely as asked, and ``n_unknown`` may, but have no energy or power to tell by.
+    """
+
+    n_all: int
+    n_kept: int
+    n_open: int
+    n_broken: int
+    n_unknown: int
+
+
+class MeasureNext(Record, frozen=True, kw_only=True):
+    """The one measurement that would decide most, and what it would tell."""
+
+    candidate: Candidate
+    what: str
+
+
 class Recommendation(Record, frozen=True, kw_only=True):
     """The answer for one network on one device.
 
-    ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", every limit is
-    kept as predicted, but not as likely as asked; "infeasible", no mode keeps them, and
-    ``choice`` is the nearest. ``choice`` is None where nothing could be compared at all.
-    ``most_excess``: by which share of its objective the choice is at most worse than the best
-    that may keep the limits, if every value lies in its 95 % interval.
+    ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", some candidate may
+    keep every limit, and none is known to as likely as asked; "infeasible", every candidate of
+    which it is known breaks a limit, and ``choice`` is the nearest. ``choice`` is None where
+    nothing could be compared at all. Of ``n_candidates`` that have a time ``n_feasible`` keep
+    every limit, ``n_broken`` break one, and ``n_unknown`` may keep them but have no energy or
+    power to tell by; what is left may keep them, too. ``measured``: the best one that was
+    measured, beside a choice that was not. ``most_excess``: by which share of its objective the
+    choice is at most worse than the best that may keep the limits, if every value lies in its
+    interval.
     """
 
     device: str
@@ -130,8 +176,12 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
-    n_feasible: int = 0  # that keep every limit as likely as asked
+    n_feasible: int = 0
+    n_broken: int = 0
+    n_unknown: int = 0
     most_excess: float | None = None
+    measured: Neighbour | None = None
+    measure_next: MeasureNext | None = None
     commands: ModeCommands | None = None
     why: tuple[str, ...] = ()
     checks: tuple[LimitCheck, ...] = ()
@@ -144,5 +194,5 @@ class Recommendation(Record, frozen=True, kw_only=True):
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the choice is predicted to keep every limit."""
+        """Whether the choice keeps every limit, or may."""
         return self.verdict in {"feasible", "uncertain"}

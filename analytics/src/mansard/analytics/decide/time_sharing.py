@@ -61,16 +61,28 @@ class Share(Record, frozen=True, kw_only=True):
     rate_per_s: float  # items that are done here
     busy: float
     latency_s: float  # of one batch
+    latency_low_s: float | None
+    latency_high_s: float | None
     wait_s: float  # for a batch to fill
     energy_j: float | None  # of one item
+    energy_low_j: float | None
+    energy_high_j: float | None
+    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
+
+
+_OF_CANDIDATE = (  # fields of a Share that are those of its Candidate
+    *("latency_s", "latency_low_s", "latency_high_s"),
+    *("energy_j", "energy_low_j", "energy_high_j", "interval"),
+)
 
 
 class MixPlan(Record, frozen=True, kw_only=True):
     """All networks of a mix, in one mode or in several in turn.
 
-    ``busy``: the share of time in which something runs; ``busy_high`` what it stays below with
-    the probability that was asked for. ``power_w``: mean over all time, idle included;
-    ``active_w``: the same without what idles. ``lost``: the share of time that switching takes.
+    ``busy``: the share of time in which something runs, at least that where a network is on its
+    roof; ``busy_high`` what it stays below with the probability that was asked for. ``power_w``:
+    mean over all time, idle included; ``active_w``: the same without what idles. ``lost``: the
+    share of time that switching takes.
     """
 
     shares: tuple[Share, ...]
@@ -82,6 +94,10 @@ class MixPlan(Record, frozen=True, kw_only=True):
     idle_w: float | None
     power_w: float | None
     lost: float | None
+
+    def roofed(self) -> tuple[str, ...]:
+        """The networks that were not measured: they take at best what their roof says."""
+        return tuple(dict.fromkeys(s.network for s in self.shares if s.interval == "roof"))
 
 
 class MixAnswer(Record, frozen=True, kw_only=True):
@@ -202,6 +218,7 @@ class Options:
 
     ``busy``: the share of all time that it takes as predicted, ``busy_high`` what that stays
     below with the probability that was asked for; ``active_w``: its energy in a second, W.
+    ``may_fit``: not every mode breaks a limit for certain.
     """
 
     task: Task
@@ -211,6 +228,7 @@ class Options:
     busy: Array
     busy_high: Array
     active_w: Array
+    may_fit: bool
 
     def by_mode(self) -> dict[str, list[int]]:
         """Which options each mode has."""
@@ -233,12 +251,13 @@ class Options:
             self.busy[at],
             self.busy_high[at],
             self.active_w[at],
+            self.may_fit,
         )
 
     def share(self, at: int, part: float) -> Share:
         """The record of ``part`` of the task's items being done by option ``at``."""
         found = self.values.candidate(self.rows[at])
-        unknown = {name: why for name, why in found.unknown.items() if name == "energy_j"}
+        unknown = {name: why for name, why in found.unknown.items() if name in _OF_CANDIDATE}
         return Share(
             network=found.network,
             mode=found.mode,
@@ -246,9 +265,8 @@ class Options:
             precision=found.precision,
             rate_per_s=self.task.rate_per_s * part,
             busy=float(self.busy[at]) * part,
-            latency_s=found.latency_s,
             wait_s=_wait_s(self.task, found.batch),
-            energy_j=found.energy_j,
+            **{name: getattr(found, name) for name in _OF_CANDIDATE},
             unknown=unknown,
         )
 
@@ -281,7 +299,10 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         )
     screened = screen(values, wanted)
     batches = values.frame["batch"].to_numpy().astype(np.float64)
-    kept = np.flatnonzero(screened.is_likely & _in_time(values, task, wanted, batches))
+    # A roof keeps no limit for certain; it may, and a note says so.
+    fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
+    kept = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
+    may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
     frame_modes = values.frame["mode"].to_list()
     return Options(
         task=task,
@@ -291,14 +312,16 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         busy=task.rate_per_s * values.item.value[kept],
         busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[kept],
         active_w=task.rate_per_s * values.energy.value[kept],
+        may_fit=bool(may_fit.any()),
     )
 
 
-def _in_time(values: Values, task: Task, wanted: Wanted, batches: Array) -> Mask:
+def _in_time(values: Values, task: Task, probability: float, batches: Array) -> Mask:
+    """Whether each takes at most the task's time with ``probability``, the wait included."""
     if task.max_latency_s is None:
         return np.ones(len(values), dtype=np.bool_)
     wait_s = (batches - 1.0) / task.rate_per_s
-    return np.asarray(values.latency.quantile(wanted.probability) + wait_s <= task.max_latency_s)
+    return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
 
 
 def _wait_s(task: Task, batch: int) -> float:

@@ -1,15 +1,23 @@
-"""Predictions as arrays that a decision can compare, and how likely a value keeps a limit.
+"""Predictions as arrays that a decision can compare, and what is known of a value and a limit.
 
-A value v with the 95 % interval [low, high] is taken as log-normal about v, with a spread of its
-own on either side: σ above v is ln(high / v) / z, below v it is ln(v / low) / z, with z = 1.95996,
-the 97.5 % quantile of the standard normal distribution. So P(X ≤ high) = 0.975, P(X ≤ v) = 0.5,
-P(X ≤ low) = 0.025. Times and energies are positive and err by a share, hence the logarithm.
+What the ends of an interval mean stands in ``interval`` (data.model_frames.INTERVALS):
+
+- "spread": a value v with the 95 % interval [low, high] is taken as log-normal about v, with a
+  spread of its own on either side: σ above v is ln(high / v) / z, below v it is ln(v / low) / z,
+  with z = 1.95996, the 97.5 % quantile of the standard normal distribution. So P(X ≤ high) =
+  0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and err by a share,
+  hence the logarithm.
+- "bounds": the true value lies between the ends, and nothing tells where: no probability.
+- "roof": the time and energy are at least the lower end, and nothing tells how much more. A power
+  is the ratio of both, and nothing is known of it.
+- none: the value stands alone; how far it is off is unknown.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -24,13 +32,23 @@ _NORMAL = NormalDist()
 Z95 = _NORMAL.inv_cdf(0.975)
 
 
+KEPT, UNKNOWN, BROKEN = 1, 0, -1  # what is known of a value and a limit
+NO_INTERVAL = "the prediction has no interval"
+
+
 @dataclass(frozen=True, eq=False)
 class ValueBand:
-    """Values of one quantity with their 95 % intervals, arrays of one length; NaN is unknown."""
+    """Values of one quantity with their intervals, arrays of one length; NaN is unknown.
+
+    ``interval``: of each value a key of INTERVALS, empty where it has none. ``is_ratio``: it is
+    a power, of which a roof says nothing.
+    """
 
     value: Array
     low: Array
     high: Array
+    interval: NDArray[np.str_]
+    is_ratio: bool = False
 
     def ends(self) -> tuple[Array, Array]:
         """Low and high; the value itself where there is no interval."""
@@ -41,25 +59,62 @@ class ValueBand:
 
     def times(self, other: ValueBand) -> ValueBand:
         """The product; its ends are those of both at once."""
-        return ValueBand(self.value * other.value, self.low * other.low, self.high * other.high)
+        interval = np.where((self.interval == "") | (other.interval == ""), "", self.interval)
+        low, high = self.low * other.low, self.high * other.high
+        return ValueBand(self.value * other.value, low, high, interval)
 
     def over(self, divisor: Array) -> ValueBand:
         """Divided by something that is known exactly."""
-        return ValueBand(self.value / divisor, self.low / divisor, self.high / divisor)
+        ends = (self.value / divisor, self.low / divisor, self.high / divisor)
+        return ValueBand(*ends, self.interval, self.is_ratio)
+
+    def deviation(self) -> Array:
+        """The standard deviation of each value's logarithm, ln(high / low) / 2z; 0 without ends."""
+        low, high = self.ends()
+        return np.asarray(np.log(high / low) / (2 * Z95))
+
+    def cost(self) -> Array:
+        """What to compare values by: value · exp(½σ), the worse the less is known.
+
+        Of many values the least seems better than it is, and the more so the greater its error
+        (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006). The
+        factor is a choice; on recorded boards it has the least regret (benchmarks/recorded/regret).
+        """
+        return np.asarray(self.value * np.exp(self.deviation() / 2))
 
     def quantile(self, probability: float) -> Array:
-        """What each value stays below with ``probability``; the value itself without interval."""
+        """What each value stays below with ``probability``.
+
+        Of bounds the upper end, or the lower one where less than a half is asked; without an
+        interval, and on a roof, the value itself.
+        """
         low, high = self.ends()
         z = _NORMAL.inv_cdf(probability)
-        side = high / self.value if z >= 0 else self.value / low
-        quantile: Array = self.value * np.exp(np.log(side) * (z / Z95))
-        return quantile
+        end = high if z >= 0 else low
+        by_spread = self.value * np.exp(np.abs(np.log(end / self.value)) * (z / Z95))
+        certain = np.where(self.interval == "bounds", end, self.value)
+        return np.where(self.interval == "spread", by_spread, certain)
+
+    def holds(self, most: float, probability: float) -> NDArray[np.int8]:
+        """KEPT, BROKEN or UNKNOWN: whether each value is at most ``most``.
+
+        A spread keeps a limit that holds with ``probability``, and breaks one that is missed with
+        it. Bounds keep what both are below and break what both are above. A roof breaks what its
+        lower end is above, and so does a value alone; neither keeps anything.
+        """
+        is_spread, is_bounds = self.interval == "spread", self.interval == "bounds"
+        low, high = self.ends()
+        least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), low)
+        says_least = (self.interval != "roof") | (not self.is_ratio)
+        keeps = (is_spread & (self.quantile(probability) <= most)) | (is_bounds & (high <= most))
+        breaks = says_least & (least > most)
+        return np.where(keeps, KEPT, np.where(breaks, BROKEN, UNKNOWN)).astype(np.int8)
 
 
 def probability_at_most(
     value: float, low: float | None, high: float | None, limit: float
 ) -> float | None:
-    """P(X ≤ limit); None where there is no interval. All are above 0."""
+    """P(X ≤ limit) of a spread; None where there is no interval. All are above 0."""
     if low is None or high is None:
         return None
     end = high if limit >= value else low
@@ -71,7 +126,6 @@ def probability_at_most(
 
 
 _ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
-_NO_INTERVAL = "the prediction has no interval"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +145,16 @@ class Values:
 
     def __len__(self) -> int:
         return self.frame.height
+
+    @cached_property
+    def is_measured(self) -> NDArray[np.bool_]:
+        """Whether the network itself ran in the row's mode, here or at others'."""
+        return (self.frame["source"] != "modelled").to_numpy()
+
+    @cached_property
+    def is_extrapolated(self) -> NDArray[np.bool_]:
+        """Whether the row's mode lies outside those that were measured."""
+        return self.frame["is_extrapolated"].fill_null(value=False).to_numpy()
 
     def of(self, quantity: Quantity) -> ValueBand:
         """The quantity that a limit is about; of a rate the time of one item."""
@@ -122,13 +186,13 @@ class Values:
             if value is None:
                 middle = fields[name.replace("_low_", "_").replace("_high_", "_")]
                 why = row["reason"] or "not predicted"
-                unknown[name] = why if middle is None else _NO_INTERVAL
+                unknown[name] = why if middle is None else NO_INTERVAL
         fields["bound"] = row["time_bound"]
         if row["time_bound"] is None:
             unknown["bound"] = "not told apart"
         fields["interval"] = row["interval"]
         if row["interval"] is None:
-            unknown["interval"] = _NO_INTERVAL
+            unknown["interval"] = NO_INTERVAL
         for name in ("is_extrapolated", "is_calibrated"):
             fields[name] = row[name]
             if row[name] is None:
@@ -191,7 +255,19 @@ def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
     )
     # An interval counts only whole, and contains its value however it was rounded.
     whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
-    return ValueBand(value, _where(whole, np.fmin(low, value)), _where(whole, np.fmax(high, value)))
+    # As Candidate.certainty: outside the measured modes a spread is no more than bounds.
+    is_guess = (pl.col("interval") == "spread") & pl.col("is_extrapolated")
+    is_guess &= pl.col("source") == "modelled"
+    bound = pl.when(is_guess.fill_null(value=False)).then(pl.lit("bounds"))
+    kinds = rows.select(bound.otherwise(pl.col("interval").fill_null(""))).to_series()
+    kind = kinds.to_numpy().astype(np.str_)
+    return ValueBand(
+        value,
+        _where(whole, np.fmin(low, value)),
+        _where(whole, np.fmax(high, value)),
+        np.where(whole | (kind == "roof"), kind, ""),
+        is_ratio=name == "power",
+    )
 
 
 def _where(mask: Array, values: Array) -> Array:

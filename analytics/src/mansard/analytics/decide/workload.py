@@ -9,6 +9,7 @@ arrive while another network runs wait, and that wait is in no latency.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -56,9 +57,14 @@ def mix_sentence(
     return " ".join(parts)
 
 
-def hopeless_sentence(networks: Sequence[str]) -> str:
-    """That some networks keep their limits in no mode."""
+def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
+    """That some networks keep their limits in no mode, or in none that is known."""
     names = ", ".join(display_name(name) for name in networks)
+    if may_fit:
+        return (
+            f"No mode is known to run {names} within the limits as likely as asked: loosen them, "
+            "or measure more."
+        )
     return f"No mode runs {names} within the limits, whatever else runs: loosen them."
 
 
@@ -67,11 +73,15 @@ def _words(plan: MixPlan) -> str:
     power_w = plan.power_w if plan.power_w is not None else plan.active_w
     drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
     beside = " without what idles" if power_w is not None and plan.power_w is None else ""
+    if plan.roofed():
+        return f"{modes}, busy for at least {percent(plan.busy)} of the time"
     return f"{modes}, busy for {percent(plan.busy)} of the time{drawn}{beside}"
 
 
 def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
     if one_mode is None or one_mode.power_w is None or schedule.power_w is None:
+        return ""
+    if one_mode.roofed() or schedule.roofed():
         return ""
     less = 1 - schedule.power_w / one_mode.power_w
     return f", {digits(100 * less, 2)}{NBSP}% less power" if less > 0 else ""
@@ -92,6 +102,15 @@ NO_QUEUE = "no queue is modelled: the wait while another network runs is in no l
 IDLE_IS_AWAKE = "idle is counted at the mode's constant power; a board that sleeps draws less"
 
 
+def on_roofs(networks: Sequence[str], device: str) -> str:
+    """That nothing tells how much longer than their roofs some networks take."""
+    names = ", ".join(display_name(name) for name in networks)
+    return (
+        f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "
+        "it keeps up, and any limit of time, is not known. Time them there and import the table"
+    )
+
+
 def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]:
     """The constant power of each mode of ``device``, W, where COEFFICIENT_SCHEMA has it."""
     rows = coefficients.filter(
@@ -103,12 +122,24 @@ def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]
 
 
 def plan_mixes(
-    predictions: pl.DataFrame, mix: Mix, wanted: Wanted, coefficients: pl.DataFrame
+    predictions: pl.DataFrame,
+    mix: Mix,
+    wanted: Wanted,
+    coefficients: pl.DataFrame,
+    refused: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[MixAnswer, ...]:
-    """``plan_mix`` for every device; constant powers are those of ``coefficients``."""
+    """``plan_mix`` for every device; constant powers are those of ``coefficients``.
+
+    ``refused``: by device and network, why nothing is recommended.
+    """
+    whys = {device: why for (device, _), why in (refused or {}).items()}
     answers: list[MixAnswer] = []
     errors: list[UsageError] = []
     for (device,), rows in predictions.group_by("device", maintain_order=True):
+        if (why := whys.get(str(device))) is not None:
+            sentence = f"Nothing can be recommended for {display_name(str(device))}: {why}."
+            answers.append(_cannot(str(device), sentence, why, 0.0))
+            continue
         try:
             answers.append(plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device))))
         except UsageError as error:  # another device may well have what this one lacks
@@ -136,10 +167,15 @@ def plan_mix(
         raise UsageError("a mix runs on one device", fix="ask for each device alone")
     options = find_options(predictions, mix, wanted)
     device = str(predictions["device"][0])
-    hopeless = [each.task.network for each in options if not each.rows]
+    hopeless = [each for each in options if not each.rows]
     if hopeless:
-        return _cannot(device, hopeless_sentence(hopeless), "no mode keeps the limits", 0.0)
+        names = [each.task.network for each in hopeless]
+        sentence = hopeless_sentence(names, may_fit=all(each.may_fit for each in hopeless))
+        return _cannot(device, sentence, "no mode is known to keep the limits", 0.0)
     notes = [NO_QUEUE]
+    if wanted.falls_back and any(np.isnan(each.active_w).all() for each in options):
+        wanted = replace(wanted, minimise="latency")
+        notes.append("energies are unknown: what is busy for the least time is the best")
     if wanted.minimise != "latency":
         options = _with_energy(options)
         notes.append(IDLE_IS_AWAKE if idle_w else "the constant power is unknown: idle is not in")
@@ -147,6 +183,9 @@ def plan_mix(
     schedule = _best_schedule(options, mix, wanted.minimise, idle_w)
     if one_mode is not None and schedule is not None:
         schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
+    roofed = {name: None for plan in (one_mode, schedule) if plan for name in plan.roofed()}
+    if roofed:
+        notes.append(on_roofs(tuple(roofed), device))
     keeps_up = min(1.0, 1.0 / least_time([each.busy_high for each in options]))
     sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up)
     if one_mode is None and schedule is None:

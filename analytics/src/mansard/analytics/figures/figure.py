@@ -165,7 +165,8 @@ def safe_json(value: Any) -> str:
 
 def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
     """A note about marks that are missing, if any are."""
-    return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()
+    title = f"{what[:1].upper()}{what[1:]}"
+    return (f"{title} that are not drawn: {n_dropped:,} ({why}).",) if n_dropped else ()
 
 
 # Attributes that a picture does not need: texts for screen readers, reactions, defaults.

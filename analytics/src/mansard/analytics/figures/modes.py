@@ -472,7 +472,7 @@ def _notes(points: ModePoints) -> tuple[str, ...]:
         f"Of all modes drawn, {n_outside} outside the clocks that were measured: extrapolated, and "
         "so called in the tooltip."
     )
-    why = "their latency is unknown; all networks and modes are counted"
+    why = "their latency is unknown; counted over all networks and modes"
     return (
         *([few] if n_drawn < points.n_modes else []),
         *([outside] if n_outside else []),

@@ -111,10 +111,8 @@ def roofline_figure(
         description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
         "roofs of the chosen power mode and the networks under them",
     )
-    why = "their time or their work is unknown or zero"
-    notes = dropped_note(
-        points.n_networks_dropped, "points of networks", f"{why}; counted over all modes"
-    )
+    why = "their time or their work is unknown or zero; counted over all modes"
+    notes = dropped_note(points.n_networks_dropped, "networks", why)
     if len(labels) < len(named):
         notes += ("Where points are close, some names are left out; the tooltips have them.",)
     columns = (

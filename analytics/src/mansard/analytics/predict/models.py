@@ -16,6 +16,7 @@ from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import (
     Published,
+    known_modes,
     published_coefficients,
     published_in,
     published_modes,
@@ -55,6 +56,12 @@ class Models:
     def of_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of ``frame`` that are of ``devices``."""
         return frame.filter(pl.col("device").is_in(list(self.devices)))
+
+    @cached_property
+    def mode_notes(self) -> tuple[str, ...]:
+        """Which settings of published modes of ``devices`` no table gives, and whose they are."""
+        notes = known_modes(self.published).notes
+        return tuple(f"{name}: {line}" for name in self.devices for line in notes.get(name, ()))
 
     def observed_networks(self) -> frozenset[str]:
         """Networks whose times were measured or published."""

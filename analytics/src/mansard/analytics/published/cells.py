@@ -23,6 +23,7 @@ from mansard.core.units import format_frequency
 
 MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
 LONGEST_CELL = 500  # characters
+PANDAS_INDEX = "Unnamed: 0"  # a first column without a name, as pandas writes and calls it
 _SEPARATORS = (",", ";", "\t", "|")
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -114,6 +115,8 @@ def _header(cells: list[str], where: str) -> tuple[str, ...]:
     names = tuple(cell.strip() for cell in cells)
     while names and not names[-1]:  # a separator at the end of each line
         names = names[:-1]
+    if len(names) > 1 and not names[0] and PANDAS_INDEX not in names:
+        names = (PANDAS_INDEX, *names[1:])
     twice = sorted({name for name in names if names.count(name) > 1 or not name})
     if twice:
         raise InputError(

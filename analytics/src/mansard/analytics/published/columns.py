@@ -74,11 +74,25 @@ _BITS = re.compile(r"[KMGT]b/s|[kmgt]bps", re.IGNORECASE)
 def words_of(column: str) -> list[str]:
     """The words of a column's name as they are written; "per s" becomes part of its unit.
 
-    Any other slash is the word "per".
+    A slash between a quantity and a unit of it ("time/ms", ISO 80000-1) is left out; any other is
+    the word "per".
     """
-    text = _PER_SECOND.sub("/s", column.replace("µ", "u").replace("μ", "u"))
+    text = _PER_SECOND.sub("/s", _spaced(column.replace("µ", "u").replace("μ", "u")))
     found: list[str] = re.findall(r"[A-Za-z0-9]+(?:/s)?|/", _SHORT.sub(r"\1/s", text))
     return ["per" if word == "/" else word for word in found]
+
+
+def _spaced(column: str) -> str:
+    """ "time/ms" as "time ms", "bandwidth / (GB/s)" as "bandwidth GB/s"; "perf/W" as it is."""
+    found = _OVER_UNIT.fullmatch(column)
+    if found is None:
+        return column
+    words = [word.casefold() for word in re.findall(r"[A-Za-z0-9]+", found[1])]
+    unit = unit_of(found[2])
+    is_quantity = unit is not None and unit.dimension in {_QUANTITIES.get(word) for word in words}
+    if not is_quantity or any(unit_of(word) for word in words):
+        return column
+    return f"{found[1]} {found[2]}{found[3]}"
 
 
 def unit_of(word: str) -> Unit | None:
@@ -107,6 +121,7 @@ FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
         "phase": None,
         "method": None,
         "remark": None,
+        "repeat": None,
         "sms": None,
         "cpus": None,
         "peak": "work rate",
@@ -136,6 +151,11 @@ NAMES = MappingProxyType(
         **dict.fromkeys(("level", "memory level"), "level"),
         **dict.fromkeys(("method", "kernel", "engine", "framework", "operation"), "method"),
         **dict.fromkeys(("remark", "remarks", "doubt"), "remark"),
+        # What tells repeats of one setting apart; not how many there were ("trials", "reps").
+        **dict.fromkeys(
+            ("repeat", "rep", "repetition", "replicate", "iteration", "trial", "run", "seed"),
+            "repeat",
+        ),
         **dict.fromkeys(("sms", "n sms", "num sms", "sm count", "active sms"), "sms"),
         **dict.fromkeys(("cpus", "n cpus", "cores", "n cores", "cpu cores"), "cpus"),
         "phase": "phase",
@@ -206,6 +226,18 @@ def parse_unit_name(text: str) -> RateWorkUnit | None:
 def parse_level_name(text: str) -> str | None:
     """DRAM, L1, L2 or L3 for what a table calls so, or None."""
     return LEVELS.get(text.casefold())
+
+
+_OVER_UNIT = re.compile(r"([^/]*?)\s*/\s*[(\[]?([A-Za-z]+(?:/s)?)[)\]]?((?:\s.*)?)")
+_QUANTITIES: Mapping[str, Dimension | None] = MappingProxyType(
+    {
+        **{word: FIELDS[field] for word, field in BARE.items()},
+        **dict.fromkeys((*CLOCKS, "frequency", "freq", "clock"), "frequency"),
+        "t": "time",
+        "p": "power",
+        "e": "energy",  # as formulas have them
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -407,7 +439,7 @@ def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
             kind = (column.field, column.precision, column.unit, column.level)
         kinds.setdefault(kind, []).append(column.name)
     for kind, names in kinds.items():
-        if len(names) > 1:
+        if len(names) > 1 and kind[0] != "repeat":
             raise InputError(
                 f"the {kind[0]} may be in {' or '.join(map(repr, names))}",
                 where=where,

@@ -176,7 +176,10 @@ AGREEING = 0.05  # energy and power × time of one row may differ by so much: ro
 def read_runs(
     table: TextTable, columns: Sequence[KnownColumn], origin: PublishedOrigin
 ) -> tuple[PublishedRun, ...]:
-    """All rows of ``table``, without their table's id yet; raises InputError."""
+    """All rows of ``table``, without their table's id yet; raises InputError.
+
+    Rows of one network in one mode are repeats where their cells of the field "repeat" differ.
+    """
     if not any(c.field in {"time", "throughput", "power", "energy"} for c in columns):
         raise InputError(
             f"no column is a time, a power or an energy; it has "
@@ -187,15 +190,17 @@ def read_runs(
     runs: list[PublishedRun] = []
     seen: dict[tuple[object, ...], int] = {}
     for row in table.rows:
-        run = _run_of_row(Cells(table, tuple(columns), row), origin)
-        kind = (run.mode.name, run.network, run.batch, run.precision, run.phase)
+        cells = Cells(table, tuple(columns), row)
+        run = _run_of_row(cells, origin)
+        setting = (run.mode.name, run.network, run.batch, run.precision, run.phase)
+        kind = (*setting, *(row.cells[column.name] for column in cells.columns_of("repeat")))
         if kind in seen:
             raise InputError(
                 f"lines {seen[kind]} and {row.line} are both {run.network!r}, "
                 f"{'no batch' if run.batch is None else f'batch {run.batch}'}, "
                 f"{run.precision or 'no precision'}, in mode {run.mode.name!r}",
                 where=table.where,
-                fix="keep one of them",
+                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME",
             )
         seen[kind] = row.line
         runs.append(run)
@@ -297,7 +302,9 @@ def _phase(cells: Cells) -> Phase:
 
 # What a table of the other kind has no use for; it is named as not read.
 _OF_RATES = frozenset({"peak", "bandwidth", "launch", "unit", "level"})
-_OF_RUNS = frozenset({"batch", "phase", "remark", "time", "throughput", "power", "energy"})
+_OF_RUNS = frozenset(
+    {"batch", "phase", "remark", "repeat", "time", "throughput", "power", "energy"}
+)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,16 @@ import difflib
 from collections.abc import Sequence
 
 from mansard.analytics.data.quantities import quantity
+from mansard.analytics.published.filling import SLACK
 from mansard.analytics.published.importing import Imported
-from mansard.analytics.published.store import NO_INTERVAL, Published, device_names
+from mansard.analytics.published.store import NO_INTERVAL, Published, device_names, known_modes
 from mansard.analytics.roofs.ceilings import Ceiling, CeilingFamily, RateUnit
 from mansard.analytics.roofs.levels import DRAM, Level
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
 from mansard.core.hardware import MODULES, Module, memory_bytes_per_s, peak_flop_per_s
 from mansard.core.hashing import content_hash
-from mansard.core.records import PublishedRate, Scope
+from mansard.core.records import PublishedMode, PublishedRate, Scope
 
 MOST_ROOFS = 48  # of one table: each is drawn with every network under it
 _NO_TRIALS = "published: the trials behind it are not known"
@@ -31,13 +32,13 @@ def published_rooflines(published: Published) -> tuple[Roofline, ...]:
     interval, and only the levels that the table names are there. Of a table with more than
     MOST_ROOFS modes so many have a roof, spread evenly; the coefficients have all.
     """
-    names = device_names(published)
+    names, known = device_names(published), known_modes(published).modes
     tables: dict[tuple[str, str], dict[str, list[PublishedRate]]] = {}
     for rate in published.rates:
         modes = tables.setdefault((rate.device, rate.table_id), {})
         modes.setdefault(rate.mode.name, []).append(rate)
     return tuple(
-        _roofline(rates, names[key])
+        _roofline(rates, names[key], known[names[key]][rates[0].mode.name])
         for key, modes in tables.items()
         for rates in _spread(list(modes.values()))
     )
@@ -54,9 +55,8 @@ def is_published(run_id: str) -> bool:
     return run_id.startswith("published-")
 
 
-def _roofline(rates: Sequence[PublishedRate], name: str) -> Roofline:
+def _roofline(rates: Sequence[PublishedRate], name: str, mode: PublishedMode) -> Roofline:
     first = rates[0]
-    mode = first.mode
     unknown = {"n_sms": mode.unknown.get("n_sms"), "n_cpus": mode.unknown.get("n_cpus")}
     return Roofline(
         run_id=f"published-{content_hash([first.table_id, first.device, mode.name])}",
@@ -133,9 +133,6 @@ def _ceiling(rate: PublishedRate, family: CeilingFamily, unit: RateUnit) -> Ceil
         source="published",
         unknown=unknown,
     )
-
-
-SLACK = 1.02  # clocks are rounded in tables
 
 
 def find_module(name: str) -> Module:

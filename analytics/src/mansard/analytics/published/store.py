@@ -7,6 +7,7 @@ measured one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from mansard.analytics.data.model_frames import (
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
+from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import Imported, table_id_of
 from mansard.core.errors import InputError
 from mansard.core.files import make_folder, storage_error
@@ -145,30 +147,35 @@ def device_names(published: Published) -> dict[Device, str]:
 
     "(published)" keeps it from ever being the name of a measured one. Where several tables give
     rates of one device they are kept apart by the start of their ids: roofs of two authors are
-    never one roof. A table of runs takes the name of the only table of rates, so that what was
-    observed stands beside what its roofs predict, unless the two mean other clocks by a mode.
+    never one roof. A table of runs takes the name of the only table of rates and of other tables
+    of runs, so that what was observed stands beside what the roofs predict and repeats of a mode
+    are one network's, unless two of them mean other clocks by a mode.
     """
     tables: dict[Device, list[PublishedRate | PublishedRun]] = {}
     for row in published.rows:
         tables.setdefault((row.device, row.table_id), []).append(row)
-    plain = {key: _plain(rows) for key, rows in tables.items()}
-    rated: dict[str, list[Device]] = {}
-    for key, rows in tables.items():
-        if isinstance(rows[0], PublishedRate):
-            rated.setdefault(plain[key], []).append(key)
-    return {key: plain[key] + (_mark(key, tables, rated.get(plain[key], []))) for key in tables}
+    n_rated = Counter(_plain(rows) for rows in tables.values() if _are_rates(rows))
+    names: dict[Device, str] = {}
+    sharing: dict[str, list[Rows]] = {}  # the tables that have a name without a mark
+    for key, rows in sorted(tables.items(), key=lambda each: not _are_rates(each[1])):
+        name = _plain(rows)
+        together = sharing.setdefault(name, [])
+        if _are_rates(rows):
+            is_shared = n_rated[name] == 1
+        else:
+            is_shared = all(_agree(rows, others) for others in together)
+        if is_shared:
+            together.append(rows)
+        names[key] = f"{name} (published{'' if is_shared else f', {key[1][:6]}'})"
+    return {key: names[key] for key in tables}
 
 
 def _plain(rows: Rows) -> str:
     return f"{display_name(rows[0].device)}{' CPU' if rows[0].processor == 'cpu' else ''}"
 
 
-def _mark(key: Device, tables: Mapping[Device, Rows], rated: Sequence[Device]) -> str:
-    if key in rated:
-        is_alone = len(rated) == 1
-    else:
-        is_alone = len(rated) != 1 or _agree(tables[key], tables[rated[0]])
-    return " (published)" if is_alone else f" (published, {key[1][:6]})"
+def _are_rates(rows: Rows) -> bool:
+    return isinstance(rows[0], PublishedRate)
 
 
 def _agree(some: Rows, others: Rows) -> bool:
@@ -192,26 +199,59 @@ def _same(one: PublishedMode, other: PublishedMode) -> bool:
 NO_INTERVAL = "published without an interval"
 
 
-def published_modes(published: Published) -> pl.DataFrame:
-    """MODE_SCHEMA: each mode for which a table gives rates or networks, in the tables' order."""
+@dataclass(frozen=True)
+class KnownModes:
+    """The modes of all tables by device, as ``device_names`` has it, and name.
+
+    A mode that several tables name has what any of them says. ``notes``: by device, what was
+    filled and what could not be.
+    """
+
+    modes: Mapping[str, Mapping[str, PublishedMode]]
+    notes: Mapping[str, tuple[str, ...]]
+
+
+def known_modes(published: Published) -> KnownModes:
+    """Every mode for which a table gives rates or networks, in the tables' order.
+
+    Settings that no table says come from NVIDIA's table of the board: see ``filling``.
+    """
     names = device_names(published)
-    rows: dict[tuple[str, str], dict[str, object]] = {}
+    found: dict[str, dict[str, PublishedMode]] = {}
+    rows: dict[str, PublishedRate | PublishedRun] = {}
     for row in published.rows:
-        device, mode = names[row.device, row.table_id], row.mode
-        rows.setdefault(
-            (device, mode.name),
-            {
-                "device": device,
-                "mode": mode.name,
-                "gpu_hz": mode.gpu_hz,
-                "memory_hz": mode.memory_hz,
-                "cpu_hz": mode.cpu_hz,
-                "n_sms": mode.n_sms,
-                "n_cpus": mode.n_cpus,
-                "power_limit_w": mode.power_limit_w,
-            },
-        )
-    return pl.DataFrame(list(rows.values()), schema=MODE_SCHEMA)
+        device = names[row.device, row.table_id]
+        rows.setdefault(device, row)
+        modes = found.setdefault(device, {})
+        modes[row.mode.name] = _together(modes.get(row.mode.name, row.mode), row.mode)
+    filled = {
+        device: fill_modes(rows[device].device, rows[device].processor, modes)
+        for device, modes in found.items()
+    }
+    return KnownModes(
+        {device: each.modes for device, each in filled.items()},
+        {device: each.notes for device, each in filled.items()},
+    )
+
+
+def _together(one: PublishedMode, other: PublishedMode) -> PublishedMode:
+    """``one`` with what ``other`` says and it does not."""
+    if one is other or not one.unknown:
+        return one
+    added = {name: value for name in one.unknown if (value := getattr(other, name)) is not None}
+    unknown = {name: why for name, why in one.unknown.items() if name not in added}
+    return replace(one, **added, unknown=unknown)
+
+
+def published_modes(published: Published) -> pl.DataFrame:
+    """MODE_SCHEMA of ``known_modes``."""
+    rows = [
+        {"device": device, "mode": mode.name}
+        | {name: getattr(mode, name) for name in MODE_SCHEMA if name not in ("device", "mode")}
+        for device, modes in known_modes(published).modes.items()
+        for mode in modes.values()
+    ]
+    return pl.DataFrame(rows, schema=MODE_SCHEMA)
 
 
 def published_coefficients(published: Published) -> pl.DataFrame:

@@ -32,7 +32,7 @@ def peak_table(results: Results) -> Table:
 
 
 def bandwidth_table(results: Results) -> Table:
-    """The bandwidth of each kernel at each level, and which of them is the roof."""
+    """The bandwidth of each kernel at each level, which is the roof, and which prices traffic."""
     measured = [roof for roof in results.roofs if roof.source != "published"]
     known = {one.kernel for roof in measured for one in roof.bandwidths if one.kernel}
     kernels = [kernel for kernel in STREAM_KERNELS if kernel in known or (measured and not known)]
@@ -50,10 +50,11 @@ def bandwidth_table(results: Results) -> Table:
                     *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
                     *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
                     best.kernel or "none",
+                    roof.traffic_bandwidth(level.name).kernel or "none",
                     _state(best),
                 ]
             )
-    columns = ("Mode", "Level", *kernels, *others, "Roof", "State")
+    columns = ("Mode", "Level", *kernels, *others, "Roof", "Traffic at", "State")
     numeric = frozenset(range(2, 2 + len(kernels) + len(others)))
     return Table("Bandwidths with their 95 % intervals", columns, rows, numeric)
 

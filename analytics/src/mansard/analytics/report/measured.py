@@ -140,7 +140,7 @@ def _rejections(results: Results) -> list[str]:
 
 
 def unstable_table(results: Results) -> Table:
-    """The trials that stayed unstable; they are used, and their ceilings are marked."""
+    """The trials that stayed unstable; ceilings rest on them only where no other settled."""
     labels = results.labels()
     rows = [
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from mansard.analytics.data.names import display_name, network_key
 from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
 from mansard.analytics.figures.tables import Column, Table, batch_text, bound_text, scaled, tabulate
 from mansard.analytics.results import Results
-from mansard.analytics.roofs.rates import estimate
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
 
 MOST_MODES = 4  # side by side in a table
 MOST_LAYERS = 40  # of one network
@@ -75,12 +76,9 @@ def _bound_or_reason(row: Cells) -> str:
 
 
 def measurement_table(results: Results) -> Table:
-    """Networks that were run: the median of their repetitions with its interval."""
+    """Networks that were run: the median of their repetitions, with how far the next run is off."""
     rows = []
     for row in results.dataset.measurements:
-        found = (
-            estimate([np.asarray([value]) for value in row.seconds_s]) if row.seconds_s else None
-        )
         rows.append(
             [
                 results.names[network_key(row.model, row.model_hash)],
@@ -88,12 +86,20 @@ def measurement_table(results: Results) -> Table:
                 display_name(row.precision),
                 display_name(row.engine),
                 row.source,
-                UNKNOWN if found is None else seconds(found.value, found.low, found.high),
+                _measured_time(row.seconds_s),
                 str(len(row.seconds_s)),
             ]
         )
     columns = ("Network", "Batch", "Precision", "Engine", "Source", "Time", "Repetitions")
     return Table("Times of networks that were run", columns, rows, frozenset({1, 5, 6}))
+
+
+def _measured_time(seconds_s: Sequence[float]) -> str:
+    if not seconds_s:
+        return UNKNOWN
+    value = float(np.median(seconds_s))
+    factor = exp(single_half(RUN_LATENCY, repetition_deviation(seconds_s)))
+    return seconds(value, value / factor, value * factor)
 
 
 def network_details(results: Results) -> list[NetworkDetail]:

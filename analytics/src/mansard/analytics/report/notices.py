@@ -34,7 +34,13 @@ def notices(results: Results) -> tuple[str, ...]:
         *_unknown_networks(results),
     ]
     by_run = _joined((labels[run_id], what) for run_id, what in found)
-    return (*results.dataset.notes, *run_notes(results.dataset.manifests), *by_run)
+    mild = [display_text(each.text) for each in results.findings if not each.is_serious]
+    return (*results.dataset.notes, *run_notes(results.dataset.manifests), *mild, *by_run)
+
+
+def warnings(results: Results) -> tuple[str, ...]:
+    """What cannot be true of the measurements; nothing is recommended from them."""
+    return tuple(display_text(each.text) for each in results.findings if each.is_serious)
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:

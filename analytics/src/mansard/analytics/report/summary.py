@@ -14,11 +14,15 @@ from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Ridge, Roofline
+from mansard.analytics.sanity.finding import Finding
 from mansard.core.records import Manifest, Phase, Processor, Record, Source
 
 
 class ModeSummary(Record, frozen=True, kw_only=True):
-    """The ceilings of one run; ``bandwidths`` has the roof of each memory level."""
+    """The ceilings of one run; ``bandwidths`` has the roof of each memory level.
+
+    ``traffic_bandwidth``: what the traffic of networks is priced at, from main memory.
+    """
 
     run_id: str
     machine_id: str
@@ -32,6 +36,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     source: Source
     peaks: tuple[Ceiling, ...]
     bandwidths: tuple[Ceiling, ...]
+    traffic_bandwidth: Ceiling
     ridges: tuple[Ridge, ...]
     standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
     latencies: tuple[Latency, ...]
@@ -79,6 +84,7 @@ class Summary(Record, frozen=True, kw_only=True):
 
     modes: tuple[ModeSummary, ...]
     networks: tuple[NetworkSummary, ...]
+    findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
 
 
@@ -91,6 +97,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     return Summary(
         modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        findings=found.findings,
         notes=notices(found),
     )
 
@@ -116,6 +123,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         source=roof.source,
         peaks=roof.peaks,
         bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
+        traffic_bandwidth=roof.traffic_bandwidth(),
         ridges=roof.ridges(),
         standings=roof.kernel_comparisons,
         latencies=roof.latencies,

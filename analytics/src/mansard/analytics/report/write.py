@@ -37,7 +37,7 @@ from mansard.analytics.report import (
     page,
     provenance,
 )
-from mansard.analytics.report.notices import notices
+from mansard.analytics.report.notices import notices, warnings
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.rates import unused_trials
 
@@ -70,6 +70,7 @@ def _context(every: Results) -> dict[str, Any]:
         # Where the roofs come from; without any, the times of networks.
         "sources": in_order(roof_sources or results.observations["source"].to_list()),
         "started": _started(results),
+        "warnings": warnings(every),
         "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),

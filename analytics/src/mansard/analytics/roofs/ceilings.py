@@ -1,10 +1,11 @@
 """The limits of a machine from the rates of its trials: peaks and bandwidths.
 
 A trial that something disturbed is in no ceiling; where all that belong to one were
-disturbed, the ceiling is unknown, and the reason says so. A peak is of one precision, on CUDA
-cores or on tensor cores. Of several kernels and backends the best is the roof; all of them are
-kept as candidates. Trials with constant operands are left out: they show what values cost, and in
-ceilings of power-limited modes they would stand above what real data reach.
+disturbed, the ceiling is unknown, and the reason says so. One that did not settle counts only
+where no other that belongs there did. A peak is of one precision, on CUDA cores or on tensor
+cores. Of several kernels and backends the best is the roof; all of them are kept as candidates.
+Trials with constant operands are left out: they show what values cost, and in ceilings of
+power-limited modes they would stand above what real data reach.
 """
 
 from __future__ import annotations
@@ -62,6 +63,12 @@ def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
     return max(ceilings, key=lambda c: c.n_disturbed)
 
 
+def settled_of(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
+    """Those with a value that rest on settled trials alone; where there is none, all of them."""
+    measured = [each for each in ceilings if each.value is not None]
+    return [each for each in measured if each.stable is not False] or measured
+
+
 def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
     """The bandwidth of one kernel from one memory level, from its sweep over working sets.
 
@@ -71,12 +78,11 @@ def find_bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Cei
     backends = sorted({rate.backend for rate in of_level})
     if not backends:
         return missing(level.name, "stream", kernel, "B/s", _why_empty(level, kernel, of_level))
-    return best_of(
-        [
-            _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
-            for backend in backends
-        ]
-    )
+    found = [
+        _bandwidth(level, kernel, [rate for rate in of_level if rate.backend == backend])
+        for backend in backends
+    ]
+    return best_of(settled_of(found) or found)
 
 
 def _bandwidth(level: Level, kernel: str, sweep: Sequence[TrialRate]) -> Ceiling:
@@ -121,7 +127,9 @@ def ceiling_of(
     if not calm:
         reason = _all_disturbed(trials)
         return missing(subject, family, kernel, unit, reason, n_disturbed)
-    chosen = [calm[at] for at in members([rate.blocks for rate in calm], tolerance)]
+    # What did not settle may stand anywhere, twice as high as the memory or the units allow.
+    counted = [rate for rate in calm if not rate.unstable] or calm
+    chosen = [counted[at] for at in members([rate.blocks for rate in counted], tolerance)]
     found = estimate([rate.blocks for rate in chosen])
     reason = f"too few blocks ({found.n_blocks}) to show their own spread"
     return Ceiling(

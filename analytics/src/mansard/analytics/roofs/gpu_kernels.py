@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mansard.analytics.roofs.ceilings import Ceiling, best_of, find_bandwidth
 from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, in_level
 from mansard.analytics.roofs.rates import TrialRate, estimate, members
-from mansard.core.hardware import MODULES, Module, Unit, sm_flop_per_cycle
+from mansard.core.hardware import MODULES, Module, Unit, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, Manifest, Record
 
 # Of a limit; above it something was miscounted. What a Jetson's port moves is known to 2 %.
@@ -166,6 +166,14 @@ def memory_limit(manifest: Manifest, gpu: Gpu, clock_hz: float | None) -> tuple[
     if port_bytes is None or clock_hz is None:
         return peak, ""
     return min(peak, port_bytes * clock_hz), ""
+
+
+def cpu_memory_limit(manifest: Manifest) -> float | None:
+    """The most that the memory of a known module can move for its CPU, bytes/s; else None."""
+    module = _module(manifest)
+    if module is None:
+        return None
+    return memory_bytes_per_s(module, manifest.mode_read_back.memory_hz or module.highest_memory_hz)
 
 
 def _module(manifest: Manifest) -> Module | None:

@@ -12,7 +12,6 @@ from mansard.analytics.roofs.ceilings import (
     STREAM_KERNELS,
     Ceiling,
     CeilingFamily,
-    best_of,
     find_bandwidth,
     find_candidates,
     find_peaks,
@@ -25,6 +24,7 @@ from mansard.analytics.roofs.gpu_kernels import (
     find_latencies,
     measured_clock_hz,
 )
+from mansard.analytics.roofs.kernel_choice import RoofChoice, choose_roof
 from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, memory_levels
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.core.hardware import sm_flop_per_cycle
@@ -109,21 +109,35 @@ class Roofline(Record, frozen=True, kw_only=True):
         return missing(precision, family, None, "FLOP/s", reason)
 
     def bandwidth(self, level: str) -> Ceiling:
-        """The roof of ``level``: its fastest kernel, since a roof must bound every mix."""
-        of_level = [c for c in self.bandwidths if c.subject == level]
-        if of_level:
+        """The roof of ``level``, which bounds every mix of loads and stores: ``kernel_choice``."""
+        found = self._choice(level)
+        if found is not None and found.roof.value is not None:
+            return found.roof
+        if found is not None:
             # Without any value, a kernel that was disturbed says more than one not run.
-            best = best_of(of_level)
-            if best.value is not None:
-                return best
-            why, n_disturbed = best.unknown["value"], best.n_disturbed
-            return missing(level, "stream", None, "B/s", why, n_disturbed)
+            why = found.roof.unknown["value"]
+            return missing(level, "stream", None, "B/s", why, found.roof.n_disturbed)
         reason = (
             f"this machine has no level {level}"
             if self.levels
             else "the system reports no caches, so no working set can be placed in a level"
         )
         return missing(level, "stream", None, "B/s", reason)
+
+    def traffic_bandwidth(self, level: str = DRAM) -> Ceiling:
+        """What the traffic of networks is priced at: loads, where they were measured alone."""
+        found = self._choice(level)
+        is_known = found is not None and found.traffic.value is not None
+        return found.traffic if found is not None and is_known else self.bandwidth(level)
+
+    def left_out(self, level: str) -> tuple[tuple[Ceiling, str], ...]:
+        """Kernels that do not make the roof of ``level`` though they were fastest, and why."""
+        found = self._choice(level)
+        return () if found is None else found.left_out
+
+    def _choice(self, level: str) -> RoofChoice | None:
+        of_level = [c for c in self.bandwidths if c.subject == level]
+        return choose_roof(of_level) if of_level else None
 
     def ridges(self) -> tuple[Ridge, ...]:
         """Ridge points of every measured precision and level."""

@@ -18,6 +18,7 @@ from mansard.analytics.data.names import device_labels, display_name, network_ke
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.records import Manifest, Measurement, Source
 
 TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the latter too
@@ -86,8 +87,9 @@ def measured_coefficients(
 ) -> pl.DataFrame:
     """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
 
-    Peaks, bandwidths of every level, and where the run was metered the costs of its fit; what
-    has no value is there with the reason. What it takes to launch a kernel is not measured.
+    Peaks, bandwidths of every level for what is mostly read, and where the run was metered the
+    costs of its fit; what has no value is there with the reason. What it takes to launch a
+    kernel is not measured.
     """
     labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
     frames = [
@@ -117,7 +119,8 @@ def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, o
         unit = TENSOR if peak.family == "tensor" else CUDA
         yield _row("peak", peak.subject, unit, peak, roof.source)
     for level in roof.levels:
-        yield _row("bandwidth", level.name, "", roof.bandwidth(level.name), roof.source)
+        bandwidth = roof.traffic_bandwidth(level.name)
+        yield _row("bandwidth", level.name, "", bandwidth, roof.source)
     if energy is None:
         return
     for name, cost in energy.flop_j.items():
@@ -173,7 +176,8 @@ def _observation_row(
     found: Measurement, device: str, mode: str, names: Mapping[str, str]
 ) -> dict[str, object]:
     latency_s = float(np.median(found.seconds_s)) if found.seconds_s else None
-    power_w = _power_w(found)
+    powers = _powers_w(found)
+    power_w = float(np.median(powers)) if powers else None
     reasons = [] if latency_s is not None else ["no repetition was timed"]
     reasons += [] if power_w is not None else [found.unknown.get("energy", _NO_POWER)]
     return {
@@ -184,18 +188,19 @@ def _observation_row(
         "precision": found.precision,
         "phase": found.phase,
         "latency_s": latency_s,
+        "latency_deviation": repetition_deviation(found.seconds_s),
         "power_w": power_w,
+        "power_deviation": repetition_deviation(powers),
         "source": found.source,
         "citation": None,
         "reason": "; ".join(reasons) or None,
     }
 
 
-def _power_w(found: Measurement) -> float | None:
-    """The median over the windows whose total is known, W."""
-    powers = [
+def _powers_w(found: Measurement) -> list[float]:
+    """The mean power of each window whose total is known and above 0, W."""
+    return [
         window.total_j / window.window_s
         for window in found.energy or ()
-        if window.total_j is not None and window.window_s > 0
+        if window.total_j is not None and window.total_j > 0 and window.window_s > 0
     ]
-    return float(np.median(powers)) if powers else None

@@ -30,6 +30,7 @@ from mansard.analytics.scaling.network_terms import (
     usable,
     varying,
 )
+from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.errors import InputError
 
 FEWEST_MODES = 3  # fewer leave nothing to test a form on
@@ -144,7 +145,7 @@ OVERLAPS = (1.0, 2.0, 4.0, math.inf)
 class NetworkFit:
     """What was measured of one network on one device, and what follows from it.
 
-    ``measured``: a row for each mode, SETTINGS, ``latency_s`` and ``power_w`` (the median where
+    ``measured``: a row for each mode, SETTINGS, ``latency_s`` and ``power_w`` (pooled where
     it was measured more than once; null where it was not). ``time`` or ``power`` are None for
     the reason beside them. ``notes``: what was left out.
     """
@@ -200,19 +201,18 @@ def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
 def join_modes(
     observations: pl.DataFrame, modes: pl.DataFrame
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """One row per mode with its settings and medians, and notes about rows that are left out.
+    """One row per mode with its settings, pooled time and power, and notes on what is left out.
 
     A time or power that is not a positive number is no measurement.
     """
     known = modes.select(*MODE_SCHEMA).unique(["device", "mode"], keep="first", maintain_order=True)
     known = known.with_columns(usable(name) for name in SETTINGS)
-    medians = observations.group_by("device", "mode", maintain_order=True).agg(
-        _positive("latency_s").median(), _positive("power_w").median()
-    )
-    joined = medians.join(known, on=["device", "mode"], how="inner").sort(
+    pooled = pool_repeats(observations, ["device", "mode"])
+    pooled = pooled.select("device", "mode", "latency_s", "power_w")
+    joined = pooled.join(known, on=["device", "mode"], how="inner").sort(
         *SETTINGS, "mode", nulls_last=True
     )
-    lost = medians.join(known, on=["device", "mode"], how="anti").get_column("mode").to_list()
+    lost = pooled.join(known, on=["device", "mode"], how="anti").get_column("mode").to_list()
     notes = []
     if lost:
         named = ", ".join(lost[:5]) + (", …" if len(lost) > 5 else "")
@@ -260,11 +260,6 @@ def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
 def typical_latency_s(measured: pl.DataFrame) -> float:
     """The geometric mean of the times that were measured, seconds."""
     return float(np.exp(np.log(measured.get_column("latency_s").to_numpy()).mean()))
-
-
-def _positive(column: str) -> pl.Expr:
-    is_usable = pl.col(column).is_finite() & (pl.col(column) > 0)
-    return pl.col(column).filter(is_usable.fill_null(value=False))
 
 
 def _one_source(observations: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:

@@ -17,6 +17,12 @@ from numpy.typing import NDArray
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.scaling.network_fit import NetworkFit, TermFit, estimate, fit_networks
 from mansard.analytics.scaling.network_terms import SETTINGS, Array, latency_bounds, setting_values
+from mansard.analytics.scaling.repeats import (
+    RUN_LATENCY,
+    RUN_POWER,
+    pool_repeats,
+    single_half,
+)
 from mansard.core.hashing import content_hash
 
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -200,7 +206,11 @@ def _quality(fit: TermFit) -> str:
     return f"fitted on {fit.n_modes} modes, {100 * fit.error:.2g} % off when one is left out"
 
 
-_NO_INTERVAL = "as it was seen, without an interval"
+_HALVES = (single_half(RUN_LATENCY), single_half(RUN_POWER))
+_SINGLE = (
+    f"single measurement: ± {100 * _HALVES[0]:.2g} % of time and ± {100 * _HALVES[1]:.2g} % of "
+    "power, at least, as recorded runs of one network differ"
+)
 
 
 def predict_observed(
@@ -209,9 +219,9 @@ def predict_observed(
     """PREDICTION_SCHEMA of every network of ``observations`` in each ``wanted`` mode of its device.
 
     ``observations``: OBSERVATION_SCHEMA; ``modes``, of those that were seen, and ``wanted``:
-    MODE_SCHEMA. In a mode in which a network was seen, that stands as it is and keeps its source;
-    in all others it is modelled by a fit to what was seen. A mode without a power that the fit
-    knows is modelled too.
+    MODE_SCHEMA. In a mode in which a network was seen, that stands with its source and an interval
+    of its repeats; in all others it is modelled by a fit to what was seen. A mode without a power
+    that the fit knows is modelled too.
     """
     fitted = [
         predict_modes(fit, rows).select(list(PREDICTION_SCHEMA))
@@ -227,26 +237,46 @@ def predict_observed(
 
 
 def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame:
-    """The observations in modes of ``modelled`` as rows that take the place of theirs."""
+    """The observations in modes of ``modelled`` as rows that take the place of theirs.
+
+    Repeats of one mode are pooled, as they are where a network is fitted; those of another source
+    than the first are left out. Errors of time and power are taken to be independent: between
+    recorded runs the slower one drew less power, so the interval of energy is rather too wide.
+    """
     key = ["mode", *PREDICTION_KEY]
-    known = observations.filter(pl.col("latency_s") > 0).unique(
-        key, keep="first", maintain_order=True
-    )
+    timed = observations.filter(pl.col("latency_s") > 0)
+    timed = timed.filter(pl.col("source") == pl.col("source").first().over(key))
+    known = pool_repeats(timed, [*key, "source"])
     own = modelled.select(*key, "score_id", modelled_w="power_w", modelled_bound="time_bound")
     joined = known.join(own, on=key, nulls_equal=True, maintain_order="left")
-    return (
+    count = pl.col("latency_n")
+    found = (
         joined.filter(pl.col("power_w").is_not_null() | pl.col("modelled_w").is_null())
         .with_columns(
             energy_j=pl.col("latency_s") * pl.col("power_w"),
+            energy_half=(pl.col("latency_half").pow(2) + pl.col("power_half").pow(2)).sqrt(),
             time_bound="modelled_bound",
+            energy_bound=pl.lit(None, pl.String),
+            interval=pl.lit("spread"),
             is_extrapolated=pl.lit(value=False),
             is_calibrated=pl.lit(value=True),
-            notes=pl.lit(_NO_INTERVAL),
+            reason=pl.when(pl.col("power_w").is_null()).then("reason"),
+            notes=pl.when(count > 1)
+            .then(pl.format("pooled from {} measurements", count))
+            .otherwise(pl.lit(_SINGLE)),
         )
         .with_columns(
-            pl.lit(None, dtype=kind).alias(name)
-            for name, kind in PREDICTION_SCHEMA.items()
-            if "_low_" in name or "_high_" in name or name in ("energy_bound", "interval")
+            each
+            for name, unit in (("latency", "s"), ("energy", "j"), ("power", "w"))
+            for each in _ends(name, unit)
         )
-        .select(pl.col(name).cast(kind) for name, kind in PREDICTION_SCHEMA.items())
+    )
+    return found.select(pl.col(name).cast(kind) for name, kind in PREDICTION_SCHEMA.items())
+
+
+def _ends(name: str, unit: str) -> tuple[pl.Expr, pl.Expr]:
+    value, factor = pl.col(f"{name}_{unit}"), pl.col(f"{name}_half").exp()
+    return (
+        (value / factor).alias(f"{name}_low_{unit}"),
+        (value * factor).alias(f"{name}_high_{unit}"),
     )

@@ -83,9 +83,19 @@ def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
         sources[mode.source] = None
         for ceiling in (*mode.peaks, *mode.bandwidths):
             kernel = ceiling.kernel or "–"
-            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), _remark(ceiling)))
+            remark = "; ".join(
+                filter(None, (_remark(ceiling), _traffic_remark(mode.traffic_bandwidth, ceiling)))
+            )
+            rows.append((mode.label, ceiling.name, kernel, _ceiling(ceiling), remark))
     title = f"Ceilings ({' and '.join(sources) or 'none'})"
     return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _traffic_remark(traffic: api.Ceiling, ceiling: api.Ceiling) -> str:
+    """At what networks' traffic is priced, where that is not the roof of main memory."""
+    if ceiling.name != traffic.name or ceiling.kernel == traffic.kernel:
+        return ""
+    return f"networks' traffic at {traffic.kernel}, {_ceiling(traffic)}"
 
 
 def _standings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:

@@ -76,7 +76,8 @@ def batch(
     )
     for curve in [frame.to_dicts() for frame in curves]:
         first = curve[0]
-        title = f"{first['network']} in {first['precision']} on {first['device']}, {first['mode']}"
+        ran_in = first["precision"] or "unknown precision"
+        title = f"{first['network']} in {ran_in} on {first['device']}, {first['mode']}"
         rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
         print_tables([(f"{title} ({first['source']})", _COLUMNS, rows_of_curve)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):

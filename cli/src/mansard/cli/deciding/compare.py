@@ -76,7 +76,8 @@ def _value(value: float, low: float | None, high: float | None, unit: str) -> st
     if unit == "s":
         return api.seconds(value, low, high)
     if unit in {"J/FLOP", "J/B"}:
-        return f"{api.digits(value * 1e12)} p{unit}"
+        low, high = (None if end is None else end * 1e12 for end in (low, high))
+        return api.fixed(value * 1e12, f"p{unit}", low, high)
     return api.quantity(value, unit, low, high)
 
 

@@ -66,6 +66,8 @@ def plan(
     if as_json:
         print_json(found)
         return
+    for line in found.warnings:
+        note(f"warning: {line}")
     for line in (*found.notes, *found.plan.notes):
         note(f"note: {line}")
     if not found.plan.picks:
@@ -78,8 +80,17 @@ def plan(
     ]
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
     print_table(f"Modes to measure next ({found.plan.minimise}; {measured})", columns, rows)
+    if found.plan.n_designed:
+        typer.echo(_designed_line(found.plan))
     if found.command:
         typer.echo(printable(found.command, len(found.command)))
+
+
+def _designed_line(plan: api.Plan) -> str:
+    """That the modes of a design count together, and which of the picks they are."""
+    n = plan.n_designed
+    which = "These" if n == len(plan.picks) else f"The first {n}" if n > 1 else "The first"
+    return f"{which} complete a set that is measured as a whole: only then plan again."
 
 
 def _clock(pick: api.Pick, name: str) -> str:

@@ -56,9 +56,12 @@ def recommend(
     ] = None,
     min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
     minimise: Annotated[
-        Literal["energy", "latency", "edp", "power"],
-        typer.Option(help="What is to be as small as it can be; edp is energy times latency."),
-    ] = "energy",
+        Literal["energy", "latency", "edp", "power"] | None,
+        typer.Option(
+            help="What is to be as small as it can be; edp is energy times latency. Energy by "
+            "default, or latency where no energy is known."
+        ),
+    ] = None,
     batch: Annotated[
         _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. 1 by default.")
     ] = None,
@@ -101,7 +104,8 @@ def recommend(
     if workload is not None and default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
     wanted = api.Wanted(
-        minimise=minimise,
+        minimise=minimise or "energy",
+        falls_back=minimise is None,
         max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
         max_power_w=api.parse_optional("--max-power", max_power, "power"),
         max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
@@ -159,7 +163,8 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     if not found.is_feasible:
         rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
         return [(f"{title}: nearest to the limits", _COLUMNS, rows)]
-    rows = [_row(found.choice, "recommended")]
+    remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
+    rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
     rows += [_row(each, "within the uncertainty") for each in found.equals]
     rows += [
@@ -223,13 +228,19 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     """Everything about a recommendation that is no table, line by line."""
     yield found.sentence
     yield from (f"  why: {line}" for line in found.why)
-    yield from (f"  limit: {api.check_words(check)}" for check in found.checks)
+    if found.choice is not None:
+        yield from (f"  limit: {api.check_words(check, found.choice)}" for check in found.checks)
     yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
-    if found.most_excess is not None:
+    # Nothing is said by "at most 0 %", which the limits leave, or by many times as much.
+    if found.most_excess is not None and 0 < found.most_excess <= 1:
         yield (
             f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
-            "in its 95 % interval"
+            "in its interval"
         )
+    if found.measured is not None:
+        yield f"  best measured: {found.measured.why_lost}"
+    if found.measure_next is not None:
+        yield f"  next: {found.measure_next.what}"
     yield from (f"  note: {line}" for line in found.notes)
     if found.commands is None:
         if found.choice is not None:
@@ -259,9 +270,9 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             share.precision,
             api.digits(share.rate_per_s, 3),
             api.percent(share.busy),
-            api.seconds(share.latency_s),
+            api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
-            "unknown" if share.energy_j is None else api.amount("energy", share.energy_j),
+            api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
         )
         for share in plan.shares
     ]

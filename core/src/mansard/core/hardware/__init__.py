@@ -1,4 +1,4 @@
-"""What is known of boards beforehand: modules, their peaks, caches and power rails.
+"""What is known of boards beforehand: modules, their named modes, peaks, caches and power rails.
 
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
@@ -7,6 +7,7 @@ from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering
 from mansard.core.hardware.module import CoreCluster, Module
+from mansard.core.hardware.named_modes import NAMED_MODES, NamedMode, NamedModes, boards_called
 from mansard.core.hardware.peaks import (
     Unit,
     active_sms,
@@ -20,11 +21,15 @@ from mansard.core.hardware.table import MODULES
 __all__ = [
     "BOARD_CACHES",
     "MODULES",
+    "NAMED_MODES",
     "CoreCluster",
     "Metering",
     "Module",
+    "NamedMode",
+    "NamedModes",
     "Unit",
     "active_sms",
+    "boards_called",
     "cache_bytes",
     "jetpack_of",
     "memory_bytes_per_s",

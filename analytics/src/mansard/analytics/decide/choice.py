@@ -1,0 +1,111 @@
+"""Which of the candidates that keep the limits to take, and which measurement would tell more.
+
+What was measured is preferred to what is modelled, and what lies between the measured modes to
+what lies outside them, unless the gain is greater than its uncertainty: of many modelled values
+the one with the luckiest error looks best.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mansard.analytics.decide.limits import Mask, Screen
+from mansard.analytics.decide.records import Wanted
+from mansard.analytics.decide.values import Z95, Array, ValueBand, Values
+
+# How many standard deviations a gain over what is trusted has to be: a choice, of the least
+# regret on recorded boards (benchmarks/recorded/regret.py). Outside the measured modes the whole
+# 95 % interval.
+NEEDED, NEEDED_OUTSIDE = 1.0, Z95
+_WORTH = 0.005  # an expected gain of less decides nothing
+
+
+def choose(values: Values, wanted: Wanted, among: Mask) -> int:
+    """The row of ``among``, at least one, to recommend; ties are decided as ``ranked`` does."""
+    band = values.objective(wanted.minimise)
+    among = without_roofs(values, among)
+    measured = among & values.is_measured
+    trusted = measured if measured.any() else among & ~values.is_extrapolated
+    if trusted.any():
+        best = int(ranked(values, band.cost(), trusted)[0])
+        among = trusted | (among & _gains(values, band, best))
+    return int(ranked(values, band.cost(), among)[0])
+
+
+def _gains(values: Values, band: ValueBand, best: int) -> Mask:
+    """Whose objective is below that of row ``best`` by more than both are uncertain."""
+    deviation = band.deviation()
+    needed = np.where(values.is_extrapolated, NEEDED_OUTSIDE, NEEDED)
+    gain = np.log(band.value[best] / band.value)
+    return np.asarray(gain > needed * np.hypot(deviation, deviation[best]))
+
+
+def without_roofs(values: Values, among: Mask) -> Mask:
+    """``among`` without what is a roof alone, where there is anything else: it is at best that."""
+    known: Mask = among & (values.latency.interval != "roof")
+    return known if known.any() else among
+
+
+def ranked(values: Values, key: Array, among: Mask) -> NDArray[np.int64]:
+    """Rows of ``among`` by ``key``, the least first.
+
+    Ties go to the shorter time, then to less energy and power, then by name, which is the order
+    of the rows.
+    """
+    rows = np.flatnonzero(among)
+    keys = (values.power.value, values.energy.value, values.latency.value, key)
+    order = np.lexsort([np.nan_to_num(each[rows], nan=np.inf) for each in keys])
+    return rows[order].astype(np.int64)
+
+
+def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int:
+    """Of ``among``, which may keep the limits, the one that is farthest inside its nearest."""
+    among = without_roofs(values, among)
+    order = ranked(values, values.objective(wanted.minimise).cost(), among)
+    return int(order[np.argmax(screened.margin[order])])
+
+
+def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
+    """The best measured row: of those that keep the limits, else may, else of all; or None."""
+    objective = values.objective(wanted.minimise)
+    measured = among & values.is_measured
+    for group in (screened.is_kept, ~screened.is_broken, np.ones_like(measured)):
+        if (measured & group).any():
+            return int(ranked(values, objective.cost(), measured & group)[0])
+    return None
+
+
+def find_decisive(
+    values: Values, screened: Screen, wanted: Wanted, at: int, among: Mask
+) -> int | None:
+    """The row whose measurement would decide most beside the choice ``at``; None where none would.
+
+    A choice that was not measured is that row itself, and so is one of which it is not known
+    whether it keeps the limits: more repetitions narrow its interval. Else the one with the
+    greatest expected improvement (D. R. Jones, M. Schonlau, W. J. Welch, Efficient global
+    optimization of expensive black-box functions, Journal of Global Optimization 13, 1998, eq. 15,
+    of logarithms) times the share of its interval within the limits.
+    """
+    if not (values.is_measured[at] and screened.is_kept[at]):
+        return at
+    band = values.objective(wanted.minimise)
+    open_rows = among & ~values.is_measured & ~screened.is_broken
+    open_rows &= (band.interval == "spread") | (band.interval == "bounds")
+    rows = np.flatnonzero(open_rows)
+    if not len(rows):
+        return None
+    deviation = np.maximum(band.deviation()[rows], 1e-9)
+    gain = np.log(band.value[at] / band.value[rows])
+    z = np.clip(gain / deviation, -30, 30)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    within = _share_below(np.clip(screened.margin[rows], -30, 30))
+    expected = (gain * _share_below(z) + deviation * density) * within
+    best = int(np.argmax(expected))
+    return int(rows[best]) if expected[best] > _WORTH else None
+
+
+def _share_below(z: Array) -> Array:
+    return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in z])

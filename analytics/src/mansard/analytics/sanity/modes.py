@@ -1,0 +1,242 @@
+"""Whether power modes are in an order that can be: more of everything is not much slower."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import digits, quantity, seconds
+from mansard.analytics.roofs.levels import DRAM
+from mansard.analytics.sanity.finding import Finding
+from mansard.analytics.scaling.repeats import pool_repeats
+
+Array = NDArray[np.float64]
+Mask: TypeAlias = "NDArray[np.bool_]"
+SETTINGS = ("gpu_hz", "memory_hz", "cpu_hz", "n_sms", "n_cpus", "power_limit_w")
+LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
+# Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
+# slower by one that is not: those of one board's modes differ by up to 3.
+LEAST_SERIOUS, LEAST_SERIOUS_UNKNOWN = 1.5, 3.0
+_MOST_MODES = 1024  # of one network, each beside each; of more an even choice
+_SAME = 0.005  # clocks within it are one: tables round them
+# What tells that nothing else can make the difference, where a device has it at all.
+_OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "n_sms"), ("n_cpus",)
+
+_NETWORK = ("network", "batch", "precision", "phase")
+_RATE = ("quantity", "subject", "unit")
+_AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """The mode ``slow``, ``ratio`` times slower than ``fast``, which has more of nothing."""
+
+    slow: str
+    fast: str
+    ratio: float
+    slow_s: float  # seconds, or seconds for each unit of a rate
+    fast_s: float
+    is_serious: bool
+    is_sure: bool  # that nothing else of the two modes makes the difference
+    is_named: bool  # nothing but their names tells which has more
+
+
+def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[Finding]:
+    """Networks that were measured slower in a mode that has more of everything.
+
+    ``modes``: MODE_SCHEMA; ``observations``: OBSERVATION_SCHEMA, of one mode several rows.
+    """
+    pooled = pool_repeats(observations, ("device", *_NETWORK, "mode"))
+    half = pl.col("latency_half").fill_null(0.0)
+    times = pooled.filter(pl.col("latency_s").is_not_null()).with_columns(
+        time_s=pl.col("latency_s"),
+        low_s=pl.col("latency_s") * (-half).exp(),
+        high_s=pl.col("latency_s") * half.exp(),
+    )
+    for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
+        for (slow, _), own in _by_slow_mode(found).items():
+            yield _time_finding(device, slow, own)
+
+
+def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> Finding:
+    """All networks that are slower in the mode ``slow``, the worst first."""
+    name, worst = own[0]
+    networks = tuple(dict.fromkeys(each for each, _ in own))
+    n_networks = len(networks)
+    who = display_name(name) if n_networks == 1 else f"{n_networks} networks"
+    much = f"{'' if n_networks == 1 else 'up to '}{digits(worst.ratio, 3)} times as long"
+    example = "" if n_networks == 1 else f"{display_name(name)} "
+    slow_name, fast_name = display_name(slow), display_name(worst.fast)
+    return Finding(
+        subject="modes",
+        is_serious=worst.is_serious,
+        basis="times",
+        device=device,
+        networks=networks,
+        what=(
+            f"{who} took {much} in {slow_name} as in {fast_name} ({example}"
+            f"{seconds(worst.slow_s)} against {seconds(worst.fast_s)}), {_why_odd(worst)}"
+        ),
+        fix=_AGAIN,
+    )
+
+
+def _why_odd(found: Inversion) -> str:
+    slow = display_name(found.slow)
+    if found.is_named:
+        return f"though by its name {slow} has more power"
+    if found.is_sure:
+        return f"though no clock of {slow} is lower"
+    return f"though no clock of {slow} that is known is lower"
+
+
+def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[Finding]:
+    """Peaks and bandwidths that are lower in a mode that has more of everything.
+
+    ``modes``: MODE_SCHEMA; ``coefficients``: COEFFICIENT_SCHEMA, as measured or published.
+    """
+    is_rate = (pl.col("quantity") == "peak") | (
+        (pl.col("quantity") == "bandwidth") & (pl.col("subject") == DRAM)
+    )
+    rates = coefficients.filter(is_rate & (pl.col("value") > 0)).with_columns(
+        time_s=1 / pl.col("value"),
+        low_s=1 / pl.col("high"),
+        high_s=1 / pl.col("low"),
+    )
+    for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
+        worst_of_each: dict[str, tuple[str, Inversion]] = {}
+        for name, each in sorted(found, key=lambda one: not one[1].is_serious):
+            worst_of_each.setdefault(each.slow, (name, each))
+        for slow, (name, worst) in worst_of_each.items():
+            unit = "B/s" if name == DRAM else "FLOP/s"
+            what = f"the bandwidth of {DRAM}" if name == DRAM else f"the {display_name(name)} peak"
+            slow_name, fast_name = display_name(slow), display_name(worst.fast)
+            ends_s = (worst.slow_s, worst.fast_s)
+            values = [quantity(1 / each_s, unit, n_digits=3) for each_s in ends_s]
+            yield Finding(
+                subject="modes",
+                is_serious=worst.is_serious,
+                basis="roofs",
+                device=device,
+                networks=(),
+                what=(
+                    f"{what} is {digits(worst.ratio, 3)} times lower in {slow_name} "
+                    f"than in {fast_name} ({values[0]} against {values[1]}), {_why_odd(worst)}"
+                ),
+                fix=_AGAIN,
+            )
+
+
+def _by_device(
+    times: pl.DataFrame, modes: pl.DataFrame, key: tuple[str, ...], needed: tuple[str, ...]
+) -> Iterator[tuple[str, list[tuple[str, Inversion]]]]:
+    """The inversions of each device with what is inverted, the worst first."""
+    known = modes.unique(["device", "mode"], keep="first", maintain_order=True)
+    for (device,), of_device in times.group_by("device", maintain_order=True):
+        own = known.filter(pl.col("device") == device)
+        order = _Order(own, needed if own["gpu_hz"].is_not_null().any() else _OF_CPUS)
+        places = own.select("mode").with_row_index("at")
+        found = [
+            (_name(key, values), each)
+            for values, rows in of_device.join(places, on="mode").group_by(key, maintain_order=True)
+            if len(rows) > 1
+            for each in order.inversions(rows)
+        ]
+        if found:
+            yield str(device), sorted(found, key=lambda each: -each[1].ratio)
+
+
+def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
+    named = dict(zip(key, values, strict=True))
+    return str(named.get("network", named.get("subject")))
+
+
+def _by_slow_mode(
+    found: list[tuple[str, Inversion]],
+) -> dict[tuple[str, bool], list[tuple[str, Inversion]]]:
+    """By the slow mode, and by whether it is serious."""
+    modes: dict[tuple[str, bool], list[tuple[str, Inversion]]] = {}
+    for name, each in found:
+        modes.setdefault((each.slow, each.is_serious), []).append((name, each))
+    return modes
+
+
+class _Order:
+    """Which of the modes of one device have more of everything than which others."""
+
+    def __init__(self, modes: pl.DataFrame, needed: tuple[str, ...]) -> None:
+        self._names = modes["mode"].to_list()
+        columns = [modes[name].cast(pl.Float64).fill_null(np.nan) for name in SETTINGS]
+        self._settings = np.stack([np.asarray(column) for column in columns], axis=1)
+        self._needed = [SETTINGS.index(name) for name in needed]
+        self._watts = np.array([nominal_w(name) for name in self._names])
+        self._found: dict[bytes, tuple[Mask, Mask, Mask]] = {}
+
+    def inversions(self, rows: pl.DataFrame) -> Iterator[Inversion]:
+        """For each mode of ``rows`` that is slower than one that has more of nothing, the fastest.
+
+        ``rows``: ``at``, the place of the mode, ``time_s``, and ``low_s`` and ``high_s`` where
+        there are intervals, which must not overlap.
+        """
+        rows = rows.gather_every(1 + (len(rows) - 1) // _MOST_MODES)
+        at, time_s = rows["at"].to_numpy(), rows["time_s"].to_numpy()
+        low_s, high_s = (
+            np.asarray(rows.select(pl.coalesce(name, "time_s")).to_series())
+            if name in rows.columns
+            else time_s
+            for name in ("low_s", "high_s")
+        )
+        has_more, by_name, is_sure = self._pairs(at)
+        has_more = has_more | by_name
+        slower = has_more & (low_s[:, None] > high_s[None, :])
+        slower &= time_s[:, None] >= LEAST_NOTED * time_s[None, :]
+        fastest = np.where(slower, time_s[None, :], np.inf).argmin(axis=1)
+        for slow in np.flatnonzero(slower.any(axis=1)):
+            fast = fastest[slow]
+            ratio = float(time_s[slow] / time_s[fast])
+            least = LEAST_SERIOUS if is_sure[slow, fast] else LEAST_SERIOUS_UNKNOWN
+            yield Inversion(
+                slow=self._names[at[slow]],
+                fast=self._names[at[fast]],
+                ratio=ratio,
+                slow_s=float(time_s[slow]),
+                fast_s=float(time_s[fast]),
+                is_serious=ratio >= least,
+                is_sure=bool(is_sure[slow, fast]),
+                is_named=bool(by_name[slow, fast]),
+            )
+
+    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask, Mask]:
+        """Whether the first of two modes has more of everything, or by its name; and for sure."""
+        key = at.tobytes()
+        if key not in self._found:
+            self._found[key] = self._compare(self._settings[at], self._watts[at])
+        return self._found[key]
+
+    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask, Mask]:
+        one, other = settings[:, None, :], settings[None, :, :]
+        known, unset = ~np.isnan(settings), np.isnan(settings)
+        both_known = known[:, None, :] & known[None, :, :]
+        neither = unset[:, None, :] & unset[None, :, :]
+        with np.errstate(invalid="ignore"):
+            no_less = ((one >= other * (1 - _SAME)) | neither).all(axis=2)
+            has_more: Mask = no_less & np.any(one > other * (1 + _SAME), axis=2)
+            by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
+        is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
+        return has_more, by_name, is_sure
+
+
+def nominal_w(mode: str) -> float:
+    """The power that a mode is named after, W: infinite for MAXN; NaN for other names."""
+    found = re.fullmatch(r"(?:MODE_?)?(\d{1,3})W(?:_.*)?", mode.strip(), re.IGNORECASE)
+    if found is not None:
+        return float(found[1])
+    return math.inf if re.fullmatch(r"MAXN(?:_SUPER)?", mode.strip(), re.IGNORECASE) else math.nan

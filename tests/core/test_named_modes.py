@@ -1,0 +1,121 @@
+"""The table of NVIDIA's named modes: names of boards, and the files and boards it agrees with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mansard.core.hardware import NAMED_MODES, NamedModes, boards_called
+from mansard.core.records import PowerMode
+from mansard.device.nvpmodel.config import load_config
+from mansard.device.nvpmodel.modes import BoardModes, board_modes, read_modes
+from mansard.simulator import create_board
+
+
+def called(name: str) -> list[str]:
+    return [board.board.removeprefix("Jetson ") for board in boards_called(name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "boards"),
+    [
+        ("Jetson Orin Nano Super", ["Orin Nano 8GB Super"]),
+        ("Jetson Orin Nano Engineering Reference Developer Kit Super", ["Orin Nano 8GB Super"]),
+        ("jetson_orin_nano_8gb", ["Orin Nano 8GB", "Orin Nano 8GB Super"]),
+        ("OrinNano-4GB", ["Orin Nano 4GB", "Orin Nano 4GB Super"]),
+        ("Orin Nano 4GB Super", ["Orin Nano 4GB Super"]),
+        ("orin nx 16 super", ["Orin NX 16GB Super"]),
+        ("Jetson AGX Orin 64GB", ["AGX Orin 64GB", "AGX Orin developer kit"]),
+        # The first developer kit has 32 GB and the GPU of the 64GB module.
+        ("AGX Orin 32GB", ["AGX Orin developer kit", "AGX Orin 32GB"]),
+        ("p3767-0004", ["Orin Nano 4GB", "Orin Nano 4GB Super"]),
+        ("NVIDIA Jetson TX2", ["TX2"]),
+        ("TX2 NX", ["TX2 NX"]),
+        ("Jetson Nano", ["Nano"]),
+        ("AGX Orin 16GB", []),
+        ("Orin", []),
+        ("GeForce GTX 1080 Ti", []),
+    ],
+)
+def test_a_name_means_the_boards_that_it_may_mean(name: str, boards: list[str]) -> None:
+    assert called(name) == boards
+
+
+def test_a_name_without_super_may_mean_either() -> None:
+    assert called("Orin Nano") == [
+        "Orin Nano 8GB", "Orin Nano 8GB Super", "Orin Nano 4GB", "Orin Nano 4GB Super"
+    ]  # fmt: skip
+
+
+def one(name: str) -> NamedModes:
+    (board,) = boards_called(name)
+    return board
+
+
+def test_modes_are_found_by_any_usual_spelling() -> None:
+    nano = one("Orin Nano Super")
+    # 25W of nvpmodel_p3767_0003_super.conf: 918 MHz, EMC 3199 MHz, mask 240: 4 of 8 TPCs
+    for name in ("25W", "mode_25w", "MODE 25W", "25 W"):
+        found = nano.find(name)
+        assert found is not None
+        assert (found.gpu_hz, found.memory_hz, found.n_sms) == (918e6, 3199e6, 8)
+    # MAXN has no caps: the module's highest clocks
+    highest = nano.find("MAXN")
+    assert highest is not None
+    assert (highest.name, highest.gpu_hz, highest.cpu_hz) == ("MAXN_SUPER", 1020e6, 1728e6)
+    assert nano.find("60W") is None
+    assert one("AGX Xavier").find("MAXN_SUPER") is None
+
+
+def compare(board: NamedModes, found: BoardModes) -> int:
+    """Check every mode that both have; how many."""
+    listed = {each.mode.name: each.mode for each in found.modes}
+    both = [mode for mode in board.modes if mode.name in listed]
+    for mode in both:
+        its: PowerMode = listed[mode.name]
+        caps = (its.gpu_hz, its.memory_hz, its.cpu_hz)
+        assert (mode.gpu_hz, mode.memory_hz, mode.cpu_hz) == pytest.approx(caps), mode.name
+        assert mode.n_cpus == its.n_cpus, mode.name
+        if its.n_sms is not None:
+            assert mode.n_sms == its.n_sms, mode.name
+    return len(both)
+
+
+@pytest.mark.parametrize(
+    ("simulated", "name", "n_modes"),
+    [
+        ("agx-orin", "AGX Orin 64GB", 4),
+        ("orin-nano-super", "Orin Nano Super", 3),
+        ("xavier-nx", "Xavier NX", 9),
+        ("tx2", "TX2", 4),
+        ("thor", "Thor", 1),
+    ],
+)
+def test_simulated_boards_have_the_same_modes(
+    tmp_path: Path, simulated: str, name: str, n_modes: int
+) -> None:
+    found = read_modes(create_board(simulated, tmp_path))
+    assert compare(boards_called(name)[0], found) == n_modes
+
+
+@pytest.mark.shared_data
+def test_recorded_configurations_have_the_same_modes(shared_data: Path) -> None:
+    n_compared = 0
+    for board in NAMED_MODES:
+        wanted = board.source.split(";")[0]
+        for path in (shared_data / "nvpmodel").glob(f"*{wanted}"):
+            config = load_config(path)
+            found = board_modes(config, path.name, module=board.module)
+            n_modes = compare(board, found)
+            assert n_modes == len(found.modes), path.name
+            n_compared += n_modes
+    # 4 + 4 (kit) + 4 + 4 + 4 + 5 + 2 + 3 + 3 + 8 + 9 + 4 + 4: two Super files are not there
+    assert n_compared == 58
+
+
+@pytest.mark.shared_data
+def test_the_recorded_dump_of_a_nano_has_the_same_modes(shared_data: Path) -> None:
+    (path,) = (shared_data / "nvpmodel").glob("*show_verbose_nano.txt")
+    nano = one("Jetson Nano")
+    assert compare(nano, board_modes(load_config(path), path.name, module=nano.module)) == 2
