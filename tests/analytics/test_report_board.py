@@ -135,8 +135,17 @@ def test_the_controls_say_what_the_charts_show_first(results: Results, text: str
 
 
 def test_the_page_starts_at_the_mode_that_is_recommended_most_often(results: Results) -> None:
-    modes = [each.choice.mode for each in results.recommendations if each.choice is not None]
-    assert modes.count(first_choice(results).mode) == max(map(modes.count, modes))
+    # The first network wants 15W, all others 50W: so says the summary, and so starts the bar.
+    changed = tuple(
+        msgspec.structs.replace(
+            each, choice=msgspec.structs.replace(each.choice, mode="50W" if at else "15W")
+        )
+        for at, each in enumerate(results.recommendations)
+        if each.choice is not None
+    )
+    assert len(changed) > 2
+    chosen = first_choice(dataclasses.replace(results, recommendations=changed))
+    assert (chosen.mode, chosen.picked) == ("50W", "50W")
 
 
 def test_labels_of_modes_are_those_of_their_roofs(results: Results) -> None:
