@@ -94,7 +94,7 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
     notes = (*_accuracy_notes(found), *_calibration_notes(results))
     table = LiveTable("accuracy", "Predicted and measured: {network}", _COLUMNS, shown)
     follows = Following(shown, chosen, "", NONE)
-    return make_figure("accuracy", chart, table, CAPTION, notes, follows)
+    return make_figure("accuracy", chart, table, CAPTION, notes, follows=follows)
 
 
 def accuracy_points(

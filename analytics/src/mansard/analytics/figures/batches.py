@@ -88,7 +88,7 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
     chart = batch_chart(found.frame, shown.resolve(chosen)[0])
     notes = dropped_note(found.n_dropped, "predictions", "their latency is unknown")
     follows = Following(shown, chosen, "{network}, {mode}: {reading}", NONE)
-    return make_figure("batches", chart, table, CAPTION, notes, follows)
+    return make_figure("batches", chart, table, CAPTION, notes, follows=follows)
 
 
 def batch_points(

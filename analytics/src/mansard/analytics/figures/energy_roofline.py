@@ -54,6 +54,7 @@ from mansard.analytics.roofs.roofline import Roofline
 
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
 MOST_ROWS = 2000  # of all arches
+BALANCE_FIELDS = ("time", "energy", "half")
 BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
 Kind = Literal["efficiency", "power"]
 NO_METER = (
@@ -70,7 +71,8 @@ NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, 
 @dataclass(frozen=True)
 class _Words:
     name: str
-    title: str
+    title: str  # of the axis
+    heading: str
     description: str
     caption: str
 
@@ -79,6 +81,7 @@ _WORDS = {
     "efficiency": _Words(
         name="energy-roofline",
         title="GFLOP/J",
+        heading="Efficiency",
         description="Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
         "each precision of the chosen power mode, with its balance points and the networks under "
         "it",
@@ -91,6 +94,7 @@ _WORDS = {
     "power": _Words(
         name="power-roof",
         title="W",
+        heading="Power",
         description="Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
         "precision of the chosen power mode, with the networks' mean power",
         caption="The power at the roof of time. It is highest at the ridge, where memory and "
@@ -146,13 +150,16 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
         height=seen.height_px,
-        title=heading(words.title),
+        title=heading(words.heading),
         description=words.description,
     )
     table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
     shown = Shown(lines, {"mode": "equal", "precision": "all"})
     follows = Following(shown, chosen, HEADING, NO_COSTS)
-    return make_figure(words.name, chart, table, (words.caption,), gaps, follows)
+    beside = balance_table(priced, is_short=True) if kind == "efficiency" else None
+    return make_figure(
+        words.name, chart, table, (words.caption,), gaps, follows=follows, beside=beside
+    )
 
 
 def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
@@ -377,15 +384,18 @@ def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
 _BALANCE_SCHEMA = schema_of(text="mode precision name time energy half best")
 
 
-def balance_table(roofs: Sequence[PricedRoof]) -> LiveTable:
-    """Balance points and the best efficiency of every precision of a mode."""
+def balance_table(roofs: Sequence[PricedRoof], *, is_short: bool = False) -> LiveTable:
+    """Balance points and the best efficiency of every precision of a mode; short: no intervals."""
     rows = [
         {
             "mode": each.mode,
             "precision": each.precision,
             "name": each.name,
-            **dict(zip(("time", "energy", "half"), map(_span, _spans(each.balance)), strict=True)),
-            "best": _span(each.balance.best_flop_per_j, "FLOP/J"),
+            **{
+                name: _span(span, is_short=is_short)
+                for name, span in zip(BALANCE_FIELDS, _spans(each.balance), strict=True)
+            },
+            "best": _span(each.balance.best_flop_per_j, "FLOP/J", is_short=is_short),
         }
         for each in roofs
     ]
@@ -396,7 +406,7 @@ def balance_table(roofs: Sequence[PricedRoof]) -> LiveTable:
     ]
     shown = Shown(pl.DataFrame(rows, _BALANCE_SCHEMA), {"mode": "equal", "precision": "all"})
     caption = "Balance points of {mode} from main memory, FLOP/byte"
-    return LiveTable("balances", caption, columns, shown)
+    return LiveTable("balances" if is_short else "energy-roofline", caption, columns, shown)
 
 
 _POWER_SCHEMA = schema_of(text="mode precision batch network name low ridge high mean")
@@ -431,7 +441,8 @@ def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> LiveTabl
     return LiveTable("power-roof", "Power in {mode} as drawn", columns, shown)
 
 
-def _span(span: Span, unit: str = "") -> str:
+def _span(span: Span, unit: str = "", *, is_short: bool = False) -> str:
     if span.value is None:
         return f"{UNKNOWN}: {span.unknown['value']}"
-    return quantity(span.value, unit, span.low, span.high, 3).strip()
+    ends = (None, None) if is_short else (span.low, span.high)
+    return quantity(span.value, unit, *ends, 3).strip()

@@ -52,7 +52,8 @@ class Figure:
     caption: Sequence[str]  # paragraphs; str is escaped, Markup is not
     notes: Sequence[str]
     none: str = ""
-    live: Mapping[str, Any] | None = None
+    live: Sequence[Mapping[str, Any]] = ()
+    beside: Table | None = None  # a second table, which the page shows beside the chart
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,9 @@ def make_figure(
     table: Table | LiveTable,
     caption: Sequence[str] = (),
     notes: Sequence[str] = (),
+    *,
     follows: Following | None = None,
+    beside: LiveTable | None = None,
 ) -> Figure:
     """``chart`` as a figure of a page; the chart's description is the alternative text."""
     # Each part was checked against Vega-Lite's schema when it was made; the rows are not.
@@ -90,10 +93,9 @@ def make_figure(
     picture, width_px = still_picture(spec)
     rows_of = dict(spec.pop("datasets", {}))
     spec["datasets"] = list(rows_of)  # the page puts the rows in their place
-    live = None
-    if isinstance(table, LiveTable):
-        live = table.script(_data_name(rows_of, table.shown))
-        table = table.at(follows.chosen if follows is not None else Chosen())
+    first = follows.chosen if follows is not None else Chosen()
+    tables = [each for each in (table, beside) if isinstance(each, LiveTable)]
+    live = [each.script(_data_name(rows_of, each.shown)) for each in tables]
     if follows is not None:
         rule = follows.shown.rule(_data_name(rows_of, follows.shown))
         spec["usermeta"] = {"rule": rule, "heading": follows.heading}
@@ -104,11 +106,12 @@ def make_figure(
         datasets={key: _by_columns(rows) for key, rows in rows_of.items()},
         picture=picture,
         width_px=width_px,
-        table=shortened(table),
+        table=table.at(first) if isinstance(table, LiveTable) else shortened(table),
         caption=caption,
         notes=notes,
         none=follows.none if follows is not None else "",
         live=live,
+        beside=None if beside is None else beside.at(first),
     )
 
 
@@ -130,7 +133,7 @@ def pool(figures: Iterable[Figure]) -> Markup:
 
 def live_tables(figures: Iterable[Figure]) -> Markup:
     """How the tables of ``figures`` follow the choice, as JSON for the page."""
-    return json_markup([figure.live for figure in figures if figure.live is not None])
+    return json_markup([table for figure in figures for table in figure.live])
 
 
 def _by_columns(rows: list[dict[str, Any]]) -> Dataset:

@@ -53,7 +53,7 @@ def layer_figure(points: Points, chosen: Chosen, first: str) -> Figure | Missing
     table = LiveTable("layers", f"Slowest layers of {HEADING}", _COLUMNS, shown, order="rank")
     chart = bar_chart(points.layers, shown.resolve(chosen)[0])
     follows = Following(shown, chosen, HEADING, NONE)
-    return make_figure("layers", chart, table, CAPTION, (NOTE,), follows)
+    return make_figure("layers", chart, table, CAPTION, (NOTE,), follows=follows)
 
 
 def bar_chart(layers: pl.DataFrame, chosen: Chosen) -> Chart:

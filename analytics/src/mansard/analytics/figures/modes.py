@@ -50,7 +50,7 @@ LEAST_CELLS = 12  # of one network, whatever the number of networks
 MOST_LABELLED = 9  # GPU clocks: of more, a cell has no room for its number
 PARETO_PX, MAP_PX = (470, 400), (450, 165)
 HEADING = "{network}, batch {batch}, {precision}: {reading}"
-AT_BEST = "at best by the roofs"
+AT_BEST, BOUNDS = "at best by the roofs", "within bounds"
 _DRAWN = f"{equals_or_all('device')} && {equals('network')} && {equals('precision')}"
 _SET = ["device", "network", "precision"]
 _CELL = [*_SET, "cell"]
@@ -73,8 +73,8 @@ BY: Mapping[Name, How] = MappingProxyType(
 )
 PARETO_CAPTION = (
     "Faint points are dominated: another mode is better in latency, energy and power at once. The "
-    "star is the recommended mode. Shapes tell modelled points from measured and published ones; a "
-    'tooltip that says "at best" is of the roofs alone, without any time that was measured.',
+    "star is the recommended mode. Shapes tell what a point is: measured, published, modelled with "
+    "an interval, within bounds, or at best by the roofs, without any time that was measured.",
 )
 NONE = (
     "Nothing was predicted of {network} in {precision} on {device}: `mansard bench model.onnx` "
@@ -85,7 +85,11 @@ NONE_MAPPED = (
     "No mode of {device} has both its GPU clock and its memory clock beside a time of {network} in "
     "{precision}, so there is no map."
 )
-HEAT_CAPTION = ("Darker is more under a light appearance, brighter under a dark one.",)
+HEAT_CAPTION = (
+    "Darker is more under a light appearance, brighter under a dark one. A cell says the least "
+    "that the roofs allow, the range where only bounds are known, else the value itself; its "
+    "tooltip has the interval.",
+)
 NO_NETWORK = (
     "No network was predicted, so there is nothing to compare modes by: "
     "`mansard bench model.onnx` scores one and predicts it in every mode."
@@ -132,7 +136,7 @@ def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     chart = pareto_chart(priced, shown.resolve(chosen)[0])
     follows = Following(shown, chosen, HEADING, NONE_PRICED)
     table = mode_point_table("pareto", shown)
-    return make_figure("pareto", chart, table, PARETO_CAPTION, _notes(points), follows)
+    return make_figure("pareto", chart, table, PARETO_CAPTION, _notes(points), follows=follows)
 
 
 def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
@@ -147,7 +151,9 @@ def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     shown = Shown(cells, BY, points.first)
     chart = heat_chart(cells, shown.resolve(chosen)[0])
     follows = Following(shown, chosen, HEADING, NONE_MAPPED)
-    return make_figure("heat", chart, mode_point_table("heat", shown), HEAT_CAPTION, (), follows)
+    return make_figure(
+        "heat", chart, mode_point_table("heat", shown), HEAT_CAPTION, (), follows=follows
+    )
 
 
 def mode_points(
@@ -214,7 +220,7 @@ def with_told_costs(predictions: pl.DataFrame) -> pl.DataFrame:
         reading=pl.when(is_modelled & (pl.col("interval") == "roof"))
         .then(pl.lit(AT_BEST))
         .when(is_modelled & (pl.col("interval") == "bounds"))
-        .then(pl.lit("modelled, between bounds"))
+        .then(pl.lit(BOUNDS))
         .otherwise("source"),
     )
 
@@ -402,7 +408,9 @@ def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
     placed = _told(cells).transform_calculate(
         shade=f"{is_known} ? datum.{kind}_shade : 0",
         text=f"!({is_known}) ? '{UNKNOWN}' : datum.reading === '{AT_BEST}' ? "
-        f"replace(datum.{told_as}, 'at best ', '') : format(datum.{kind}, '.3~r')",
+        f"replace(datum.{told_as}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
+        f"replace(replace(datum.{told_as}, 'between ', ''), ' and ', '–') : "
+        f"format(datum.{kind}, '.3~r')",
     )
     base = placed.encode(
         x=alt.X("gpu:O", axis=alt.Axis(title="GPU clock, MHz", labelAngle=0, format="~g")),
@@ -469,8 +477,8 @@ def _notes(points: ModePoints) -> tuple[str, ...]:
     )
     n_outside = frame.filter("is_extrapolated")["mode"].n_unique()
     outside = (
-        f"Of all modes drawn, {n_outside} outside the clocks that were measured: extrapolated, and "
-        "so called in the tooltip."
+        f"Modes drawn that lie outside the clocks that were measured: {n_outside}; their tooltips "
+        "say extrapolated."
     )
     why = "their latency is unknown; counted over all networks and modes"
     return (

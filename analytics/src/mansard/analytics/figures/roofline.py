@@ -125,7 +125,7 @@ def roofline_figure(
         "roofline", "{network} as drawn in {mode}, batch {batch}", columns, under(points)
     )
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
-    return make_figure("roofline", chart, table, CAPTION, notes, follows)
+    return make_figure("roofline", chart, table, CAPTION, notes, follows=follows)
 
 
 def under(points: Points) -> Shown:

@@ -102,7 +102,9 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
     table = _table("staircase", "Bandwidth", found, "Kernel", "kernel")
     has_gpu = any(roof.processor == "gpu" for roof in results.roofs)
     caption = (STAIRCASE_CAPTION, *([STAIRCASE_CAPTION_OF_A_GPU] if has_gpu else []))
-    return make_figure("staircase", chart, table, caption, _notes(found), _follows(found, chosen))
+    return make_figure(
+        "staircase", chart, table, caption, _notes(found), follows=_follows(found, chosen)
+    )
 
 
 def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
@@ -130,7 +132,7 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     )
     table = _table("latency", "Latency", found, "Loads", "path")
     follows = _follows(found, chosen)
-    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(found), follows)
+    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(found), follows=follows)
 
 
 def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
@@ -172,7 +174,7 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
     across = Column.number("FMA per element", "fma_per_element", "g")
     table = _table("chains", "Rate", found, "Precision", "precision", across)
     follows = _follows(found, chosen)
-    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(found), follows)
+    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(found), follows=follows)
 
 
 def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
