@@ -79,7 +79,7 @@ def _between_modes(recording: Recording) -> None:
     calibrated, on_lines = from_known_modes(recording)
     _title(f"(b) calibrated in {known} alone, all networks: error of totals")
     _errors(calibrated)
-    _title(f"(b) the same, with each network's line through its totals in {known}")
+    _title(f"(b) the same, with the calibration by totals in {known} on top")
     _errors(on_lines)
     _taus(on_lines)
     others = [mode for mode in _MODES if mode not in KNOWN_MODES]

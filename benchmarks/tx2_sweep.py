@@ -135,7 +135,7 @@ def show_times(data: Path) -> None:
             print(f"   {network:14}{name:27}{errors.cells()}")
         fit = fit_network(observations_of(kept), modes)
         assert fit.time is not None  # noqa: S101 - ten modes are enough
-        print(f"   {'':14}form {fit.time.form!r}, {100 * fit.time.error:.2f} % off when left out")
+        print(f"   {'':14}{100 * (fit.time.error or 0.0):.2f} % off when left out")
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def from_known_modes(recording: Recording) -> tuple[pl.DataFrame, pl.DataFrame]:
     known = recording.timed.filter(pl.col("mode").is_in(KNOWN_MODES))
     calibration = fit_calibration(known, runtime=RUNTIME, cpu_hz=CPU_HZ)
     predictions = _predictions(recording, calibration)
-    lines = calibrate_totals(predictions, observed(known))
+    lines = calibrate_totals(predictions, observed(known), recording.modes)
+    assert lines is not None  # noqa: S101 - every network is known in some modes
     on_lines = apply_totals(predictions, lines, recording.coefficients)
     return _totals(recording, predictions), _totals(recording, on_lines)
 

@@ -120,6 +120,15 @@ def product_times(folder: Path, precision: str) -> pl.DataFrame:
     )
 
 
+def kernel_times(folder: Path) -> pl.DataFrame:
+    """Device, mode, operation, size, precision and ``latency_s`` of the fastest repetition."""
+    return (
+        _gpu_rows(folder)
+        .group_by("device", "mode", "operation", "size", "precision", maintain_order=True)
+        .agg(latency_s=pl.col("latency_min_ms").min() / 1e3)
+    )
+
+
 def _gpu_rows(folder: Path) -> pl.DataFrame:
     return (
         pl.read_csv(folder / _BOARDS, infer_schema_length=None)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,23 +30,20 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a file of its folder
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.decide.recommend import recommend
 from mansard.analytics.decide.records import Wanted
 from mansard.analytics.decide.values import KEPT, read_values
 from mansard.analytics.scaling.network_predict import predict_observed
-from recorded.tx2 import modes_of, observations_of, read_vgg19_power
+from recorded.mode_sweeps import Sweep, read_sweeps
 
-SEED, N_DRAWS = 15, 6
+SEED, N_QUESTIONS = 15, 120  # of each board and count, with each limit
 RULES = ("least", "measured", "mansard")
 LIMITS: tuple[float | None, ...] = (None, 0.25, 0.5, 0.75)  # the share of modes that keep it
-_NANO = "power_modes/YuvrajSingh-mist+SmolHub__orin_nano_super_llm_4_networks.csv"
-_CARD = "power_modes/HKBU-HPML+GPU-DVFS-Job-Schedule__gtx1080ti_core_mem_sweep.csv"
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
-    """One network in all modes of a board: OBSERVATION_SCHEMA and MODE_SCHEMA."""
+class Metered:
+    """One network in all modes of a board: OBSERVATION_SCHEMA with powers, and MODE_SCHEMA."""
 
     board: str
     network: str
@@ -78,59 +76,17 @@ class Answer:
     is_wrong: bool
 
 
-def read_sweeps(data: Path) -> tuple[Sweep, ...]:
-    """Every recorded network with times and powers in at least four modes."""
-    found = [*_nano(data), *_card(data)]
-    for group in ("data_perf", "vgg_benchmarks_output"):
-        rows = read_vgg19_power(data, group)
-        found.append(Sweep("TX2", f"vgg19 {group}", observations_of(rows), modes_of(rows)))
-    return tuple(found)
-
-
-def _nano(data: Path) -> Iterator[Sweep]:
-    rows = pl.read_csv(data / _NANO).with_columns(
-        gpu_hz=pl.col("gpu_mhz") * 1e6,
-        memory_hz=pl.col("emc_mhz") * 1e6,
-        cpu_hz=pl.col("cpu_mhz") * 1e6,
-        n_sms=pl.col("sms"),
-        latency_s=pl.col("decode_ms_per_token") / 1e3,
+def metered(sweeps: Sequence[Sweep]) -> tuple[Metered, ...]:
+    """Every network of ``sweeps`` whose power is known in all modes of its board."""
+    return tuple(
+        Metered(sweep.name.partition(",")[0], str(network), rows, sweep.modes)
+        for sweep in sweeps
+        for (network,), rows in sweep.observations.group_by("network", maintain_order=True)
+        if rows["power_w"].null_count() == 0 and rows.height == sweep.modes.height
     )
-    yield from _sweeps("Orin Nano Super", "network", rows)
 
 
-def _card(data: Path) -> Iterator[Sweep]:
-    rows = pl.read_csv(data / _CARD).with_columns(
-        gpu_hz=pl.col("core_mhz") * 1e6,
-        memory_hz=pl.col("mem_mhz") * 1e6,
-        latency_s=pl.col("time_ms") / 1e3,
-        mode=pl.format("gpu{}_mem{}", "core_mhz", "mem_mhz"),
-    )
-    yield from _sweeps("GTX 1080 Ti", "app", rows)
-
-
-def _sweeps(board: str, name: str, rows: pl.DataFrame) -> Iterator[Sweep]:
-    filled = rows.with_columns(
-        device=pl.lit(board),
-        network=pl.col(name),
-        batch=pl.lit(1, pl.Int64),
-        precision=pl.lit("unknown"),
-        phase=pl.lit("inference"),
-        source=pl.lit("published"),
-        citation=pl.lit("recorded"),
-        reason=pl.lit(None, pl.String),
-    )
-    filled = filled.with_columns(
-        pl.lit(None, kind).alias(column)
-        for column, kind in (MODE_SCHEMA | OBSERVATION_SCHEMA).items()
-        if column not in filled.columns
-    )
-    for part in filled.partition_by("network", maintain_order=True):
-        modes = part.select(pl.col(c).cast(kind) for c, kind in MODE_SCHEMA.items())
-        seen = part.select(pl.col(c).cast(kind) for c, kind in OBSERVATION_SCHEMA.items())
-        yield Sweep(board, str(part["network"][0]), seen, modes)
-
-
-def ask(sweep: Sweep, kept: Sequence[str]) -> Iterator[Answer]:
+def ask(sweep: Metered, kept: Sequence[str]) -> Iterator[Answer]:
     """All rules' answers to all questions, with the modes ``kept`` measured."""
     seen = sweep.observations.filter(pl.col("mode").is_in(list(kept)))
     predictions = predict_observed(seen, sweep.modes, sweep.modes)
@@ -173,17 +129,19 @@ def _choose(rule: str, predictions: pl.DataFrame, wanted: Wanted) -> str | None:
 
 
 def answers(
-    sweeps: Sequence[Sweep], counts: Sequence[int] = (2, 3, 4, 5, 6, 8, 10)
+    sweeps: Sequence[Metered], counts: Sequence[int] = (2, 3, 4, 5, 6, 8, 10)
 ) -> pl.DataFrame:
     """A row of Answer for each board, network, count, draw, limit and rule."""
     random = np.random.default_rng(SEED)
+    n_networks = Counter(sweep.board for sweep in sweeps)
     found: list[Answer] = []
     for sweep in sweeps:
+        n_draws = max(1, N_QUESTIONS // n_networks[sweep.board])
         names = sweep.modes["mode"].to_list()
         for k in counts:
             if k >= len(names):
                 continue
-            for _ in range(N_DRAWS):
+            for _ in range(n_draws):
                 found += ask(sweep, sorted(random.choice(names, k, replace=False).tolist()))
     return pl.DataFrame([vars(one) for one in found], infer_schema_length=None)
 
@@ -208,12 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = Path(__file__).resolve().parents[3] / "shared/data"
     parser.add_argument("--data", type=Path, default=beside)
-    parser.add_argument("--each", type=int, default=1, help="every n-th network of the card")
-    given = parser.parse_args()
-    sweeps = read_sweeps(given.data)
-    card = [each for each in sweeps if each.board == "GTX 1080 Ti"][:: given.each]
-    others = [each for each in sweeps if each.board != "GTX 1080 Ti"]
-    found = answers([*others, *card])
+    found = answers(metered(read_sweeps(parser.parse_args().data)))
     columns = ("mean", "p90", "worst", "answered", "wrong")
     heads = "".join(f"{name:>10}" for name in columns)
     print(f"{'board':<16}{'k':>3} {'rule':<9}{heads}")

@@ -39,7 +39,8 @@ def test_what_is_unknown_has_a_reason(found: Summary) -> None:
     (net,) = [row for row in found.networks if (row.model, row.label) == ("net", "2c")]
     assert net.energy_j is None
     assert "power meter" in net.unknown["energy_j"]
-    assert net.notes == "no launch cost is known in this mode: the latency is without it"
+    said = "launch costs are left out: they are not known of every mode and device here"
+    assert net.notes == said
 
 
 def test_it_survives_json(found: Summary) -> None:

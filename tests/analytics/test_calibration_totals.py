@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -13,7 +17,6 @@ from mansard.analytics.data.model_frames import (
     PREDICTION_SCHEMA,
 )
 from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
-from mansard.core.errors import InputError
 from tests.analytics.model_factory import (
     board_coefficients,
     network_observations,
@@ -21,6 +24,9 @@ from tests.analytics.model_factory import (
 )
 
 _SAME = {"device": "Board GPU", "batch": 1, "precision": "fp16", "phase": "inference"}
+
+
+_COMPUTE_ALONE = {"compute": 1.0, "memory": 0.0, "launch": 0.0}
 
 
 def predictions(**times_s: dict[str, float]) -> pl.DataFrame:
@@ -31,11 +37,13 @@ def predictions(**times_s: dict[str, float]) -> pl.DataFrame:
             "network": network,
             "mode": mode,
             "latency_s": time_s,
-            "latency_low_s": 0.9 * time_s,
-            "latency_high_s": 1.2 * time_s,
             "energy_j": 10.0 * time_s + 1.0,
             "power_w": 10.0 + 1.0 / time_s,
+            "energy_low_j": 10.0 * time_s + 0.8,
+            "energy_high_j": 10.0 * time_s + 1.2,
+            "interval": "roof",
             "source": "modelled",
+            "is_extrapolated": False,
             "is_calibrated": False,
         }
         for network, times in times_s.items()
@@ -44,7 +52,9 @@ def predictions(**times_s: dict[str, float]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=PREDICTION_SCHEMA)
 
 
-def observations(source: str = "measured", **times_s: dict[str, float | None]) -> pl.DataFrame:
+def observations(
+    source: str = "measured", /, **times_s: Mapping[str, float | None]
+) -> pl.DataFrame:
     rows = [
         {**_SAME, "network": network, "mode": mode, "latency_s": time_s, "source": source}
         for network, times in times_s.items()
@@ -61,85 +71,159 @@ def constant_power() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
 
 
-def _factor(predicted: pl.DataFrame, observed: pl.DataFrame, network: str) -> dict[str, object]:
-    factors = calibrate_totals(predicted, observed).factors
-    return factors.filter(pl.col("network") == network).row(0, named=True)
+def calibrated(
+    predicted: pl.DataFrame, observed: pl.DataFrame, network: str, mode: str = "fast"
+) -> dict[str, Any]:
+    """The calibrated row of a network in a mode."""
+    calibration = calibrate_totals(predicted, observed)
+    assert calibration is not None
+    found = apply_totals(predicted, calibration, constant_power())
+    assert found.columns == predicted.columns
+    return found.filter(pl.col("network") == network, pl.col("mode") == mode).row(0, named=True)
 
 
-def test_two_modes_give_a_line_through_the_logarithms() -> None:
-    # The model says that slow takes 4 times as long, it takes 2: T = 3 · T_model^0.5.
-    found = _factor(
-        predictions(net={"slow": 4.0, "middle": 2.0, "fast": 1.0}),
-        observations(net={"slow": 6.0, "fast": 3.0}),
-        "net",
+def fast(**times_s: float) -> dict[str, Any]:
+    return {name: {"fast": time_s} for name, time_s in times_s.items()}
+
+
+def test_a_line_of_a_constant_and_the_modelled_time_is_found() -> None:
+    # T = 2 + 3 · T_model. One factor, the median of 5, 4, 3.5 and 3.25, would say 60 s.
+    predicted = predictions(**fast(a=1.0, b=2.0, c=4.0, d=8.0, new=16.0))
+    measured = observations(**fast(a=5.0, b=8.0, c=14.0, d=26.0))
+    row = calibrated(predicted, measured, "new")
+    assert row["latency_s"] == pytest.approx(50.0, rel=0.03)
+    assert (row["interval"], row["is_calibrated"]) == ("spread", True)
+    assert row["latency_low_s"] < 50.0 < row["latency_high_s"]
+    # Both ends are as far away in logarithms.
+    assert row["latency_low_s"] * row["latency_high_s"] == pytest.approx(row["latency_s"] ** 2)
+
+
+def test_arithmetic_and_memory_have_coefficients_of_their_own() -> None:
+    # Five times the time of arithmetic and twice that of memory: 5 · 3 + 2 · 1 = 17.
+    shares = {"a": (1, 4), "b": (4, 1), "c": (2, 2), "d": (1, 8), "e": (8, 1), "new": (3, 1)}
+    took = {name: 5 * compute + 2 * memory for name, (compute, memory) in shares.items()}
+    names = list(shares)
+    predicted = predictions(**fast(**{name: float(sum(shares[name])) for name in names}))
+    split = predicted.with_columns(
+        compute_s=pl.Series([float(shares[name][0]) for name in names]),
+        memory_s=pl.Series([float(shares[name][1]) for name in names]),
+        launch_s=pl.lit(0.0),
+        n_launches=pl.lit(0),
     )
-    assert (found["scale"], found["slope"], found["n_modes"]) == (
-        pytest.approx(3.0),
-        pytest.approx(0.5),
-        2,
+    measured = observations(**fast(**{name: float(took[name]) for name in names[:5]}))
+    assert calibrated(split, measured, "new")["latency_s"] == pytest.approx(17.0, rel=0.05)
+    assert calibrated(predicted, measured, "new")["latency_s"] < 15.0  # 4 s of either kind
+
+
+def test_the_number_of_launches_counts() -> None:
+    # 1 s at the roof, and 0.1 s for each launch.
+    names = ["a", "b", "c", "d", "e", "new"]
+    n_launches = [10, 20, 40, 80, 160, 320]
+    predicted = predictions(**fast(**dict.fromkeys(names, 1.0))).with_columns(
+        compute_s=pl.lit(1.0),
+        memory_s=pl.lit(0.0),
+        launch_s=pl.lit(0.0),
+        n_launches=pl.Series(n_launches),
     )
+    took = {name: 1 + 0.1 * n for name, n in zip(names[:5], n_launches, strict=False)}
+    row = calibrated(predicted, observations(**fast(**took)), "new")
+    assert row["latency_s"] == pytest.approx(33.0, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("measured", "scale"),
-    [
-        ({"fast": 1.5}, 1.5),  # one mode: no slope
-        ({"slow": 1.0, "fast": 4.0}, 1.0),  # the wrong way round: √(1/4 · 4/1)
-        ({"fast": 1.5, "slow": None}, 1.5),
-        ({"fast": 1.5, "slow": float("nan")}, 1.5),
-    ],
-)
-def test_without_a_slope_there_is_one_factor(
-    measured: dict[str, float | None], scale: float
-) -> None:
-    found = _factor(predictions(net={"slow": 4.0, "fast": 1.0}), observations(net=measured), "net")
-    assert (found["scale"], found["slope"]) == (pytest.approx(scale), 1.0)
-
-
-def test_modes_that_the_model_hardly_tells_apart_give_no_slope() -> None:
-    # 1.05 is nearer than 1.1: √(2 · 4/1.05) = 2.760.
-    found = _factor(
-        predictions(net={"slow": 1.05, "fast": 1.0}),
-        observations(net={"slow": 4.0, "fast": 2.0}),
-        "net",
+def test_the_interval_is_what_the_networks_are_off_when_left_out() -> None:
+    names = "abcdefgh"
+    modelled = {name: 2.0**at for at, name in enumerate(names)}
+    predicted = predictions(**fast(**modelled, new=16.0))
+    off = [1.6, 1 / 1.6, 1.6, 1 / 1.6, 1.6, 1 / 1.6, 1.6, 1 / 1.6]
+    exact = observations(**fast(**{name: 3 * time_s for name, time_s in modelled.items()}))
+    rough = observations(
+        **fast(**{name: 3 * modelled[name] * by for name, by in zip(names, off, strict=True)})
     )
-    assert (found["scale"], found["slope"]) == (pytest.approx(2.760, rel=1e-3), 1.0)
-
-
-def test_an_unmeasured_network_takes_the_median_of_the_others() -> None:
-    predicted = predictions(**{name: {"fast": 1.0} for name in ("a", "b", "c", "new")})
-    measured = observations(a={"fast": 1.5}, b={"fast": 2.0}, c={"fast": 4.0})
-    found = calibrate_totals(predicted, measured)
-    row = found.factors.filter(pl.col("network") == "new").row(0, named=True)
-    assert (row["scale"], row["n_modes"]) == (2.0, 0)
-    # a by b and c: 3 for 1.5; b by a and c: 2.75 for 2; c by a and b: 1.75 for 4.
-    # Errors 1, 0.375, 0.5625; before 1/3, 1/2, 3/4.
+    near, far = calibrated(predicted, exact, "new"), calibrated(predicted, rough, "new")
+    assert (
+        near["latency_high_s"] / near["latency_s"] < 1.6 < far["latency_high_s"] / far["latency_s"]
+    )
+    found = calibrate_totals(predicted, rough)
+    assert found is not None
     assert found.unseen_networks is not None
-    assert found.unseen_networks.median == pytest.approx(0.5625)
-    assert found.unseen_networks.worst == pytest.approx(1.0)
-    assert found.before.median == pytest.approx(0.5)
-    assert found.after.worst == pytest.approx(0.0)
-    assert found.unseen_modes is None  # one mode each
+    assert found.unseen_networks.median > 0.3
+    assert found.unseen_modes is None  # one mode
+
+
+def test_one_network_gives_an_interval_by_what_such_calibrations_were_off_elsewhere() -> None:
+    predicted = predictions(**fast(only=1.0, new=4.0))
+    row = calibrated(predicted, observations(**fast(only=3.0)), "new")
+    # Between the same time, were it all constant, and four times as much.
+    assert 3.0 < row["latency_s"] < 12.0
+    assert row["interval"] == "spread"
+    assert row["latency_low_s"] < 3.0
+    assert row["latency_high_s"] > 12.0
+
+
+def test_a_measured_network_takes_what_it_took() -> None:
+    predicted = predictions(net={"slow": 4.0, "fast": 1.0}, other={"fast": 1.0})
+    measured = observations(net={"fast": 3.0})
+    row = calibrated(predicted, measured, "net")
+    assert (row["latency_s"], row["source"], row["interval"]) == (3.0, "measured", None)
+    # 1 s becomes 3 s: 11 J and 10 W for two more seconds; 31 J / 3 s.
+    assert (row["energy_j"], row["power_w"]) == pytest.approx((31.0, 31 / 3))
+    drawn = measured.with_columns(power_w=pl.lit(12.0))
+    row = calibrated(predicted, drawn, "net")
+    assert (row["energy_j"], row["power_w"]) == pytest.approx((36.0, 12.0))
+
+
+def test_what_a_network_is_off_in_a_mode_it_is_in_others() -> None:
+    # All take three times what the model says, but this one six times.
+    modelled = {name: {"slow": 4.0 * by, "fast": 1.0 * by} for by, name in enumerate("abcd", 1)}
+    predicted = predictions(**modelled, odd={"slow": 10.0, "fast": 2.5})
+    took = {name: {mode: 3 * time for mode, time in of.items()} for name, of in modelled.items()}
+    row = calibrated(predicted, observations(**took, odd={"slow": 60.0}), "odd")
+    assert row["latency_s"] == pytest.approx(15.0, rel=0.15)
+    assert row["interval"] == "spread"
+
+
+def test_what_a_network_is_off_in_a_batch_it_is_half_in_another() -> None:
+    modelled = dict(zip("abcde", (1.0, 2.0, 3.0, 4.0, 5.0), strict=True))
+    predicted = predictions(**fast(**modelled, odd=2.5))
+    larger = predicted.filter(pl.col("network") == "odd").with_columns(batch=pl.lit(2, pl.Int64))
+    took = {name: 3 * time_s for name, time_s in modelled.items()}
+    row = calibrated(pl.concat([predicted, larger]), observations(**fast(**took, odd=30.0)), "odd")
+    assert row["latency_s"] == 30.0
+    both = pl.concat([larger, predicted])
+    row = calibrated(both, observations(**fast(**took, odd=30.0)), "odd")  # of batch 2
+    plain = calibrated(both, observations(**fast(**took)), "odd")
+    # Four times its line: between that and the line.
+    assert 1.3 * plain["latency_s"] < row["latency_s"] < 3 * plain["latency_s"]
 
 
 def test_each_mode_by_the_others() -> None:
     found = calibrate_totals(
-        predictions(net={"slow": 4.0, "fast": 1.0}), observations(net={"slow": 6.0, "fast": 3.0})
+        predictions(net={"slow": 4.0, "fast": 1.0}), observations(net={"slow": 12.0, "fast": 3.0})
     )
-    # slow by fast: 3 · 4 = 12 for 6; fast by slow: 1.5 · 1 for 3.
+    assert found is not None
     assert found.unseen_modes is not None
-    assert found.unseen_modes.worst == pytest.approx(1.0)
-    assert found.unseen_modes.median == pytest.approx(0.75)
-    assert found.unseen_modes.ratio_95 == pytest.approx(2.0)
+    # Each is off by what of the network is taken to be constant.
+    assert 0.0 < found.unseen_modes.worst < 1.0
     assert found.unseen_networks is None
+
+
+def test_outside_the_measured_modes_there_is_no_interval() -> None:
+    predicted = predictions(net={"slow": 4.0, "fast": 1.0}).with_columns(
+        is_extrapolated=pl.col("mode") == "slow"
+    )
+    row = calibrated(predicted, observations(net={"fast": 3.0}), "net", "slow")
+    assert (row["interval"], row["latency_low_s"], row["latency_high_s"]) == (None, None, None)
+    assert row["latency_s"] > 4.0
+    assert "nothing tells how far off" in row["notes"]
 
 
 def test_published_times_count_only_where_nobody_measured() -> None:
     both = pl.concat(
         [observations(net={"fast": 2.0}), observations("published", net={"fast": 9.0, "slow": 9.0})]
     )
-    found = _factor(predictions(net={"slow": 4.0, "fast": 1.0}), both, "net")
-    assert (found["scale"], found["n_modes"]) == (2.0, 1)
+    predicted = predictions(net={"slow": 4.0, "fast": 1.0})
+    assert calibrated(predicted, both, "net")["latency_s"] == 2.0
+    assert calibrated(predicted, both, "net", "slow")["source"] == "modelled"
 
 
 def test_other_devices_and_phases_are_not_calibrated() -> None:
@@ -148,48 +232,59 @@ def test_other_devices_and_phases_are_not_calibrated() -> None:
         predicted.with_columns(device=pl.lit("Another GPU")),
         predicted.with_columns(phase=pl.lit("training")),
     ]
-    measured = observations(net={"fast": 2.0})
     everything = pl.concat([predicted, *others])
-    found = apply_totals(everything, calibrate_totals(everything, measured), constant_power())
+    calibration = calibrate_totals(everything, observations(net={"fast": 2.0}))
+    assert calibration is not None
+    found = apply_totals(everything, calibration, constant_power())
     assert found["latency_s"].to_list() == [2.0, 1.0, 1.0]
     assert found["is_calibrated"].to_list() == [True, False, False]
+    assert found["interval"].to_list() == [None, "roof", "roof"]
 
 
-def test_nothing_in_common_is_said() -> None:
-    with pytest.raises(InputError, match="no measured network is among the predicted"):
-        calibrate_totals(predictions(net={"fast": 1.0}), observations(other={"fast": 1.0}))
+def test_nothing_in_common_is_no_calibration() -> None:
+    predicted = predictions(net={"fast": 1.0})
+    assert calibrate_totals(predicted, observations(other={"fast": 1.0})) is None
+    assert calibrate_totals(predicted, observations(net={"fast": None})) is None
+    assert calibrate_totals(predicted, observations(net={"fast": float("nan")})) is None
 
 
-def test_longer_costs_the_constant_power_longer() -> None:
-    predicted = predictions(net={"slow": 4.0, "fast": 1.0}, other={"fast": 1.0})
-    measured = observations(net={"slow": 8.0, "fast": 2.0})
-    found = apply_totals(predicted, calibrate_totals(predicted, measured), constant_power())
-    row = found.row(1, named=True)
-    assert found.columns == predicted.columns
-    # 1 s becomes 2 s: 11 J and 10 W for one more second; 21 J / 2 s.
-    assert (row["latency_s"], row["energy_j"], row["power_w"]) == pytest.approx((2.0, 21.0, 10.5))
-    # Each mode by the other is exact: the ends keep their shares, 0.9 and 1.2.
-    assert (row["latency_low_s"], row["latency_high_s"]) == pytest.approx((1.8, 2.4))
-    # Nobody else was measured: nothing tells how far the other network is off.
-    other = found.row(2, named=True)
-    assert (other["latency_s"], other["latency_low_s"]) == (pytest.approx(2.0), None)
-    assert "how far the calibration is off" in other["reason"]
+def test_a_longer_time_is_more_energy_and_less_power() -> None:
+    predicted = predictions(**fast(a=1.0, b=2.0, c=4.0, d=8.0, new=16.0))
+    row = calibrated(predicted, observations(**fast(a=3.0, b=6.0, c=12.0, d=24.0)), "new")
+    time_s, low_s, high_s = (row[f"latency_{end}s"] for end in ("", "low_", "high_"))
+    assert time_s == pytest.approx(48.0, rel=0.05)
+    # 1 J of work, and 10 W. The roof's own errors are 0.2 of 161 J, and none of the power.
+    assert row["energy_j"] == pytest.approx(1 + 10 * time_s)
+    by_time, own = math.log((1 + 10 * high_s) / row["energy_j"]), math.log(161.2 / 161)
+    assert row["energy_high_j"] == pytest.approx(
+        row["energy_j"] * math.exp(math.hypot(by_time, own))
+    )
+    # 1 J more or less over a longer time hardly changes the power; energy and time go together.
+    with_power = predicted.with_columns(
+        power_low_w=0.999 * pl.col("power_w"), power_high_w=1.001 * pl.col("power_w")
+    )
+    row = calibrated(with_power, observations(**fast(a=3.0, b=6.0, c=12.0, d=24.0)), "new")
+    assert row["power_low_w"] < row["power_w"] < row["power_high_w"]
+    assert row["power_high_w"] / row["power_low_w"] < 1.01
+    assert row["energy_high_j"] / row["energy_low_j"] == pytest.approx(high_s / low_s, rel=0.01)
 
 
 def test_without_constant_power_the_energy_is_unknown() -> None:
     predicted = predictions(net={"fast": 1.0})
-    totals = calibrate_totals(predicted, observations(net={"fast": 2.0}))
-    row = apply_totals(predicted, totals, constant_power().clear()).row(0, named=True)
+    calibration = calibrate_totals(predicted, observations(net={"fast": 2.0}))
+    assert calibration is not None
+    row = apply_totals(predicted, calibration, constant_power().clear()).row(0, named=True)
     assert (row["latency_s"], row["energy_j"], row["power_w"]) == (2.0, None, None)
     assert "no constant power" in row["reason"]
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.2, 5.0))
-def test_a_board_that_is_slower_by_one_factor_is_predicted_exactly(factor: float) -> None:
+def test_a_board_that_is_slower_by_one_factor_is_predicted_nearly(factor: float) -> None:
     predicted, measured = network_predictions(), network_observations(factor)
-    totals = calibrate_totals(predicted, measured.sample(60, seed=1))
-    found = apply_totals(predicted, totals, board_coefficients())
-    assert found["latency_s"].to_list() == pytest.approx(
-        (predicted["latency_s"] * factor).to_list(), rel=1e-6
-    )
+    calibration = calibrate_totals(predicted, measured.sample(60, seed=1))
+    assert calibration is not None
+    found = apply_totals(predicted, calibration, board_coefficients())
+    ratio = found["latency_s"] / (predicted["latency_s"] * factor)
+    assert ratio.median() == pytest.approx(1.0, rel=0.02)
+    assert ratio.to_list() == pytest.approx([1.0] * len(ratio), rel=0.3)

@@ -195,14 +195,15 @@ def test_no_slower_clock_promises_a_shorter_time() -> None:
 
 
 def test_modes_too_slow_for_the_limit_promise_nothing() -> None:
-    # 8 ms / 0.6 GHz + 1 ms = 14.3 ms: with 12 ms no clock up to 0.6 GHz will do
+    # 8 ms / 0.6 GHz + 1 ms = 14.3 ms: with 12 ms no clock up to 0.6 GHz will do. They lie beyond
+    # what was measured: another network could be as fast there, which leaves 1 % of hope.
     known = [name(0.9), name(1.0), name(1.1), name(1.3)]
     found = observe(some(LINE, known), time_s, power_w)
     free = plan_next(LINE, found, n=1)
     bound = plan_next(LINE, found, n=3, max_latency_s=0.012)
     assert free.picks[0].settings["gpu_hz"] <= 0.6e9
     gains = {pick.mode: pick.improvement for pick in bound.picks}
-    assert all((gain or 0) < 1e-6 for mode, gain in gains.items() if mode < name(0.6))
+    assert all((gain or 0) < 0.01 for mode, gain in gains.items() if mode < name(0.6))
     assert gains[name(0.8)] > 1e-4  # type: ignore[operator]
 
 
@@ -240,9 +241,7 @@ def test_a_row_more_and_a_row_less_is_as_before() -> None:
 def test_without_a_power_energy_cannot_be_planned_for_and_it_is_said() -> None:
     found = observe(some(GRID, picked(plan_next(GRID, n=6))), time_s)
     plan = plan_next(GRID, found, n=2)
-    assert plan.notes == (
-        "energy of net cannot be predicted: power was measured in no mode, a fit takes 3",
-    )
+    assert plan.notes == ("energy of net cannot be predicted: power was measured in no mode",)
     assert all(pick.improvement is None for pick in plan.picks)
     assert plan_next(GRID, found, n=2, minimise="latency").picks[0].improvement is not None
 

@@ -95,7 +95,10 @@ def test_columns_that_are_one_are_hidden() -> None:
 # Quantiles of 95 % two-sided, as in any table of Student's distribution.
 @pytest.mark.parametrize(
     ("n_free", "quantile"),
-    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (30, 2.042)],
+    [
+        *((1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (10, 2.2281)),
+        *((30, 2.0423), (99, 1.9842), (100, 1.9840), (1000, 1.9623)),
+    ],
 )
 def test_student_by_table(n_free: int, quantile: float) -> None:
-    assert student_quantile(n_free) == pytest.approx(quantile, rel=2e-3)
+    assert student_quantile(n_free) == pytest.approx(quantile, abs=6e-5)

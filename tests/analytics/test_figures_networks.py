@@ -70,7 +70,9 @@ def test_errors_are_shares_of_what_was_measured() -> None:
 
 def test_what_cannot_be_paired_is_counted_and_nothing_is_a_zero() -> None:
     strange = network_observations().with_columns(
-        mode=pl.when(pl.col("network") == "small").then(pl.lit("elsewhere")).otherwise("mode"),
+        mode=pl.when(pl.col("network") == "small")
+        .then(pl.format("elsewhere, {}", "mode"))
+        .otherwise("mode"),
         latency_s=pl.when(pl.col("network") == "heavy").then(None).otherwise("latency_s"),
         power_w=pl.lit(None, pl.Float64),
     )
@@ -90,8 +92,11 @@ def test_nothing_observed_has_no_error() -> None:
 
 
 def test_many_observations_are_thinned_and_the_error_is_of_all() -> None:
-    many = pl.concat([network_observations(1.25)] * 10)
-    found = accuracy_points(many, PREDICTIONS, LABELS)
+    many, predicted = (
+        pl.concat([frame.with_columns(pl.col("batch") + 1000 * copy) for copy in range(10)])
+        for frame in (network_observations(1.25), PREDICTIONS)
+    )
+    found = accuracy_points(many, predicted, LABELS)
     assert (len(found.frame), found.n_matched) == (MOST_POINTS, 2700)
 
 

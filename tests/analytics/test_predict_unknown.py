@@ -37,7 +37,8 @@ def test_no_launch_cost_is_said_and_not_invented() -> None:
     values = {key: value for key, value in ROUND.items() if key != LAUNCH}
     found = predicted(group(cuda=20e9), values=values)
     assert found["latency_s"] == pytest.approx(0.02)
-    assert found["notes"] == "no launch cost is known in this mode: the latency is without it"
+    said = "launch costs are left out: they are not known of every mode and device here"
+    assert found["notes"] == said
 
 
 def test_what_a_score_says_of_itself_is_in_the_notes() -> None:
@@ -48,7 +49,7 @@ def test_what_a_score_says_of_itself_is_in_the_notes() -> None:
     (notes,) = found.collect()["notes"]
     assert notes.split("; ") == [
         "its traffic is unfused",
-        "no launch cost is known in this mode: the latency is without it",
+        "launch costs are left out: they are not known of every mode and device here",
     ]
 
 

@@ -14,7 +14,7 @@ from mansard.analytics.figures.parameters import EVERY, controls, first_choice, 
 from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.published.importing import PublishedOrigin, import_table
 from mansard.analytics.published.store import write_published
-from mansard.analytics.report.advice import advice_table, overview
+from mansard.analytics.report.advice import advice_table, overview, overview_sources
 from mansard.analytics.report.provenance import origin_table
 from mansard.analytics.report.write import LEAST_ROOFS, MOST_ROOFS, for_page, render
 from mansard.analytics.results import Results, compute
@@ -82,6 +82,9 @@ def test_the_recommendation_is_a_sentence_with_its_saving(results: Results, text
     most = max(set(modes), key=modes.count)
     assert line.startswith(f"{most} takes the least energy for ")
     assert f"{modes.count(most)} of {N_NETWORKS} networks" in line or "all 32" in line
+    # no network was run: the least is that of the roofs
+    assert ", by their roofs alone" in line
+    assert overview_sources(results) == [["modelled"]]
     assert line in Page(text).text
     rows = advice_table(results).rows
     assert len(rows) == N_NETWORKS

@@ -80,6 +80,16 @@ def test_reads_above_the_roof_price_nothing(tmp_path: Path) -> None:
     assert roof.bandwidth("DRAM").kernel == roof.traffic_bandwidth().kernel == "copy"
 
 
+def test_two_blocks_of_reads_neither_price_nor_rule_out(tmp_path: Path) -> None:
+    trials = [
+        trial("r", "read", 20e9, working_set_bytes=128 * MIB, spread=(1.0, 1.01)),
+        trial("r", "triad", 60e9, working_set_bytes=128 * MIB),
+    ]
+    write_run(tmp_path / "r", manifest("r", 2, 2), trials)
+    (roof,) = rooflines(ingest(tmp_path))
+    assert roof.bandwidth("DRAM").kernel == roof.traffic_bandwidth().kernel == "triad"
+
+
 def test_within_a_kernel_settled_trials_decide(tmp_path: Path) -> None:
     trials = [
         trial("r", "read", 16e9, working_set_bytes=128 * MIB),

@@ -105,5 +105,23 @@ def test_a_time_without_power_stays_where_nothing_knows_the_power() -> None:
     assert row["reason"] == "the table has no power"
 
 
+def test_a_measured_time_stands_where_only_the_power_is_modelled() -> None:
+    clocks_hz = {"a": 400e6, "b": 600e6, "c": 800e6, "d": 1200e6}
+    rows = observed(
+        *(seen(name, 4e6 / clocks_hz[name], clocks_hz[name] / 1e8) for name in "abd"),
+        seen("c", 5.1e-3, None),
+    )
+    found = predict_observed(rows, modes(*"abcd", **clocks_hz), modes("c", **clocks_hz))
+    (row,) = found.iter_rows(named=True)
+    assert (row["latency_s"], row["source"], row["interval"]) == (5.1e-3, "modelled", "spread")
+    assert row["latency_high_s"] == pytest.approx(5.1e-3 * exp(2.7764 * 0.012))
+    # 1 W for each 100 MHz: 8 W, and 5.1 ms of it
+    assert row["power_w"] == pytest.approx(8.0, rel=0.1)
+    assert row["energy_j"] == pytest.approx(5.1e-3 * row["power_w"])
+    assert row["power_low_w"] < row["power_w"] < row["power_high_w"]
+    assert row["reason"] is None
+    assert row["notes"] == "the power is modelled, beside times that were measured"
+
+
 def test_nothing_seen_gives_nothing() -> None:
     assert predict_observed(observed(), modes("m"), modes("m")).is_empty()

@@ -344,13 +344,13 @@ QUESTIONS = (
     ),
     Question(
         "one measured mode, a limit above the bounds",
-        "Nothing takes 15W longer than twice the time of 25W.",
+        "No network takes three times as long in 15W as in 25W.",
         tables(nano=nano(NANO_25W, networks=LLAMA[1:2]), modes=nano_modes(NANO_15W)),
         "llama --modes modes.csv --max-latency 60ms",
     ),
     Question(
         "one measured mode, a limit below the bounds",
-        "No clock of 15W is higher than at 25W: it cannot take less than 21 ms.",
+        "No clock of 15W is higher than at 25W, where it takes 21 ms.",
         tables(nano=nano(NANO_25W, networks=LLAMA[1:2]), modes=nano_modes(NANO_15W)),
         "llama --modes modes.csv --max-latency 15ms",
     ),

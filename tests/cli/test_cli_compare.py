@@ -63,7 +63,23 @@ def test_unchanged_quantities_are_shown_when_asked_for(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = answer(capsys, "compare", runs, runs, "--mode", "2c", "--all")
+    assert "equal within 1 %" in out
+    _, out, _ = answer(capsys, "compare", runs, runs, "--mode", "2c", "--all", "--threshold", "0")
+    assert "equal within" not in out
     assert "no difference shown" in out
+
+
+def test_the_threshold_says_what_counts(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Memory at 16 GB/s and at 8: half; what is allowed is a factor of 1.9 either way.
+    later = slower_memory(tmp_path / "later")
+    found = document(capsys, "compare", runs, later, "--threshold", "0.9")["comparisons"]
+    assert [one["threshold"] for one in found] == [0.9]
+    changed = {each["quantity"]: each["is_significant"] for each in found[0]["changes"]}
+    assert changed["DRAM read"] is True
+    _, out, _ = answer(capsys, "compare", runs, runs, "--mode", "2c", "--threshold", "0.02")
+    assert "differ by more than 2 % and their scatter" in out
 
 
 @pytest.mark.parametrize(
@@ -71,6 +87,7 @@ def test_unchanged_quantities_are_shown_when_asked_for(
     [
         (["--mode", "9c"], 2, "no run is of mode '9c'; there are 1c, 2c"),
         (["--other-mode", "9c"], 2, "no run is of mode '9c'"),
+        (["--threshold", "5"], 2, "a threshold of 5 is no share; say 0.01 for 1 %"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(

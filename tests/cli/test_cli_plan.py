@@ -93,6 +93,40 @@ def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path
     assert other.stderr.startswith("mansard: no measured device is called 'orin'; use board")
 
 
+def test_modes_of_another_devices_runs_are_that_devices(tmp_path: Path) -> None:
+    figures, runs = tmp_path / "figures.csv", tmp_path / "runs"
+    figures.write_text(
+        "mode,network,batch,precision,gpu_mhz,emc_mhz,time_ms\n"
+        "15W,net,1,fp16,408,2133,25\n30W,net,1,fp16,612,3199,15\n"
+    )
+    named = "Jetson AGX Orin 64GB"
+    imported = run("import", figures, "--device", named, "--citation", "me", "--runs", runs)
+    assert imported.returncode == 0, imported.stderr
+    options = ("--minimise", "latency", "--json")
+    found = json.loads(run("plan", runs, *options).stdout)
+    # not this machine's 1c, 2c, …: the two modes of the board that are not measured
+    assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["50W", "MAXN"]
+    assert found["notes"][-1].startswith(f"the command is for {named} (published), not for this")
+    grid = tmp_path / "grid.toml"
+    grid.write_text('gpu = ["306MHz", "1300MHz"]\ncores = [4, 12]\n')
+    found = json.loads(run("plan", runs, "--modes", grid, "--next", "2", *options).stdout)
+    assert {pick["settings"]["gpu_hz"] for pick in found["plan"]["picks"]} == {306e6, 1300e6}
+    other = run("plan", runs, "--modes", "3c")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == (
+        f"mansard: {named} (published) has no mode '3c'; it has MAXN, 15W, 30W, 50W\n"
+    )
+
+
+def test_modes_without_a_common_setting_are_no_plan(table: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    write_two_modes(runs)  # 1c and 2c: counts of cores, no clocks
+    done = run("plan", runs, "--modes", table)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the measured modes and those to choose from have no setting in common" in done.stderr
+
+
 def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
     board = create_board("agx-orin", tmp_path)
     grid = tmp_path / "grid.toml"

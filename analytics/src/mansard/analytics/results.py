@@ -9,7 +9,6 @@ from functools import cached_property
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
@@ -18,8 +17,8 @@ from mansard.analytics.energy.points import fit_rails
 from mansard.analytics.predict.engine import SHARE_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
 from mansard.analytics.predict.models import find_models
-from mansard.analytics.predict.prediction import Prediction, predict
-from mansard.analytics.predict.totals_calibration import TotalsCalibration, calibrate_totals
+from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
+from mansard.analytics.predict.totals_calibration import TotalsCalibration
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
@@ -106,7 +105,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         coefficients=found.coefficients,
         predictions=found.predictions,
         observations=models.observations,
-        calibration=_calibration(found.predictions, models.observations),
+        calibration=calibration_of(models),
         recommendations=recommend_each(
             found.predictions, modes, Wanted(falls_back=True), refused=refused
         ),
@@ -119,17 +118,6 @@ def _with_wanted(modes: pl.DataFrame, wanted_modes: Sequence[pl.DataFrame]) -> p
         return modes
     new = pl.concat(wanted_modes).join(modes, on=["device", "mode"], how="anti")
     return pl.concat([modes, new.unique(["device", "mode"], maintain_order=True)])
-
-
-def _calibration(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration | None:
-    """How far measured networks are from their predictions; None where no pair is known."""
-    timed = observations.filter(pl.col("latency_s") > 0)
-    # A prediction that was fitted to the very measurements would tell nothing about the model.
-    predictions = predictions.filter(~pl.col("is_calibrated"))
-    pairs = predictions.filter(pl.col("latency_s") > 0).join(
-        timed, on=["mode", *PREDICTION_KEY], how="semi", nulls_equal=True
-    )
-    return None if pairs.is_empty() else calibrate_totals(predictions, timed)
 
 
 def groups_of_runs(prediction: Prediction) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from mansard.device.holding.restoring import restore as restore_machine
 from mansard.device.identity import identify
 from mansard.device.jetson import find_module, is_jetson
 from mansard.device.nvpmodel.config import CONFIG_PATH
+from mansard.device.power_modes.custom_modes import is_settings
+from mansard.device.power_modes.elsewhere import modes_elsewhere, names_another
 from mansard.device.power_modes.listing import (
     Listing,
     find_highest,
@@ -22,14 +24,17 @@ from mansard.device.power_modes.listing import (
     list_config,
     resolve,
 )
-from mansard.device.power_modes.selection import available_modes, choose_modes
+from mansard.device.power_modes.selection import available_modes, choose_modes, names_grid
 from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.modes import ModeFrame
     from mansard.api.checks import Check
     from mansard.containers.fleet import Fleet
-    from mansard.core.records import PowerMode
+    from mansard.core.records import PowerMode, PublishedMode
+
+
+_THIS_BOARD = "this board"
 
 
 class AvailableModes(msgspec.Struct, frozen=True):
@@ -71,25 +76,40 @@ def _has_nvpmodel(root: Path) -> bool:
     return path.is_symlink() or path.exists() or is_jetson(root)
 
 
-def find_modes(text: str, board: Path | None, device: str) -> tuple[ModeFrame, bool]:
+def find_modes(
+    text: str, board: Path | None, device: str | None = None, seen: Collection[str] = ()
+) -> tuple[ModeFrame, bool]:
     """The modes that ``text`` names as rows of ``device``, and whether the board names them so.
 
     ``text``: a table (CSV), or a grid (TOML) or anything else that ``bench --mode`` takes on
-    ``board``, this machine by default. Nothing is set. Raises UsageError, InputError,
-    StorageError, DeviceError.
+    ``board``. Without a board they are those of this machine, or, where ``device`` is another one,
+    those that its name tells: see ``device.power_modes.elsewhere``, also of ``seen``. Nothing is
+    set. Raises UsageError, InputError, StorageError, DeviceError.
     """
     from mansard.analytics.decide.modes import mode_frame, read_mode_table
 
+    label = device or _THIS_BOARD
     if text.strip().lower().endswith(".csv"):
-        return read_mode_table(Path(text.strip()), device), False
+        return read_mode_table(Path(text.strip()), label), False
+    if device is not None and is_elsewhere(device, board):
+        found: Sequence[PowerMode | PublishedMode] = modes_elsewhere(text, device, seen)
+        return mode_frame(found, label), not (names_grid(text) or is_settings(text))
     root = board_root(board)
     machine = identify(root)
-    found: Sequence[PowerMode] = choose_modes(text, root, machine)
+    found = choose_modes(text, root, machine)
     if machine.kind == "jetson":
         # A clock that a mode leaves uncapped is the highest there is.
         highest = find_highest(root, find_module(root))
         found = [resolve(mode, highest).mode for mode in found]
-    return mode_frame(found, device), True
+    return mode_frame(found, label), True
+
+
+def is_elsewhere(device: str, board: Path | None) -> bool:
+    """Whether ``device``, as a run or a table calls it, is not this machine.
+
+    A ``board`` that was named is taken to be it.
+    """
+    return board is None and names_another(device, identify(SYSTEM_ROOT))
 
 
 def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored | None:

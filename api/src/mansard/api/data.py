@@ -45,6 +45,9 @@ def report(
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     Raises InputError, UsageError, StorageError.
     """
+    from mansard.analytics.report import scripts
+
+    scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.report.notices import warnings
@@ -81,14 +84,16 @@ def compare(
     *,
     mode: str | None = None,
     other_mode: str | None = None,
+    threshold: float = 0.01,
     mix: bool = False,
 ) -> Compared:
     """Hold two folders of runs against each other: ceilings, costs and measured networks.
 
     ``first`` and ``second``: folders of runs, or single runs in them; the same one with another
     mode. ``mode``: only this mode of the first; ``other_mode``: of the second, the same by
-    default. ``mix``: take runs of different versions together. Each ratio has its 95 % interval
-    and a test, corrected for their number. Runs pair by processor and mode; one run on each side
+    default. ``threshold``: the share that a quantity has to differ by to count. ``mix``: take runs
+    of different versions together. Each ratio has its 95 % interval and a test, corrected for
+    their number. Runs pair by processor and mode; one run on each side
     is a pair whatever its mode. Raises InputError, UsageError, StorageError.
     """
     from mansard.analytics.decide.compare import compare as compare_sides
@@ -98,7 +103,7 @@ def compare(
     ours = _sides(first, names[0], mode, mix=mix)
     theirs = _sides(second, names[1], other_mode or mode, mix=mix)
     pairs, only_first, only_second = pair_runs(ours, theirs)
-    found = tuple(compare_sides(*pair) for pair in pairs)
+    found = tuple(compare_sides(*pair, threshold) for pair in pairs)
     return Compared(found, tuple(only_first), tuple(only_second))
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import find_modes
+from mansard.api.boards import find_modes, is_elsewhere
 from mansard.core.errors import UsageError
+from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.plan import Observed, Pick, Plan
 
-_ANY_DEVICE = "this board"
+_ELSEWHERE = "the command is for {}, not for this machine: run it there, or add --host user@board"
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
 
 
@@ -69,8 +70,9 @@ def plan(request: PlanRequest) -> PlanAnswer:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
     known = None if request.runs is None else _read_runs(request, request.runs)
     observed = None if known is None else known.observed
-    device = _ANY_DEVICE if observed is None else observed.device
-    candidates, are_named = find_modes(request.modes, request.board, device)
+    device = None if observed is None else observed.device
+    seen = () if observed is None else observed.modes.get_column("mode").to_list()
+    candidates, are_named = find_modes(request.modes, request.board, device, seen)
     found = plan_next(
         candidates,
         None if observed is None else observed.observations,
@@ -83,7 +85,9 @@ def plan(request: PlanRequest) -> PlanAnswer:
     command = _bench_command(found, request, are_named=are_named, is_cpu=is_cpu)
     if known is None:
         return PlanAnswer(found, command, ())
-    return PlanAnswer(found, command, known.notes, known.warnings)
+    is_other = bool(command) and is_elsewhere(known.observed.device, request.board)
+    notes = (_ELSEWHERE.format(printable(known.observed.device)),) if is_other else ()
+    return PlanAnswer(found, command, (*known.notes, *notes), known.warnings)
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:

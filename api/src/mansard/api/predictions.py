@@ -16,6 +16,7 @@ from mansard.core.errors import MansardError, UsageError
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.modes import ModeFrame
+    from mansard.analytics.predict.models import Models
     from mansard.analytics.predict.prediction import NetworkSelection, Prediction
     from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
@@ -49,7 +50,7 @@ class PredictionRequest:
     or as ``find_modes`` takes them; None means those that were measured. ``device``: part of
     its name. ``board``: root folder of the board that knows the modes. ``mix``: take
     together runs of one device by different versions, and boards that are alike.
-    ``calibrate``: scale predictions to the measured networks.
+    ``calibrate``: scale predictions to the measured networks, named or not.
     """
 
     runs: tuple[str, ...] = ("runs",)
@@ -85,7 +86,13 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
         if modes is None:
             modes = [find_modes(request.modes, request.board, name)[0] for name in models.devices]
     networks = _select_networks(request, models.observed_networks(), reporter)
-    prediction = predict_networks(models, networks, modes, calibrate=request.calibrate).check_any()
+    prediction = predict_networks(
+        models,
+        networks,
+        modes,
+        calibrate=request.calibrate,
+        measured_scores=_score_measured(models, request, reporter) if request.calibrate else (),
+    ).check_any()
     for line in prediction.notes:
         reporter.note(line)
     return prediction
@@ -144,6 +151,24 @@ def _select_networks(
                 phase=phase,
             )
         )
+    return found
+
+
+def _score_measured(
+    models: Models, request: PredictionRequest, reporter: Reporter
+) -> list[ModelScore]:
+    """Scores of measured networks of the zoo, as they were measured, whether named or not.
+
+    Of other networks only the scores count that the runs have.
+    """
+    from mansard.estimator import zoo
+
+    columns = ("network", "batch", "precision", "phase")
+    measured = models.of_devices(models.observations).select(columns).unique(maintain_order=True)
+    found: list[ModelScore] = []
+    for network, batch, precision, phase in measured.iter_rows():
+        if network in zoo.names() and batch and precision and phase == request.phase:
+            found += _score_batches(network, (batch,), precision, request, reporter)
     return found
 
 

@@ -72,7 +72,7 @@ def _parse_core_count(name: str, n_cpus: int) -> PowerMode:
 
 
 def custom_name(
-    n_cpus: int,
+    n_cpus: int | None,
     *,
     gpu_hz: float | None = None,
     emc_hz: float | None = None,
@@ -81,11 +81,12 @@ def custom_name(
 ) -> str:
     """The name of a mode that was set clock by clock: ``gpu612MHz_emc2133MHz_cpu1190MHz_4c``.
 
-    A clock that is not known is left out.
+    What is not known is left out.
     """
     clocks = zip(CLOCKS, (gpu_hz, emc_hz, cpu_hz, dla_hz), strict=True)
     parts = [f"{key}{format_frequency(hz)}" for key, hz in clocks if hz is not None]
-    return "_".join([*parts, f"{n_cpus}c"])
+    parts += [] if n_cpus is None else [f"{n_cpus}c"]
+    return "_".join(parts)
 
 
 def parse_custom_name(name: str) -> ModeSettings | None:

@@ -122,6 +122,14 @@ def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
     return high > WIDEST * low
 
 
+def is_symmetric(value: float, low: float, high: float) -> bool:
+    """Whether a ± says what an interval is: both sides are nearly alike, or both are short."""
+    below, above = value - low, high - value
+    if high <= _SYMMETRIC * value and value <= _SYMMETRIC * low:
+        return True
+    return below < value / 2 and max(below, above) <= _SYMMETRIC * min(below, above)
+
+
 def capacity(n_bytes: float) -> str:
     """A memory capacity in binary units, as caches are sold: 64 KiB, 32 MiB."""
     for factor, unit in _BINARY:
@@ -180,7 +188,7 @@ def _spread_text(
     low, high = _ends(value, low, high)
     if high - low <= _EXACT * abs(value):
         return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
-    if not _is_symmetric(value, low, high):
+    if not is_symmetric(value, low, high):
         return _two_ends(max(low, 0.0), high, prefixes, unit, "to")
     shown, half = _to_same_place(value / factor, max(high - value, value - low) / factor)
     return f"{shown}{NBSP}±{NBSP}{half}{_unit(prefix, unit)}"
@@ -192,13 +200,6 @@ def _ends(value: float, low: float | None, high: float | None) -> tuple[float, f
         value if low is None else min(low, value),
         value if high is None else max(high, value),
     )
-
-
-def _is_symmetric(value: float, low: float, high: float) -> bool:
-    below, above = value - low, high - value
-    if high <= _SYMMETRIC * value and value <= _SYMMETRIC * low:
-        return True
-    return below < value and max(below, above) <= _SYMMETRIC * min(below, above)
 
 
 def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str) -> str:

@@ -1,8 +1,9 @@
 """Which of the candidates that keep the limits to take, and which measurement would tell more.
 
-What was measured is preferred to what is modelled, and what lies between the measured modes to
-what lies outside them, unless the gain is greater than its uncertainty: of many modelled values
-the one with the luckiest error looks best.
+Values are compared by what they cost with their uncertainty (``ValueBand.cost``), so that what
+was measured is preferred to what is modelled unless the gain is greater. What lies outside the
+measured modes is taken only for a gain that exceeds its uncertainty: of many modelled values the
+one with the luckiest error looks best.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from numpy.typing import NDArray
 
 from mansard.analytics.decide.limits import Mask, Screen
 from mansard.analytics.decide.records import Wanted
-from mansard.analytics.decide.values import Z95, Array, ValueBand, Values
+from mansard.analytics.decide.values import Array, ValueBand, Values
 
-# How many standard deviations a gain over what is trusted has to be: a choice, of the least
-# regret on recorded boards (benchmarks/recorded/regret.py). Outside the measured modes the whole
-# 95 % interval.
-NEEDED, NEEDED_OUTSIDE = 1.0, Z95
+# How many standard deviations the gain of a mode outside the measured ones has to be. A choice:
+# with half as much the regret on recorded boards is less yet (benchmarks/recorded/regret.py), but
+# all of them are of three kinds of boards.
+NEEDED_OUTSIDE = 1.0
 _WORTH = 0.005  # an expected gain of less decides nothing
 
 
@@ -27,20 +28,18 @@ def choose(values: Values, wanted: Wanted, among: Mask) -> int:
     """The row of ``among``, at least one, to recommend; ties are decided as ``ranked`` does."""
     band = values.objective(wanted.minimise)
     among = without_roofs(values, among)
-    measured = among & values.is_measured
-    trusted = measured if measured.any() else among & ~values.is_extrapolated
-    if trusted.any():
-        best = int(ranked(values, band.cost(), trusted)[0])
-        among = trusted | (among & _gains(values, band, best))
+    inside = among & (values.is_measured | ~values.is_extrapolated)
+    if inside.any():
+        best = int(ranked(values, band.cost(), inside)[0])
+        among = inside | (among & _gains(band, best))
     return int(ranked(values, band.cost(), among)[0])
 
 
-def _gains(values: Values, band: ValueBand, best: int) -> Mask:
+def _gains(band: ValueBand, best: int) -> Mask:
     """Whose objective is below that of row ``best`` by more than both are uncertain."""
     deviation = band.deviation()
-    needed = np.where(values.is_extrapolated, NEEDED_OUTSIDE, NEEDED)
     gain = np.log(band.value[best] / band.value)
-    return np.asarray(gain > needed * np.hypot(deviation, deviation[best]))
+    return np.asarray(gain > NEEDED_OUTSIDE * np.hypot(deviation, deviation[best]))
 
 
 def without_roofs(values: Values, among: Mask) -> Mask:

@@ -5,6 +5,7 @@ Compared are ceilings, costs and measured networks. Runs of two datasets are pai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,31 +16,37 @@ import numpy as np
 from mansard.analytics.data.dataset import Dataset, device_id, processor_of
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.significance import (
+    FEWEST_STRETCHES,
     LEVEL,
+    THRESHOLD,
+    Centre,
     Span,
     Stratum,
+    find_centre,
+    find_shift,
     holm,
     interval_test,
-    rank_test,
     ratio_span,
+    shift_test,
 )
 from mansard.analytics.decide.values import Array
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.points import fit_runs
-from mansard.analytics.roofs.rates import TrialRate, estimate, trial_rates
+from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import Manifest, Measurement, Record
 
 Kind = Literal["peak", "bandwidth", "energy", "network"]
-Test = Literal["ranks of blocks", "intervals"]
+Test = Literal["blocks", "intervals"]
 
 
 class Change(Record, frozen=True, kw_only=True):
     """One quantity on both sides: second over first, with its 95 % interval.
 
-    ``p``: of no difference, by ``test``; ``p_corrected`` for all quantities that were tested.
-    ``is_significant``: that is below 0.05.
+    ``p``: of no difference above the comparison's threshold, by ``test``; ``p_corrected`` for all
+    quantities that were tested. ``is_significant``: that is below 0.05. ``is_equal``: the interval
+    of the ratio lies within the threshold.
     """
 
     kind: Kind
@@ -58,20 +65,22 @@ class Change(Record, frozen=True, kw_only=True):
     p: float | None
     p_corrected: float | None
     is_significant: bool | None
+    is_equal: bool | None
 
 
 class Comparison(Record, frozen=True, kw_only=True):
-    """Two runs side by side. ``differences``: what else is not the same, such as a version."""
+    """Two runs side by side. ``differences``: what else is not the same, such as a version.
+
+    ``threshold``: the share by which a quantity may differ without mattering.
+    """
 
     first: str
     second: str
+    threshold: float
     changes: tuple[Change, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     differences: tuple[str, ...]
-
-
-_MOST_BLOCKS = 10  # that the repetitions of a network are cut into
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +97,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class ComparedQuantity:
-    """One quantity of one side. ``blocks``: by trial, what was seen; empty for a fitted one."""
+    """One quantity of one side. ``blocks``: what was seen of each trial; empty if fitted."""
 
     kind: Kind
     unit: str
@@ -145,15 +154,14 @@ def _networks(measurements: Sequence[Measurement]) -> dict[str, ComparedQuantity
         seconds = np.asarray(row.seconds_s, dtype=np.float64)
         if not len(seconds) or not (seconds > 0).all():
             continue
-        # Repetitions that follow each other are not independent: the medians of stretches are.
-        parts = np.array_split(seconds, min(_MOST_BLOCKS, len(seconds)))
-        blocks = np.array([float(np.median(part)) for part in parts])
-        seen = estimate([blocks])
+        centre = find_centre(seconds)
+        value = float(np.median(seconds)) if centre is None else math.exp(centre.log)
+        span: Span = (value, None, None)
+        if centre is not None and len(seconds) >= FEWEST_STRETCHES:
+            span = (value, value * math.exp(-centre.half), value * math.exp(centre.half))
         model = display_name(row.model)
         name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
-        found[name] = ComparedQuantity(
-            "network", "s", (seen.value, seen.low, seen.high), {"": blocks}
-        )
+        found[name] = ComparedQuantity("network", "s", span, {"": seconds})
     return found
 
 
@@ -252,17 +260,25 @@ def _kinds(sides: Sequence[Side]) -> str:
     )
 
 
-def compare(first: Side, second: Side) -> Comparison:
+def compare(first: Side, second: Side, threshold: float = THRESHOLD) -> Comparison:
     """Every quantity that both sides have, and the names of those that only one has.
+
+    ``threshold``: the share that a quantity has to differ by; 0.01 is 1 %. Raises UsageError where
+    it is not between 0 and 1.
 
     Ceilings of each kernel, fitted costs, and measured networks. Quantities of other
     precisions, levels, kernels or batch sizes are never held against each other.
     """
+    if not 0 <= threshold < 1:
+        raise UsageError(f"a threshold of {threshold:g} is no share", fix="say 0.01 for 1 %")
     ours, theirs = entries_of(first), entries_of(second)
-    changes = [_change(name, ours[name], theirs[name]) for name in ours if name in theirs]
+    changes = [
+        _change(name, ours[name], theirs[name], threshold) for name in ours if name in theirs
+    ]
     return Comparison(
         first=first.label,
         second=second.label,
+        threshold=threshold,
         changes=tuple(_corrected(changes)),
         only_first=tuple(name for name in ours if name not in theirs),
         only_second=tuple(name for name in theirs if name not in ours),
@@ -270,9 +286,18 @@ def compare(first: Side, second: Side) -> Comparison:
     )
 
 
-def _change(name: str, ours: ComparedQuantity, theirs: ComparedQuantity) -> Change:
+def _change(
+    name: str, ours: ComparedQuantity, theirs: ComparedQuantity, threshold: float
+) -> Change:
+    shift: Centre | None = None
+    if ours.blocks and theirs.blocks:
+        shift, why_not = find_shift(_strata(ours.blocks, theirs.blocks)), "too few blocks to tell"
+        p = None if shift is None else shift_test(shift, threshold)
+    else:
+        p, why_not = interval_test(ours.span, theirs.span, threshold), "a side has no interval"
     ratio, low, high = ratio_span(ours.span, theirs.span)
-    p, test, why_not = _test(ours, theirs)
+    if shift is not None:
+        low, high = ratio * math.exp(-shift.half), ratio * math.exp(shift.half)
     ends: dict[str, float | None] = {
         "first_low": ours.span[1],
         "first_high": ours.span[2],
@@ -281,7 +306,11 @@ def _change(name: str, ours: ComparedQuantity, theirs: ComparedQuantity) -> Chan
         "ratio_low": low,
         "ratio_high": high,
     }
+    is_equal = None
+    if low is not None and high is not None:
+        is_equal = 1 / (1 + threshold) <= low and high <= 1 + threshold
     unknown = {key: "a side has no interval" for key, end in ends.items() if end is None}
+    unknown |= {} if is_equal is not None else {"is_equal": "a side has no interval"}
     if p is None:
         unknown |= {"p": why_not, "test": why_not}
     return Change(
@@ -291,24 +320,14 @@ def _change(name: str, ours: ComparedQuantity, theirs: ComparedQuantity) -> Chan
         first=ours.span[0],
         second=theirs.span[0],
         ratio=ratio,
-        test=test,
+        test=None if p is None else "intervals" if shift is None else "blocks",
         p=p,
         p_corrected=None,
         is_significant=None,
+        is_equal=is_equal,
         unknown=unknown | dict.fromkeys(("p_corrected", "is_significant"), why_not),
         **ends,
     )
-
-
-def _test(
-    ours: ComparedQuantity, theirs: ComparedQuantity
-) -> tuple[float | None, Test | None, str]:
-    """p, the test that gave it, and why there is none."""
-    if ours.blocks and theirs.blocks:
-        p = rank_test(_strata(ours.blocks, theirs.blocks))
-        return p, None if p is None else "ranks of blocks", "too few blocks to tell"
-    p = interval_test(ours.span, theirs.span)
-    return p, None if p is None else "intervals", "a side has no interval"
 
 
 def _strata(ours: Mapping[object, Array], theirs: Mapping[object, Array]) -> list[Stratum]:

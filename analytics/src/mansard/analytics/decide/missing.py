@@ -22,9 +22,9 @@ _REMEDIES = (
         "repetitions ('mansard bench --profile full')",
     ),
     (r"no such column", "import its power or energy with the times"),
-    (r"a fit takes \d", "measure its power in more modes ('mansard plan' picks them)"),
+    (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
     (r"does not say its|is not known of this mode", "give the modes all their clocks"),
-    (r"no clock that is known differs", "measure its power in modes of other clocks"),
+    (r"no clock is known of all", "give the modes all their clocks"),
     (r"meter|no energy|no power|power was not recorded", _METER),
 )
 

@@ -89,6 +89,11 @@ def plan_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> PlanM
     kept, notes = _comparable(all_modes, names)
     if kept.is_empty():
         raise UsageError("no two modes name the same clocks", fix="give each mode all its clocks")
+    if names and not any(kept.get_column(name).count() for name in SETTINGS):
+        raise UsageError(
+            "the measured modes and those to choose from have no setting in common",
+            fix=f"give both some of {', '.join(SETTINGS)}",
+        )
     is_measured = pl.col("mode").is_in(names)
     ordered = kept.sort(~is_measured, *SETTINGS, "mode", nulls_last=True)
     distinct = ordered.unique(SETTINGS, keep="first", maintain_order=True)

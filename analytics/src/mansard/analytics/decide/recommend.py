@@ -163,8 +163,11 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
-    objective = values.objective(wanted.minimise).value
-    lower = (asked.kept | asked.open) & (objective < objective[at])
+    band = values.objective(wanted.minimise)
+    # Beside a measured choice a modelled one may be the better one as far as its interval reaches.
+    is_open = values.is_measured[at] & ~values.is_measured
+    lower = np.where(is_open, band.ends()[0], band.value) < band.value[at]
+    lower &= asked.kept | asked.open
     is_least = not (lower.any() or asked.unknown.any())
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (

@@ -1,80 +1,137 @@
-"""Whether two sides differ by more than their scatter: a rank test and its correction.
+"""Whether two recordings differ by more than their scatter and by more than matters.
 
-The rates of blocks are compared, trial by trial: blocks of the same trial (kernel, precision,
-size) on either side are a stratum. The statistic is van Elteren's: the rank sum of one side in
-each stratum, less its expectation, over n + 1 (P. van Elteren, Bulletin of the Institute of
-International Statistics 37, 1960); with one stratum it is the Mann-Whitney test. Its
-distribution is that of random relabelling inside the strata, so no shape of the noise is
-assumed; p counts the observed labels among them (B. Phipson, G. K. Smyth, Statistical
-Applications in Genetics and Molecular Biology 9, 2010), and is never 0.
+Samples that follow each other are alike: a recording of times of one engine has a correlation of
+0.65 over 100 samples. So a recording counts as many independent samples as its autocorrelation
+leaves. It is cut into at most 16 stretches of equal length; xᵢ are the logarithms of their
+medians. With ρ their lag-1 autocorrelation, corrected for its bias in a short series by
+ρ̂ + (1 + 3ρ̂)/n (M. G. Kendall, Biometrika 41, 1954), an autoregressive series of order 1 has the
+integrated autocorrelation time τ = (1 + ρ)/(1 − ρ), and n/τ independent samples. The variance of
+its mean is then s²/(n/τ − 1) with n/τ − 1 degrees of freedom, s² the mean square of xᵢ − x̄
+(A. D. Sokal, Monte Carlo methods in statistical mechanics, 1997, sections 2 and 3).
 
-It sees the scatter within the runs alone. A machine that was slower during a whole run differs
-significantly: repeat the run to see how much runs differ by themselves.
+A recording shorter than τ cannot tell its τ. The slowest that noise can be is a random walk. Means
+of two adjacent stretches of one differ with a variance of 4·s² (2/3 of its own over a stretch, and
+s² is 1/6 of that), and s² has (1/6)²/(1/90) = 2.5 degrees of freedom, the sum and the sum of
+squares of 1/(kπ)². So n/τ is taken to be at least 1.5, the degrees of freedom at least 2.5.
+
+d = ln(second/first) is compared with Student's t of Welch's degrees of freedom. The hypothesis is
+|d| ≤ Δ = ln(1 + threshold); its p is P(T ≥ (|d| − Δ)/s) + P(T ≥ (|d| + Δ)/s) (J. L. Hodges, E. L.
+Lehmann, Journal of the Royal Statistical Society B 16, 1954).
+
+It sees the scatter within the recordings alone. A machine that was slower during a whole run
+differs significantly: repeat the run to see how much runs differ by themselves.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 from mansard.analytics.decide.values import Z95, Array
 
-N_RELABELLINGS = 4999
-SEED = 19600101
+N_STRETCHES = 16
+FEWEST_STRETCHES = 4  # of a side
+THRESHOLD = 0.01  # a smaller share is of no matter, unless the user says so
 LEVEL = 0.05
+_LEAST_INDEPENDENT, _LEAST_FREEDOM = 1.5, 2.5  # of a random walk
+_MOST_CORRELATED = 0.999
 Stratum = tuple[Array, Array]
 Span = tuple[float, float | None, float | None]  # value, low, high
 
 
-def rank_test(strata: Sequence[Stratum]) -> float | None:
-    """Two-sided p that both sides of all strata are alike.
+@dataclass(frozen=True)
+class Centre:
+    """The logarithm of a level, with its standard error and its degrees of freedom."""
 
-    None where there are too few blocks for any p below LEVEL, however far apart they are.
+    log: float
+    deviation: float
+    freedom: float
+
+    @property
+    def half(self) -> float:
+        """Half the width of its 95 % interval."""
+        return float(stdtrit(self.freedom, 0.975)) * self.deviation
+
+
+def find_centre(values: Array) -> Centre | None:
+    """The level of a recording, above 0 and in the order of time; None of fewer than two values.
+
+    The level is the median of the medians of stretches.
     """
-    usable = [one for one in strata if len(one[0]) and len(one[1])]
-    n_ways = math.prod(math.comb(len(one[0]) + len(one[1]), len(one[0])) for one in usable)
-    if 2 / n_ways > LEVEL:
+    if len(values) < 2:
         return None
-    random = np.random.default_rng(SEED)
-    observed, drawn = 0.0, np.zeros(N_RELABELLINGS)
-    for first, second in usable:
-        scores = _ranks(np.concatenate([first, second])) / (len(first) + len(second) + 1)
-        expected = len(first) / 2
-        observed += float(scores[: len(first)].sum()) - expected
-        keys = random.random((N_RELABELLINGS, len(scores)))
-        chosen = np.argpartition(keys, len(first) - 1, axis=1)[:, : len(first)]
-        # Sorted, so that the order of blocks is no matter.
-        drawn += np.sort(scores)[chosen].sum(axis=1) - expected
-    # Rounding must not tell equal sums apart.
-    as_far = int((np.abs(drawn) >= abs(observed) - 1e-9).sum())
-    return (as_far + 1) / (N_RELABELLINGS + 1)
+    parts = np.array_split(values, min(N_STRETCHES, len(values)))
+    logs = np.log([float(np.median(part)) for part in parts])
+    n, away = len(logs), logs - logs.mean()
+    squares = float(away @ away)
+    # Rounding alone is no scatter: equal values are equal.
+    is_flat = squares <= 1e-24 * n * max(1.0, float(logs[0] ** 2))
+    lag = 0.0 if is_flat else float(away[:-1] @ away[1:]) / squares
+    rho = min(max(lag + (1 + 3 * lag) / n, 0.0), _MOST_CORRELATED)
+    independent = max(n * (1 - rho) / (1 + rho), _LEAST_INDEPENDENT)
+    return Centre(
+        log=float(np.median(logs)),
+        deviation=0.0 if is_flat else math.sqrt(squares / n / (independent - 1)),
+        freedom=min(n - 1, max(independent - 1, _LEAST_FREEDOM)),
+    )
 
 
-def _ranks(values: Array) -> Array:
-    """Ranks from 1 on; equal values share the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse])
+def find_shift(strata: Sequence[Stratum]) -> Centre | None:
+    """ln(second / first), the mean over strata; None of fewer than FEWEST_STRETCHES a side.
+
+    A stratum holds the recordings of one experiment on both sides. Variances of strata add up;
+    degrees of freedom are those of Welch and Satterthwaite.
+    """
+    pairs = [
+        (ours, theirs)
+        for first, second in strata
+        if (ours := find_centre(first)) is not None and (theirs := find_centre(second)) is not None
+    ]
+    counts = [
+        sum(min(len(side), N_STRETCHES) for side in sides) for sides in zip(*strata, strict=True)
+    ]
+    if not pairs or min(counts) < FEWEST_STRETCHES:
+        return None
+    variances = [(one.deviation**2, one.freedom) for pair in pairs for one in pair]
+    total = sum(variance for variance, _ in variances)
+    smaller = sum(variance**2 / freedom for variance, freedom in variances)
+    return Centre(
+        log=float(np.mean([theirs.log - ours.log for ours, theirs in pairs])),
+        deviation=math.sqrt(total) / len(pairs),
+        freedom=total**2 / smaller if smaller > 0 else math.inf,
+    )
 
 
-def interval_test(first: Span, second: Span) -> float | None:
-    """Two-sided p from the 95 % intervals of two values above 0; None where one has none.
+def shift_test(shift: Centre, threshold: float) -> float:
+    """p that the levels differ by ``threshold`` (a share) at most."""
+    distance, allowed = abs(shift.log), math.log1p(threshold)
+    if shift.deviation == 0:
+        return 1.0 if distance <= allowed + 1e-12 else 0.0
+    ends = [-(distance - allowed) / shift.deviation, -(distance + allowed) / shift.deviation]
+    return float(sum(stdtr(shift.freedom, ends)))
 
-    z = |ln(second / first)| over the root of the sum of the squares of the logarithmic half
-    widths that face each other, over 1.96.
+
+def interval_test(first: Span, second: Span, threshold: float) -> float | None:
+    """p from the 95 % intervals of two values above 0, as ``shift_test``; None without one.
+
+    The standard error is the root of the sum of the squares of the logarithmic half widths that
+    face each other, over 1.96; the distribution is normal.
     """
     ratio = ratio_span(first, second)
     if ratio[1] is None or ratio[2] is None:
         return None
-    distance = abs(math.log(ratio[0]))
+    distance, allowed = abs(math.log(ratio[0])), math.log1p(threshold)
     end = ratio[1] if ratio[0] > 1 else ratio[2]
-    half = abs(math.log(end / ratio[0]))
-    if half == 0:
-        return 1.0 if distance == 0 else 0.0
-    return 2 * (1 - NormalDist().cdf(Z95 * distance / half))
+    deviation = abs(math.log(end / ratio[0])) / Z95
+    if deviation == 0:
+        return 1.0 if distance <= allowed + 1e-12 else 0.0
+    cdf = NormalDist().cdf
+    return cdf((allowed - distance) / deviation) + cdf(-(allowed + distance) / deviation)
 
 
 def ratio_span(first: Span, second: Span) -> Span:

@@ -143,7 +143,7 @@ def _claim(choice: Candidate, wanted: Wanted, *, is_least: bool) -> str:
         return f"{_SUPERLATIVES[wanted.minimise]}{'' if is_least else ' of the measured modes'}"
     if choice.interval == "roof":
         return _SUPERLATIVES[wanted.minimise]
-    beside = "" if is_least else ", its uncertainty counted,"
+    beside = "" if is_least else " with its uncertainty counted"
     return f"is predicted to {_PREDICTED[wanted.minimise]}{beside}"
 
 

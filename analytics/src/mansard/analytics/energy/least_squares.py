@@ -1,22 +1,27 @@
-"""Non-negative least squares with the uncertainty of each coefficient.
+"""Non-negative least squares with the uncertainty of each coefficient; NumPy alone.
 
-The solver is SciPy's, the active-set method NNLS of C. L. Lawson and R. J. Hanson, Solving Least
-Squares Problems, 1974, chapter 23.
+SciPy has a solver too, and importing it takes 0.3 s: a third of a whole ``mansard recommend``. The
+method is the same, NNLS of C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, 1974,
+chapter 23: columns enter one at a time, the one downhill most steeply first, and leave where they
+turn negative. It starts from the columns that are positive without the constraint, as R. Bro and
+S. de Jong, A fast non-negativity-constrained least squares algorithm, 1997.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
-from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 _MOST_STEPS = 30  # of the solver, for each column; it seldom takes one
+_ROUNDING = 1e-10  # gradients and coefficients below it, of columns of length 1, are rounding
 # Singular values below this share of the largest are rounding: no measurement is that exact.
 _RANK_SHARE = 1e-9
 _HIDDEN = 1e-6  # a column with so much of itself in the null space has no value of its own
@@ -73,10 +78,75 @@ def solve_active_set(rows: Array, wanted: Array) -> Array:
     if size == 0 or not length.any():
         return np.zeros(rows.shape[1])
     scale = np.where(length > 0, length, 1.0)
-    found, _ = nnls(rows / scale, wanted / size, maxiter=_MOST_STEPS * max(10, len(scale)))
+    unit, goal = rows / scale, wanted / size
+    is_in = (length > 0) & (_free(unit, goal) > 0)
+    found = _step_back(unit, goal, np.zeros(len(scale)), is_in)
+    is_refused = np.zeros(len(scale), dtype=bool)
+    for _ in range(_MOST_STEPS * len(scale)):
+        gradient = np.where(is_in | is_refused, -np.inf, unit.T @ (goal - unit @ found))
+        best = int(gradient.argmax())
+        if gradient[best] <= _ROUNDING:
+            break
+        is_in[best] = True
+        found = _step_back(unit, goal, found, is_in)
+        # One that goes out at once came in by rounding: another's turn, until the error falls.
+        if is_in[best]:
+            is_refused[:] = False
+        else:
+            is_refused[best] = True
     return np.asarray(found * size / scale, dtype=np.float64)
 
 
+def _step_back(unit: Array, wanted: Array, found: Array, is_in: NDArray[np.bool_]) -> Array:
+    """The best solution of the columns ``is_in``, from which those that turn negative go out."""
+    while True:
+        trial = np.zeros_like(found)
+        trial[is_in] = _free(unit[:, is_in], wanted)
+        is_low = is_in & (trial <= 0)
+        if not is_low.any():
+            return trial
+        # As far from the last solution towards the new one as all stay at or above 0.
+        shares = found[is_low] / np.maximum(found[is_low] - trial[is_low], np.finfo(float).tiny)
+        found = found + float(shares.min()) * (trial - found)
+        is_in &= (found > _ROUNDING) | (trial > 0)
+        found = np.where(is_in, np.maximum(found, 0.0), 0.0)
+
+
+def _free(rows: Array, wanted: Array) -> Array:
+    """The least squared error without the constraint, the shortest of several solutions."""
+    return np.asarray(np.linalg.lstsq(rows, wanted, rcond=None)[0], dtype=np.float64)
+
+
+@cache
 def student_quantile(n_free: int, confidence: float = CONFIDENCE) -> float:
-    """Two-sided quantile of Student's t with ``n_free`` degrees of freedom."""
-    return float(stdtrit(n_free, (1 + confidence) / 2))
+    """Two-sided quantile of Student's t with ``n_free`` degrees of freedom, within 1e-6.
+
+    By its distribution (M. Abramowitz, I. A. Stegun, Handbook of Mathematical Functions, 26.7.3
+    and 26.7.4); from 100 on by its expansion in 1/n, 26.7.5.
+    """
+    if n_free >= 100:
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        terms = (
+            (z**3 + z) / 4,
+            (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        )
+        return z + math.fsum(term / n_free**power for power, term in enumerate(terms, 1))
+    low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / √n
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_less = _share_within(middle, n_free) < confidence
+        low, high = (middle, high) if is_less else (low, middle)
+    return math.sqrt(n_free) * math.tan(low)
+
+
+def _share_within(angle: float, n_free: int) -> float:
+    """The share of Student's distribution between ± √n · tan(angle)."""
+    cosine = math.cos(angle)
+    is_odd = n_free % 2 == 1
+    term, total = cosine if is_odd else 1.0, 0.0
+    for power in range(int(is_odd), n_free - 1, 2):
+        total += term
+        term *= cosine**2 * (power + 1) / (power + 2)
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if is_odd else total

@@ -30,6 +30,7 @@ from mansard.analytics.figures.parameters import Chosen, Key, Name, equals_or_al
 from mansard.analytics.figures.selection import LiveTable, Shown
 from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
+from mansard.analytics.scaling.repeats import pool_repeats
 
 MOST_POINTS = 1200
 WITHIN = 0.2  # the band that is drawn around equality
@@ -100,8 +101,9 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
 def accuracy_points(
     observations: pl.DataFrame, predictions: pl.DataFrame, labels: Mapping[Key, str]
 ) -> Accuracy:
-    """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS."""
+    """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS; repeats are one point."""
     is_timed = (pl.col("latency_s") > 0) & pl.col("latency_s").is_finite()
+    observations = pool_repeats(observations, [*_KEYS, "source"])
     wanted = predictions.filter(is_timed).select(
         *_KEYS, "is_calibrated", predicted_s="latency_s", predicted_w="power_w"
     )

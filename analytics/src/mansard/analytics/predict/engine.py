@@ -3,8 +3,9 @@
 T = Σ over groups of max(work / peak, traffic / bandwidth) × efficiency + launches × launch cost,
 stretched where a power limit is exceeded; E = Σ ε_p W_p + ε_DRAM Q + π₀ T; power = E / T.
 
-An end of an interval is where all coefficients are at that end: those of one device are wrong
-together more than apart, for one clock and one meter stand behind all of them.
+An end of an interval is where all coefficients of the time, or all costs of energy, are at that
+end: those of one device are wrong together more than apart, for one clock and one meter stand
+behind all of them. The two kinds are apart from each other.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ SHARE_SCHEMA: FrameSchema = {
 _SCORE_FIELDS = ("score_id", "network", "batch", "precision", "phase")
 _VALUES = frozenset({"latency_s", "energy_j", "power_w"})
 _ENDS = frozenset(name for name in PREDICTION_SCHEMA if "_low_" in name or "_high_" in name)
-_NO_LAUNCH = "no launch cost is known in this mode: the latency is without it"
+_NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
 _NO_LIMIT = "the power limit of the mode is not in it: that takes the energy"
 _NO_POWER_LEFT = "the power limit leaves nothing beside the constant power"
 _NO_ENERGY = "no energy is known in this mode: it takes a power meter and a fitted energy model"
@@ -215,21 +216,43 @@ class ScorePrediction:
             return self._finite(self.middle.energy_j / self.middle.time_s)
 
     def _ends(self) -> dict[str, Array]:
-        """The ends of the 95 % intervals, on either side of the value where both are known."""
+        """The ends of the 95 % intervals, on either side of the value where both are known.
+
+        Energy and power are off by the time and by the costs of work, traffic and rest, apart:
+        a clock stands behind the one, a meter behind the other. So both errors are added as
+        squares, and a longer time is more energy and less power.
+        """
         middle, fast, slow = self.middle, self.fast, self.slow
-        with np.errstate(invalid="ignore"):
-            low_w = fast.dynamic_j / slow.time_s + fast.constant_w
-            high_w = slow.dynamic_j / fast.time_s + slow.constant_w
+        is_endless, power_w = np.isinf(slow.time_s), self._power_w
+        with np.errstate(invalid="ignore", divide="ignore"):
+            low_j = middle.energy_j - np.hypot(
+                middle.constant_w * (middle.time_s - fast.time_s),
+                middle.energy_j - _energy_j(fast, middle.time_s),
+            )
+            high_j = middle.energy_j + np.hypot(
+                middle.constant_w * (slow.time_s - middle.time_s),
+                _energy_j(slow, middle.time_s) - middle.energy_j,
+            )
+            low_w = power_w - np.hypot(
+                middle.dynamic_j * (1 / middle.time_s - 1 / slow.time_s),
+                power_w - _energy_j(fast, middle.time_s) / middle.time_s,
+            )
+            high_w = power_w + np.hypot(
+                middle.dynamic_j * (1 / fast.time_s - 1 / middle.time_s),
+                _energy_j(slow, middle.time_s) / middle.time_s - power_w,
+            )
+            # All errors at once are the furthest that there is.
+            low_j = np.maximum(low_j, fast.energy_j)
+            low_w = np.maximum(low_w, fast.dynamic_j / slow.time_s + fast.constant_w)
         if self.part.has_limit:  # what a limit holds down does not go above it
             high_w = np.where(high_w > self.part.limit_w, self.part.limit_w, high_w)
-        is_endless = np.isinf(slow.time_s)
         return {
             "latency_low_s": self._low(fast.time_s, middle.time_s, is_endless),
             "latency_high_s": self._finite(np.maximum(slow.time_s, middle.time_s)),
-            "energy_low_j": self._low(fast.energy_j, middle.energy_j, np.isinf(slow.energy_j)),
-            "energy_high_j": self._finite(np.maximum(slow.energy_j, middle.energy_j)),
-            "power_low_w": np.where(is_endless, np.nan, np.minimum(low_w, self._power_w)),
-            "power_high_w": np.where(is_endless, np.nan, np.maximum(high_w, self._power_w)),
+            "energy_low_j": self._low(low_j, middle.energy_j, is_endless),
+            "energy_high_j": self._finite(np.maximum(high_j, middle.energy_j)),
+            "power_low_w": np.where(is_endless, np.nan, np.minimum(low_w, power_w)),
+            "power_high_w": np.where(is_endless, np.nan, np.maximum(high_w, power_w)),
         }
 
     def _low(self, fast: Array, middle: Array, is_endless: NDArray[np.bool_]) -> Array:
@@ -301,6 +324,11 @@ class ScorePrediction:
 
     def _text(self, text: str | None) -> pl.Series:
         return repeated(pl.Series([text], dtype=pl.String), self.n_modes)
+
+
+def _energy_j(end: ModeTotals, time_s: Array) -> Array:
+    """With the costs of ``end`` in ``time_s``."""
+    return end.dynamic_j + end.constant_w * time_s
 
 
 def _bounds(

@@ -15,6 +15,7 @@ from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.data.names import network_names
+from mansard.analytics.predict.calibration_gap import calibration_gap
 from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame, score_frame
 from mansard.analytics.predict.models import Models, find_models
@@ -82,10 +83,20 @@ class Prediction:
             return ()
         before, after = self.calibration.before, self.calibration.after
         unseen = self.calibration.unseen_networks
-        rest = "" if unseen is None else f", {unseen.median:.1%} on networks it was not fitted to"
+        times = "1 measured time" if before.n_totals == 1 else f"{before.n_totals} measured times"
+        line = (
+            f"calibrated by {times}: median error "
+            f"{before.median:.1%} before, {after.median:.1%} after"
+        )
+        if unseen is not None:
+            return (
+                f"{line}, {unseen.median:.1%} on networks it was not fitted to, "
+                f"{unseen.worst:.0%} at worst",
+            )
         return (
-            f"calibrated by {before.n_totals} measured times: median error "
-            f"{before.median:.1%} before, {after.median:.1%} after{rest}",
+            line,
+            "one network was measured: how far others are off is taken from recorded networks of "
+            "other boards; measure two more",
         )
 
     def check_any(self) -> Prediction:
@@ -105,6 +116,7 @@ def predict(
     modes: pl.DataFrame | Sequence[pl.DataFrame] | None = None,
     *,
     calibrate: bool = False,
+    measured_scores: Sequence[ModelScore] = (),
     fill_gaps: bool = True,
     each_run: bool = False,
 ) -> Prediction:
@@ -114,18 +126,22 @@ def predict(
     network that the dataset has scores or times of. ``modes``: one MODE_SCHEMA frame or several;
     None means the modes that were measured or published.
 
-    ``calibrate``: scale the predictions to the measured networks of the dataset; raises
-    InputError where none was measured. ``fill_gaps``: model what is not known in a mode from the
-    other modes of its device. ``each_run``: the modes are the runs, each with its own roofs, as
-    ``Models.run_modes``; the predictions have SHARE_SCHEMA too, and networks without scores are
-    left out.
+    ``calibrate``: scale the predictions to the measured networks that the dataset has scores of,
+    or ``networks``, or ``measured_scores``; raises InputError where there is none.
+    ``fill_gaps``: model what is not known in a mode from the other modes of its device.
+    ``each_run``: the modes are the runs, each with its own roofs, as ``Models.run_modes``; the
+    predictions have SHARE_SCHEMA too, and networks without scores are left out.
     """
     models = dataset if isinstance(dataset, Models) else find_models(dataset)
     layers = _layers(models.dataset, networks)
-    names = None if _has_scores(networks) else network_names(models.dataset)
-    groups, scores = group_frame(layers), score_frame(layers, names)
+    names = network_names(models.dataset)
+    shown = None if _has_scores(networks) else names
+    groups, scores = group_frame(layers), score_frame(layers, shown)
     if each_run:
-        modes, coefficients = models.run_modes, models.run_coefficients
+        modes, coefficients = (
+            models.run_modes,
+            _comparable(models.run_coefficients, models.run_modes),
+        )
         found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
         return Prediction(models, modes, coefficients, groups, scores, found.collect(), None)
     known, coefficients = (models.of_devices(each) for each in (models.modes, models.coefficients))
@@ -135,39 +151,75 @@ def predict(
         modes = pl.concat([known.clear(), *modes])
     if fill_gaps:
         coefficients = scale(known, coefficients, modes)
+    coefficients = _comparable(coefficients, modes)
     roofed = _predict_roofed(groups, scores, coefficients, modes)
-    calibration = _calibrate(models, layers, names) if calibrate else None
-    if calibration is not None:
+    calibration = None
+    if calibrate:
+        every = pl.concat([layers, layer_frame(list(measured_scores))])
+        every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
+        calibration = _calibrate(models, every, shown)
         roofed = apply_totals(roofed, calibration, coefficients)
     # Networks that no roof predicts, by their times.
     observed = _observations(models, networks)
     alone = observed.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
+    roofed = roofed.select(list(PREDICTION_SCHEMA))
     predictions = pl.concat([roofed, predict_observed(alone, known, modes)])
     return Prediction(models, modes, coefficients, groups, scores, predictions, calibration)
+
+
+def calibration_of(models: Models) -> TotalsCalibration | None:
+    """By the measured networks that the dataset has scores of; None where there is none."""
+    layers = models.dataset.layers
+    scores = score_frame(layers, network_names(models.dataset))
+    predictions = _predict_measured(models, group_frame(layers), scores)
+    return calibrate_totals(predictions, models.of_devices(models.observations), models.modes)
+
+
+def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
+    """Without the costs of launches where they are not known in all of ``modes`` with a roof.
+
+    Beside a board without them one that has them would look slower than it is.
+    """
+    where = ["device", "mode"]
+    roofed = modes.join(coefficients, on=where, how="semi")
+    is_launch = pl.col("quantity") == "launch"
+    known = coefficients.filter(is_launch, pl.col("value").is_not_null())
+    if roofed.join(known, on=where, how="anti").is_empty():
+        return coefficients
+    return coefficients.filter(~is_launch)
 
 
 def _predict_roofed(
     groups: pl.DataFrame, scores: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
 ) -> pl.DataFrame:
-    """PREDICTION_SCHEMA in those of ``modes`` of which anything is known."""
+    """PREDICTION_SCHEMA, SHARE_SCHEMA and n_launches, in those of ``modes`` that have a roof."""
     roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
-    found = predict_scores(groups, scores, coefficients, roofed).collect()
-    return found.select(list(PREDICTION_SCHEMA))
+    found = predict_scores(groups, scores, coefficients, roofed, with_shares=True).collect()
+    starts = groups.group_by("score_id").agg(pl.col("n_launches").sum())
+    return found.join(starts, on="score_id", how="left", maintain_order="left")
+
+
+def _predict_measured(models: Models, groups: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """As ``_predict_roofed``, in the modes that were measured or published."""
+    modes = models.of_devices(models.modes)
+    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
+    return _predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
 
 
 def _calibrate(
     models: Models, layers: pl.DataFrame, names: dict[str, str] | None
 ) -> TotalsCalibration:
-    """By all measured networks of the dataset; with factors for the networks of ``layers`` too."""
-    every = pl.concat([layers, models.dataset.layers]).unique(
-        ["score_id", "index"], keep="first", maintain_order=True
+    """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
+    own = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
+    scores = pl.concat(
+        [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
     )
-    modes = models.of_devices(models.modes)
-    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
-    predictions = _predict_roofed(
-        group_frame(every), score_frame(every, names), coefficients, modes
-    )
-    return calibrate_totals(predictions, models.of_devices(models.observations))
+    predictions = _predict_measured(models, group_frame(pl.concat([layers, own])), scores)
+    observations = models.of_devices(models.observations)
+    found = calibrate_totals(predictions, observations, models.modes)
+    if found is None:
+        raise calibration_gap(predictions, scores, observations, models.dataset.locations)
+    return found
 
 
 def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:

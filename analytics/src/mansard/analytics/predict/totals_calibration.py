@@ -1,259 +1,331 @@
-"""Calibration by whole networks: from what a few of them took in a few modes.
+"""Calibration by whole networks: from what some of them took in some modes.
 
-Totals cannot tell classes of operators apart, but they say two things:
+Totals cannot tell classes of operators apart. They give for each device and phase
 
-- a network that was measured in some modes: T = a · T_model^b, the line through its logarithms.
-  One mode gives a (b = 1), two whose modelled times differ give both. b says how much of what the
-  model leaves out goes with the clocks (docs/calibration.md);
-- a network that was not measured: the median of measured / modelled of the others of its device
-  and phase, with b = 1.
+- a line T = a + b · compute + c · memory + d · launches (``predict.totals_fit``) through the
+  measured networks of all modes, and one about it for each of them (``predict.totals_lines``);
+- for a network measured in other modes what it is off the line there, and for one measured in
+  other batches or precisions half of it;
+- where a network was measured, its own time.
+
+Each network by a line of the others, and each mode by the others, say how far a time may be off:
+that is its interval. Where few were measured, errors on recorded networks count beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_KEY,
-    PREDICTION_SCHEMA,
 )
+from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.class_calibration import Misfit, misfit
-from mansard.core.errors import InputError
+from mansard.analytics.predict.totals_fit import Array
+from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 
-Array = NDArray[np.float64]
+# What such calibrations were off on recorded networks (docs/calibration.md), and as how many
+# networks or modes that counts: the square of an error over what the line expects, and the square
+# of ln of a time in a mode where nothing was measured.
+_NETWORK_SCATTER, _NETWORK_COUNT = 1.0, 3
+_MODE_SCATTER, _MODE_COUNT = 0.30**2, 3
+_KEY = ("mode", *PREDICTION_KEY)
+_PARTS = ("compute_s", "memory_s", "launch_s", "n_launches")
 
-LEAST_SPAN = 1.1  # the modelled times of a network differ by this much, or a slope says nothing
-FACTOR_SCHEMA: FrameSchema = {
-    **{name: PREDICTION_SCHEMA[name] for name in PREDICTION_KEY},
-    "scale": pl.Float64,  # a, with times in s
-    "slope": pl.Float64,  # b
-    "n_modes": pl.Int64,  # in which the network was measured; 0 where others speak for it
-    "ratio_95": pl.Float64,  # by which its times may be off; null where nothing tells
-}
+
+@dataclass(frozen=True)
+class Spread:
+    """Squares of what was left out, one for each network or mode; ``prior`` as ``count`` more."""
+
+    squares: tuple[float, ...]
+    prior: float
+    count: int
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 95 % interval, by Student's t."""
+        n = len(self.squares)
+        scatter = (self.count * self.prior + sum(self.squares)) / (self.count + n)
+        return student_quantile(self.count + max(0, n - 1)) * float(np.sqrt(scatter))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceCalibration:
+    """Of one device and phase. ``networks``: over what the line expects; ``modes``: of ln T."""
+
+    lines: TotalsLines
+    networks: Spread
+    modes: Spread
 
 
 @dataclass(frozen=True, eq=False)
 class TotalsCalibration:
-    """A line for each network, and how far the lines are off; None where nothing tells.
+    """The lines of each device and phase, and how far they are off; None where nothing tells.
 
-    ``unseen_modes``: each mode by the others of the same network. ``unseen_networks``: each
-    network by the others of its device and phase.
+    ``before``: the roofs. ``after``: the lines, on the networks that they go through.
+    ``unseen_modes``: each mode by the others. ``unseen_networks``: each network by the others.
     """
 
-    factors: pl.DataFrame  # FACTOR_SCHEMA
+    devices: Mapping[tuple[str, str], DeviceCalibration]
     before: Misfit
     after: Misfit
     unseen_modes: Misfit | None
     unseen_networks: Misfit | None
 
-
-@dataclass(frozen=True)
-class _TotalsLine:
-    """T = scale · T_model^slope, s."""
-
-    scale: float
-    slope: float
-
-    def at(self, modelled_s: Array) -> Array:
-        return np.asarray(self.scale * modelled_s**self.slope, dtype=np.float64)
+    @property
+    def n_networks(self) -> int:
+        """How many networks were measured, on the device with fewest of them."""
+        return min(each.lines.pairs["network"].n_unique() for each in self.devices.values())
 
 
-def calibrate_totals(predictions: pl.DataFrame, observations: pl.DataFrame) -> TotalsCalibration:
-    """Lines for all networks of ``predictions`` whose device and phase have observations.
+def calibrate_totals(
+    predictions: pl.DataFrame, observations: pl.DataFrame, modes: pl.DataFrame | None = None
+) -> TotalsCalibration | None:
+    """Lines of all devices and phases of which ``observations`` are among ``predictions``.
 
-    PREDICTION_SCHEMA and OBSERVATION_SCHEMA, matched by device, mode, network, batch, precision
-    and phase. Published observations count only of networks that were not measured here. Where
-    nothing matches, InputError.
+    PREDICTION_SCHEMA, with SHARE_SCHEMA and ``n_launches`` where they are known, and
+    OBSERVATION_SCHEMA, matched by device, mode, network, batch, precision and phase; ``modes``:
+    MODE_SCHEMA. Published observations count only of networks that were not measured here. None
+    where nothing matches.
     """
     pairs = _pairs(predictions, observations)
     if pairs.is_empty():
-        raise InputError(
-            "no measured network is among the predicted ones",
-            fix="device, mode, network, batch, precision and phase must be the same",
-        )
-    parts = pairs.partition_by(*PREDICTION_KEY, maintain_order=True)
-    lines = [_line(*_columns(part)) for part in parts]
-    after = [line.at(_columns(part)[0]) for line, part in zip(lines, parts, strict=True)]
-    modelled_s, measured_s = _columns(pl.concat(parts))
-    unseen_modes = _collected(_without_each_mode(parts))
-    unseen_networks = _collected(_without_each_network(pairs))
-    own = _measured_rows(parts, lines, _ratio(unseen_modes))
-    other = _other_rows(predictions, pairs, _ratio(unseen_networks))
-    return TotalsCalibration(
-        factors=pl.DataFrame([*own, *other], schema=FACTOR_SCHEMA),
-        before=misfit(modelled_s, measured_s),
-        after=misfit(np.concatenate(after), measured_s),
-        unseen_modes=unseen_modes,
-        unseen_networks=unseen_networks,
-    )
-
-
-def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-    """PREDICTION_KEY, mode, modelled_s and measured_s: one row where both are known and above 0."""
-    usable = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
-    is_published = pl.col("source") == "published"
-    key = [*PREDICTION_KEY, "mode"]
-    measured = (
-        observations.select(list(OBSERVATION_SCHEMA))
-        .filter(usable)
-        .filter(is_published == is_published.min().over(PREDICTION_KEY))
-        .group_by(key)
-        .agg(pl.col("latency_s").median().alias("measured_s"))
-    )
-    return (
-        predictions.filter(usable)
-        .select(*key, modelled_s="latency_s")
-        .join(measured, on=key, nulls_equal=True)
-        .unique(key, keep="first", maintain_order=True)
-        .sort(key)
-    )
-
-
-def _columns(pairs: pl.DataFrame) -> tuple[Array, Array]:
-    return pairs["modelled_s"].to_numpy(), pairs["measured_s"].to_numpy()
-
-
-def _line(modelled_s: Array, measured_s: Array) -> _TotalsLine:
-    """Through the logarithms of one network's times; of slope 1 where they do not tell it."""
-    x, y = np.log(modelled_s), np.log(measured_s)
-    if np.ptp(x) >= np.log(LEAST_SPAN):
-        away = x - x.mean()
-        slope = float(away @ y / (away @ away))
-        if slope > 0:  # or else the model has the modes the wrong way round
-            return _TotalsLine(float(np.exp(y.mean() - slope * x.mean())), slope)
-    return _TotalsLine(float(np.exp((y - x).mean())), 1.0)
-
-
-def _without_each_mode(parts: list[pl.DataFrame]) -> Iterator[tuple[Array, Array]]:
-    for part in parts:
-        modelled_s, measured_s = _columns(part)
-        for at in range(len(part) if len(part) > 1 else 0):
-            line = _line(np.delete(modelled_s, at), np.delete(measured_s, at))
-            yield line.at(modelled_s[at : at + 1]), measured_s[at : at + 1]
-
-
-def _without_each_network(pairs: pl.DataFrame) -> Iterator[tuple[Array, Array]]:
-    for of_phase in pairs.partition_by("device", "phase"):
-        for name in of_phase["network"].unique():
-            is_left_out = pl.col("network") == name
-            scale = _common_scale(of_phase.filter(~is_left_out))
-            if scale is not None:
-                modelled_s, measured_s = _columns(of_phase.filter(is_left_out))
-                yield scale * modelled_s, measured_s
-
-
-def _common_scale(pairs: pl.DataFrame) -> float | None:
-    """The median over networks of their median of measured / modelled; None without any."""
-    ratio = (pl.col("measured_s") / pl.col("modelled_s")).median()
-    middle = pairs.group_by("network").agg(ratio.alias("ratio"))["ratio"].median()
-    return middle if isinstance(middle, float) else None
-
-
-def _collected(found: Iterator[tuple[Array, Array]]) -> Misfit | None:
-    both = list(found)
-    if not both:
         return None
-    modelled, measured = zip(*both, strict=True)
-    return misfit(np.concatenate(modelled), np.concatenate(measured))
-
-
-def _ratio(unseen: Misfit | None) -> float | None:
-    return None if unseen is None else unseen.ratio_95
-
-
-def _measured_rows(
-    parts: list[pl.DataFrame], lines: list[_TotalsLine], ratio: float | None
-) -> Iterator[Mapping[str, object]]:
-    for part, line in zip(parts, lines, strict=True):
-        own = part.select(PREDICTION_KEY).row(0, named=True)
-        found = {"scale": line.scale, "slope": line.slope, "n_modes": len(part)}
-        yield {**own, **found, "ratio_95": ratio}
-
-
-def _other_rows(
-    predictions: pl.DataFrame, pairs: pl.DataFrame, ratio: float | None
-) -> Iterator[Mapping[str, object]]:
-    """Networks that were not measured, of devices and phases of which others were."""
-    others = predictions.select(PREDICTION_KEY).unique(maintain_order=True)
-    others = others.join(pairs, on=PREDICTION_KEY, how="anti", nulls_equal=True)
-    parts = pairs.partition_by("device", "phase", as_dict=True)
-    scales = {key: _common_scale(part) for key, part in parts.items()}
-    for row in others.iter_rows(named=True):
-        scale = scales.get((row["device"], row["phase"]))
-        if scale is not None:
-            yield {**row, "scale": scale, "slope": 1.0, "n_modes": 0, "ratio_95": ratio}
-
-
-_UNITS = {"latency": "s", "energy": "j", "power": "w"}
-_NO_END = "nothing tells how far the calibration is off"
-_NO_POWER = "no constant power is known in this mode: the calibrated energy is unknown"
+    devices, by_networks, by_modes = {}, [], []
+    for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items():
+        lines = TotalsLines(part, _cpu_clocks(part, modes))
+        left_networks = [_left_out(*left) for left in lines.without_each("network")]
+        left_modes = [_left_out(*left)[0] for left in lines.without_each("mode")]
+        devices[str(device), str(phase)] = DeviceCalibration(
+            lines,
+            Spread(
+                tuple(float(np.mean((log / expected) ** 2)) for log, expected in left_networks),
+                _NETWORK_SCATTER,
+                _NETWORK_COUNT,
+            ),
+            Spread(
+                tuple(float(np.mean(log**2)) for log in left_modes),
+                _MODE_SCATTER,
+                _MODE_COUNT,
+            ),
+        )
+        by_networks += left_networks
+        by_modes += left_modes
+    off = pl.concat([each.lines.off for each in devices.values()])
+    return TotalsCalibration(
+        devices=devices,
+        before=misfit(off["latency_s"].to_numpy(), off["measured_s"].to_numpy()),
+        after=misfit(np.exp(-off["off"].to_numpy()), np.ones(len(off))),
+        unseen_modes=_misfit_of_logs(by_modes),
+        unseen_networks=_misfit_of_logs([log for log, _ in by_networks]),
+    )
 
 
 def apply_totals(
     predictions: pl.DataFrame, calibration: TotalsCalibration, coefficients: pl.DataFrame
 ) -> pl.DataFrame:
-    """``predictions`` (PREDICTION_SCHEMA) with calibrated latency, energy and power.
+    """``predictions`` (as those of ``calibrate_totals``) with calibrated latency, energy and power.
 
     Where the latency changes by dT the energy does by π₀ · dT, with the constant power of
-    ``coefficients`` (COEFFICIENT_SCHEMA): work and traffic stay what they are. Ends of intervals
-    keep their share of the value, and are widened by the factors' ``ratio_95``; without it there
-    are none. Networks without a factor stay as they are.
+    ``coefficients`` (COEFFICIENT_SCHEMA): work and traffic stay what they are. A measured network
+    takes in its mode what it took, and draws what it drew. The interval of the latency is that of
+    what was left out, with that of the roof; energy and power follow it by π₀, so that a longer
+    time is more energy and less power, and keep their own errors beside it. In a mode outside the
+    measured clocks in which no network was measured there is none. Other devices and phases stay
+    as they are.
     """
-    found = _with_factors(predictions, calibration, coefficients)
-    longer_s = pl.col("scale") * pl.col("latency_s") ** pl.col("slope")
-    energy_j = pl.col("energy_j") + pl.col("constant_w") * (longer_s - pl.col("latency_s"))
-    new = {"latency_s": longer_s, "energy_j": energy_j, "power_w": energy_j / longer_s}
-    new |= {
-        f"{name}_{end}_{unit}": _end(f"{name}_{end}_{unit}", f"{name}_{unit}", new, end)
-        for name, unit in _UNITS.items()
-        for end in ("low", "high")
-    }
-    has_factor = pl.col("scale").is_not_null() & pl.col("latency_s").is_not_null()
-    lost_energy = pl.col("energy_j").is_not_null() & pl.col("constant_w").is_null()
-    said = [
-        "reason",
-        pl.when(has_factor & pl.col("ratio_95").is_null()).then(pl.lit(_NO_END)),
-        pl.when(has_factor & lost_energy).then(pl.lit(_NO_POWER)),
-    ]
-    changed = [
-        pl.when(pl.col("scale").is_not_null()).then(value).otherwise(name).alias(name)
-        for name, value in new.items()
-    ]
-    reason = pl.concat_str(said, separator="; ", ignore_nulls=True)
-    return found.with_columns(
-        *changed,
-        interval=pl.when(has_factor)
-        .then(pl.when(pl.col("ratio_95").is_not_null()).then(pl.lit("spread")))
-        .otherwise("interval"),
-        is_calibrated=pl.col("is_calibrated") | has_factor,
-        reason=pl.when(reason != "").then(reason),
-    ).select(predictions.columns)
-
-
-def _with_factors(
-    predictions: pl.DataFrame, calibration: TotalsCalibration, coefficients: pl.DataFrame
-) -> pl.DataFrame:
+    rows = predictions.with_row_index("row")
+    timed = [rows.clear().select("row", *_no_times())]
+    for (device, phase), part in (
+        rows.filter(_is_above_0("latency_s")).partition_by("device", "phase", as_dict=True).items()
+    ):
+        own = calibration.devices.get((str(device), str(phase)))
+        if own is not None:
+            timed.append(_times(own, part))
     constant = coefficients.filter(pl.col("quantity") == "constant_power")
-    known = constant.unique(["device", "mode"], keep="first", maintain_order=True)
-    factors = calibration.factors
-    return predictions.join(
-        factors, on=PREDICTION_KEY, how="left", nulls_equal=True, maintain_order="left"
-    ).join(
-        known.select("device", "mode", constant_w="value"),
-        on=["device", "mode"],
-        how="left",
-        maintain_order="left",
+    known = constant.unique(["device", "mode"], keep="first").select(
+        "device", "mode", constant_w="value"
+    )
+    found = rows.join(pl.concat(timed), on="row", how="left", maintain_order="left")
+    found = found.join(known, on=["device", "mode"], how="left", maintain_order="left")
+    # Each step reads what the one before wrote: its columns, and the uncalibrated ones.
+    return (
+        found.with_columns(_values())
+        .with_columns(_ends())
+        .with_columns(
+            pl.when(pl.col("time_s").is_not_null()).then(value).otherwise(name).alias(name)
+            for name, value in _calibrated().items()
+        )
+        .select(predictions.columns)
     )
 
 
-def _end(end_name: str, name: str, new: dict[str, pl.Expr], end: str) -> pl.Expr:
-    """The end of an interval at its old share of the value, widened; null without a ratio."""
-    moved = new[name] * pl.col(end_name) / pl.col(name)
-    return moved / pl.col("ratio_95") if end == "low" else moved * pl.col("ratio_95")
+def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
+    """PAIR_SCHEMA and measured_source: a row where both times are known and above 0."""
+    is_published = pl.col("source") == "published"
+    measured = (
+        observations.select(list(OBSERVATION_SCHEMA))
+        .filter(_is_above_0("latency_s"))
+        .filter(is_published == is_published.min().over(PREDICTION_KEY))
+        .group_by(_KEY)
+        .agg(
+            measured_s=pl.col("latency_s").median(),
+            measured_w=pl.col("power_w").median(),
+            measured_source=pl.col("source").first(),
+        )
+    )
+    return (
+        with_parts(predictions)
+        .filter(_is_above_0("latency_s"))
+        .join(measured, on=_KEY, nulls_equal=True)
+        .unique(_KEY, keep="first", maintain_order=True)
+        .sort(_KEY)
+        .select(*PAIR_SCHEMA, "measured_source")
+    )
+
+
+def with_parts(predictions: pl.DataFrame) -> pl.DataFrame:
+    """With what each latency goes into; where that is not known, all of it into arithmetic."""
+    missing = [name for name in _PARTS if name not in predictions.columns]
+    whole = {"compute_s": pl.col("latency_s")} if "compute_s" in missing else {}
+    return predictions.with_columns(
+        whole.get(name, pl.lit(0.0)).cast(pl.Float64).alias(name) for name in missing
+    )
+
+
+def _cpu_clocks(pairs: pl.DataFrame, modes: pl.DataFrame | None) -> dict[str, float]:
+    """The CPU's clock in the modes that have one; none where a measured mode has none."""
+    if modes is None:
+        return {}
+    own = modes.filter(pl.col("device") == pairs["device"][0], pl.col("cpu_hz") > 0)
+    found = dict(own.select("mode", "cpu_hz").iter_rows())
+    return found if set(pairs["mode"]) <= found.keys() else {}
+
+
+def _left_out(lines: TotalsLines, rows: pl.DataFrame) -> tuple[Array, Array]:
+    """ln measured over predicted of ``rows``, which ``lines`` do not know, and its deviation."""
+    seconds, expected = lines.on_line(rows)
+    off, _ = lines.own_off(rows)
+    return np.log(rows["measured_s"].to_numpy() / seconds) - off, expected
+
+
+def _misfit_of_logs(logs: Sequence[Array]) -> Misfit | None:
+    """Of ln measured over predicted; None of nothing."""
+    if not logs:
+        return None
+    ratio = np.exp(-np.concatenate(logs))
+    return misfit(ratio, np.ones_like(ratio))
+
+
+def _no_times() -> list[pl.Expr]:
+    kinds = {"time_s": pl.Float64, "half": pl.Float64, "measured_w": pl.Float64}
+    empty = [pl.lit(None, kind).alias(name) for name, kind in kinds.items()]
+    return [*empty, pl.lit(None, pl.String).alias("measured_source")]
+
+
+def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
+    """row, the calibrated time_s, half its interval's width in ln, and what was measured.
+
+    ``half``: NaN where nothing tells, null where the time was measured.
+    """
+    lines = found.lines
+    parted = with_parts(rows)
+    seconds, expected = lines.on_line(parted)
+    off, is_same = lines.own_off(parted)
+    is_new = np.isin(rows["mode"].to_numpy(), lines.pairs["mode"].to_numpy(), invert=True)
+    by_network = np.where(is_same, 0.0, found.networks.half * expected)
+    by_mode = np.where(np.logical_or(is_same, is_new), found.modes.half, 0.0)
+    half = np.hypot(by_network, by_mode)
+    is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
+    half[np.logical_and(is_new, is_outside)] = np.nan
+    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", "measured_source")
+    return (
+        rows.select("row", *_KEY)
+        .with_columns(
+            time_s=pl.Series(seconds * np.exp(off), dtype=pl.Float64),
+            half=pl.Series(half, dtype=pl.Float64),
+        )
+        .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+        .select(
+            "row",
+            time_s=pl.coalesce("measured_s", "time_s"),
+            half=pl.when(pl.col("measured_s").is_null()).then("half"),
+            measured_w="measured_w",
+            measured_source="measured_source",
+        )
+    )
+
+
+def _values() -> list[pl.Expr]:
+    """new_j and new_w, and ``work_j``: what does not go with the time."""
+    longer_s = pl.col("time_s") - pl.col("latency_s")
+    seen_j = pl.col("measured_w") * pl.col("time_s")
+    new_j = pl.coalesce(seen_j, pl.col("energy_j") + pl.col("constant_w") * longer_s)
+    return [
+        new_j.alias("new_j"),
+        (new_j / pl.col("time_s")).alias("new_w"),
+        (new_j - pl.col("constant_w") * pl.col("time_s")).alias("work_j"),
+    ]
+
+
+def _ends() -> list[pl.Expr]:
+    """The ends of the new intervals: of the time, and of energy and power where it is at them."""
+    half, found = pl.col("half").fill_nan(None), []
+    for end, sign in (("low", -1), ("high", 1)):
+        time_s = pl.col("time_s") * (sign * half).exp()
+        energy_j = pl.col("work_j") + pl.col("constant_w") * time_s
+        other_s = pl.col("time_s") * (-sign * half).exp()
+        power_w = pl.col("work_j") / other_s + pl.col("constant_w")
+        found += [
+            time_s.alias(f"new_{end}_s"),
+            _both("new_j", energy_j, "energy", end, "j", sign).alias(f"new_{end}_j"),
+            _both("new_w", power_w, "power", end, "w", sign).alias(f"new_{end}_w"),
+        ]
+    return found
+
+
+def _both(value: str, moved: pl.Expr, name: str, end: str, unit: str, sign: int) -> pl.Expr:
+    """The end of an interval: ``moved`` by the time, and by the value's own errors."""
+    own = (pl.col(f"{name}_{end}_{unit}") / pl.col(f"{name}_{unit}")).log()
+    by_time = (moved / pl.col(value)).log()
+    return pl.col(value) * (sign * (own**2 + by_time**2).sqrt()).exp()
+
+
+_NO_END = (
+    "the mode lies outside the measured ones and no network was measured in it: nothing tells how "
+    "far off the time is"
+)
+_NO_POWER = "no constant power is known in this mode: the calibrated energy is unknown"
+
+
+def _calibrated() -> dict[str, pl.Expr]:
+    """The new value of each column of a row that was calibrated."""
+    is_measured = pl.col("measured_source").is_not_null()
+    lost_j = pl.col("energy_j").is_not_null() & pl.col("new_j").is_null()
+    has_end = pl.col("new_low_s").is_not_null()
+    no_end = pl.when(~has_end & ~is_measured).then(pl.lit(_NO_END))
+    new = {"latency_s": "time_s", "energy_j": "new_j", "power_w": "new_w"}
+    for name, unit in (("latency", "s"), ("energy", "j"), ("power", "w")):
+        new |= {f"{name}_{end}_{unit}": f"new_{end}_{unit}" for end in ("low", "high")}
+    return {
+        **{name: pl.col(column) for name, column in new.items()},
+        "interval": pl.when(has_end).then(pl.lit("spread")),
+        "source": pl.coalesce("measured_source", "source"),
+        "is_calibrated": pl.lit(value=True),
+        "reason": _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER))),
+        "notes": _joined(pl.col("notes"), no_end),
+    }
+
+
+def _joined(*texts: pl.Expr) -> pl.Expr:
+    text = pl.concat_str(list(texts), separator="; ", ignore_nulls=True)
+    return pl.when(text != "").then(text)
+
+
+def _is_above_0(name: str) -> pl.Expr:
+    return pl.col(name).is_finite() & (pl.col(name) > 0)

@@ -45,23 +45,49 @@ class Advice:
 
 def overview(results: Results) -> list[str]:
     """The recommendation in a sentence for each device; empty where there is none."""
+    by_device = _by_device(results)
+    return [_device_line(told, len(by_device) > 1) for told in by_device[:MOST_TOLD]]
+
+
+def overview_sources(results: Results) -> list[list[str]]:
+    """Where the figures behind each line of the overview come from."""
+    return [
+        list(dict.fromkeys(choice.source for choice in _choices(_in_commonest_mode(told))))
+        for told in _by_device(results)[:MOST_TOLD]
+    ]
+
+
+def _by_device(results: Results) -> list[list[Recommendation]]:
     told = [each for each in results.recommendations if each.choice is not None]
-    devices = list(dict.fromkeys(each.device for each in told))
-    own = {device: [each for each in told if each.device == device] for device in devices}
-    return [_device_line(own[device], len(devices) > 1) for device in devices[:MOST_TOLD]]
+    devices = dict.fromkeys(each.device for each in told)
+    return [[each for each in told if each.device == device] for device in devices]
+
+
+def _in_commonest_mode(told: Sequence[Recommendation]) -> list[Recommendation]:
+    modes = Counter(choice.mode for choice in _choices(told))
+    mode, _ = max(modes.items(), key=lambda item: (item[1], item[0]))
+    return [each for each in told if each.choice is not None and each.choice.mode == mode]
+
+
+def _choices(told: Sequence[Recommendation]) -> list[Candidate]:
+    return [each.choice for each in told if each.choice is not None]
 
 
 def _device_line(told: Sequence[Recommendation], several: bool) -> str:
     if len(told) == 1:
         return _line(told[0].sentence)
-    modes = Counter(each.choice.mode for each in told if each.choice is not None)
-    mode, n_same = max(modes.items(), key=lambda item: (item[1], item[0]))
-    same = [each for each in told if each.choice is not None and each.choice.mode == mode]
+    same = _in_commonest_mode(told)
+    choices, n_same = _choices(same), len(same)
+    mode = choices[0].mode
+    n_roofs = sum(choice.interval == "roof" for choice in choices)
+    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
+    by_roofs = f", {whose}by their roofs alone" if n_roofs else ""
     who = f"{n_same} of {len(told)} networks" if n_same < len(told) else f"all {n_same} networks"
     wanted = sorted({_LEAST[each.minimise] for each in same})
     where = f"{display_name(told[0].device)}: " if several else ""
     least = " or ".join(wanted)
-    return f"{where}{display_name(mode)} takes the least {least} for {who}{_typical(same, mode)}."
+    claim = f"{display_name(mode)} takes the least {least} for {who}{by_roofs}"
+    return f"{where}{claim}{_typical(same, mode)}."
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:

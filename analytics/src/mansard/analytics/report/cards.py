@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, quantity, relative
+from mansard.analytics.data.quantities import NBSP, is_symmetric, quantity, relative
 from mansard.analytics.figures.tables import clock_text, percent_fine, value_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
@@ -137,6 +137,8 @@ def _split(text: str) -> tuple[str, str]:
 def _half_width(ceiling: Ceiling) -> str:
     if ceiling.value is None or ceiling.low is None or ceiling.high is None:
         return ceiling.unknown.get("value") or ceiling.unknown.get("low", "")
-    half = max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
     kernel = f", {ceiling.kernel}" if ceiling.unit == "B/s" else ""
+    if not is_symmetric(ceiling.value, ceiling.low, ceiling.high):
+        return f"{quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)}{kernel}"
+    half = max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
     return f"± {relative(half)}{kernel}"

@@ -11,17 +11,16 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import vl_convert
 from markupsafe import Markup, escape
 
 from mansard.analytics.figures.figure import json_markup
 from mansard.analytics.figures.parameters import Chosen, Start
 from mansard.analytics.figures.theme import THEMES, vega_config
+from mansard.analytics.report import scripts
 from mansard.core.files import make_folder, write_atomic
 from mansard.core.version import VERSION
 
@@ -74,7 +73,7 @@ def choice(chosen: Chosen, starts: Mapping[str, Start]) -> Markup:
 
 
 def _common() -> dict[str, Any]:
-    bundle = _bundle()
+    bundle = _script(scripts.bundle())
     boot = _script((_TEMPLATES / "report.js").read_text())
     return {
         "policy": policy(bundle, boot),
@@ -86,13 +85,6 @@ def _common() -> dict[str, Any]:
         "choice": choice(Chosen(), {}),
         "tables": json_markup([]),
     }
-
-
-@cache
-def _bundle() -> str:
-    """The scripts that draw, put together once for a process: it takes a second."""
-    # The stub of vl-convert forgets that the snippet has a default.
-    return _script(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
 def policy(*scripts: str) -> str:

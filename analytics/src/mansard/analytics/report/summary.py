@@ -44,7 +44,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     idle_power_w: float | None  # median of the idle windows' totals
     n_trials: int
     n_trials_disturbed: int  # kept, and in no ceiling
-    n_trials_unstable: int  # used, and marked
+    n_trials_unstable: int  # in a ceiling only where no other of it settled
 
 
 class NetworkSummary(Record, frozen=True, kw_only=True):

@@ -76,7 +76,9 @@ def _context(every: Results) -> dict[str, Any]:
         "choice": page.choice(chosen, starts(results)),
         "cards": cards.mode_cards(results, chosen.mode),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
-        "overview": advice.overview(results),
+        "overview": list(
+            zip(advice.overview(results), advice.overview_sources(results), strict=True)
+        ),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
         "no_advice": advice.NO_ADVICE,

@@ -22,7 +22,7 @@ LOOSE = 1.25
 _LOADS_AND_STORES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"read": (1, 0), "copy": (1, 1), "scale": (1, 1), "triad": (2, 1)}
 )
-NOT_SETTLED = "did not settle, and others did"
+NOT_SETTLED = "did not settle as others did"
 TOO_FAST = "is faster than the other kernels allow"
 
 
@@ -49,7 +49,7 @@ def choose_roof(ceilings: Sequence[Ceiling]) -> RoofChoice:
     fast = {id(each) for each in settled if _is_too_fast(each, settled)}
     counted = [each for each in settled if id(each) not in fast]
     roof = best_of(counted or ceilings)
-    reads = [each for each in counted if each.kernel == "read" and _rate(each) <= _rate(roof)]
+    reads = [each for each in counted if each.kernel == "read" and _prices(each, roof)]
     left_out = [
         (each, TOO_FAST if id(each) in fast else NOT_SETTLED)
         for each in measured
@@ -58,12 +58,20 @@ def choose_roof(ceilings: Sequence[Ceiling]) -> RoofChoice:
     return RoofChoice(roof, reads[0] if reads else roof, tuple(left_out))
 
 
+def _prices(reads: Ceiling, roof: Ceiling) -> bool:
+    """Whether reads are no faster than the roof, and known as well."""
+    is_known = reads.low is not None or roof.low is None
+    return is_known and _rate(reads) <= _rate(roof)
+
+
 def _is_too_fast(kernel: Ceiling, others: Sequence[Ceiling]) -> bool:
     """Whether most of the others, beyond noise, say that ``kernel`` cannot be that fast."""
     bounds = [
-        (other.high or _rate(other)) * bound
+        other.high * bound
         for other in others
-        if other is not kernel and (bound := most_ratio(kernel.kernel, other.kernel)) is not None
+        if other is not kernel
+        and other.high is not None  # without an interval it may itself be what is wrong
+        and (bound := most_ratio(kernel.kernel, other.kernel)) is not None
     ]
     least = kernel.low or _rate(kernel)
     return 2 * sum(least > LOOSE * bound for bound in bounds) > len(bounds)

@@ -54,7 +54,7 @@ def _published_findings(published: Published) -> Iterator[Finding]:
             is_serious=True,
             basis="roofs",
             device=device,
-            networks=(),
+            networks={},
             what=words,
             fix="the unit of the table is wrong: import it again",
         )

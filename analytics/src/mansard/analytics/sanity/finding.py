@@ -25,7 +25,7 @@ class Finding(Record, frozen=True, kw_only=True):
     is_serious: bool
     basis: Basis
     device: str
-    networks: tuple[str, ...]  # of the basis "times"
+    networks: dict[str, str]  # of the basis "times": what is wrong with each, in a line
     what: str
     fix: str
 
@@ -70,5 +70,6 @@ def refusals(
                 "energy": rests_on_roofs and needs_energy,
             }[finding.basis]
             if finding.device == device and is_concerned:
-                found.setdefault((device, network), finding.reason)
+                why = finding.networks.get(network, finding.reason).replace(NBSP, " ")
+                found.setdefault((device, network), why)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,14 +25,14 @@ LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
 # Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
 # slower by one that is not: those of one board's modes differ by up to 3.
 LEAST_SERIOUS, LEAST_SERIOUS_UNKNOWN = 1.5, 3.0
-_MOST_MODES = 1024  # of one network, each beside each; of more an even choice
+_MOST_MODES = 512  # of one network, each beside each; of more an even choice
 _SAME = 0.005  # clocks within it are one: tables round them
 # What tells that nothing else can make the difference, where a device has it at all.
 _OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "n_sms"), ("n_cpus",)
 
 _NETWORK = ("network", "batch", "precision", "phase")
 _RATE = ("quantity", "subject", "unit")
-_AGAIN = "it throttled, or its figures are wrong: measure it again, or leave it out"
+_AGAIN = "the slower mode throttled, or one of the two is wrong: measure both again"
 
 
 @dataclass(frozen=True)
@@ -62,30 +62,27 @@ def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[F
         high_s=pl.col("latency_s") * half.exp(),
     )
     for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
-        for (slow, _), own in _by_slow_mode(found).items():
-            yield _time_finding(device, slow, own)
+        for own in _by_weight(found):
+            worst: dict[str, Inversion] = {}
+            for name, each in own:
+                worst.setdefault(name, each)
+            words = {name: f"{_time_words(name, each)}; {_AGAIN}" for name, each in worst.items()}
+            yield Finding(
+                subject="modes",
+                is_serious=own[0][1].is_serious,
+                basis="times",
+                device=device,
+                networks=words,
+                what=_time_words(*own[0]) + _and_more(own, "network"),
+                fix=_AGAIN,
+            )
 
 
-def _time_finding(device: str, slow: str, own: list[tuple[str, Inversion]]) -> Finding:
-    """All networks that are slower in the mode ``slow``, the worst first."""
-    name, worst = own[0]
-    networks = tuple(dict.fromkeys(each for each, _ in own))
-    n_networks = len(networks)
-    who = display_name(name) if n_networks == 1 else f"{n_networks} networks"
-    much = f"{'' if n_networks == 1 else 'up to '}{digits(worst.ratio, 3)} times as long"
-    example = "" if n_networks == 1 else f"{display_name(name)} "
-    slow_name, fast_name = display_name(slow), display_name(worst.fast)
-    return Finding(
-        subject="modes",
-        is_serious=worst.is_serious,
-        basis="times",
-        device=device,
-        networks=networks,
-        what=(
-            f"{who} took {much} in {slow_name} as in {fast_name} ({example}"
-            f"{seconds(worst.slow_s)} against {seconds(worst.fast_s)}), {_why_odd(worst)}"
-        ),
-        fix=_AGAIN,
+def _time_words(network: str, found: Inversion) -> str:
+    return (
+        f"{display_name(network)} took {digits(found.ratio, 3)} times as long in "
+        f"{display_name(found.slow)} as in {display_name(found.fast)} "
+        f"({seconds(found.slow_s)} against {seconds(found.fast_s)}), {_why_odd(found)}"
     )
 
 
@@ -112,27 +109,39 @@ def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[F
         high_s=1 / pl.col("low"),
     )
     for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
-        worst_of_each: dict[str, tuple[str, Inversion]] = {}
-        for name, each in sorted(found, key=lambda one: not one[1].is_serious):
-            worst_of_each.setdefault(each.slow, (name, each))
-        for slow, (name, worst) in worst_of_each.items():
-            unit = "B/s" if name == DRAM else "FLOP/s"
-            what = f"the bandwidth of {DRAM}" if name == DRAM else f"the {display_name(name)} peak"
-            slow_name, fast_name = display_name(slow), display_name(worst.fast)
-            ends_s = (worst.slow_s, worst.fast_s)
-            values = [quantity(1 / each_s, unit, n_digits=3) for each_s in ends_s]
+        for own in _by_weight(found):
             yield Finding(
                 subject="modes",
-                is_serious=worst.is_serious,
+                is_serious=own[0][1].is_serious,
                 basis="roofs",
                 device=device,
-                networks=(),
-                what=(
-                    f"{what} is {digits(worst.ratio, 3)} times lower in {slow_name} "
-                    f"than in {fast_name} ({values[0]} against {values[1]}), {_why_odd(worst)}"
-                ),
+                networks={},
+                what=_rate_words(*own[0]) + _and_more(own, "ceiling"),
                 fix=_AGAIN,
             )
+
+
+def _rate_words(subject: str, found: Inversion) -> str:
+    is_memory = subject == DRAM
+    what = f"the bandwidth of {DRAM}" if is_memory else f"the {display_name(subject)} peak"
+    low, high = (
+        quantity(1 / each_s, "B/s" if is_memory else "FLOP/s", n_digits=3)
+        for each_s in (found.slow_s, found.fast_s)
+    )
+    return (
+        f"{what} is {digits(found.ratio, 3)} times lower in {display_name(found.slow)} than in "
+        f"{display_name(found.fast)} ({low} against {high}), {_why_odd(found)}"
+    )
+
+
+def _and_more(own: Sequence[tuple[str, Inversion]], kind: str) -> str:
+    """How many others are in the wrong order, beside the worst."""
+    n_subjects = len({name for name, _ in own})
+    n_modes = len({each.slow for _, each in own})
+    if n_subjects == n_modes == 1:
+        return ""
+    subjects = f"{n_subjects} {kind}{'s' if n_subjects > 1 else ''}"
+    return f"; the worst of {subjects} in {n_modes} mode{'s' if n_modes > 1 else ''}"
 
 
 def _by_device(
@@ -159,14 +168,14 @@ def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
     return str(named.get("network", named.get("subject")))
 
 
-def _by_slow_mode(
-    found: list[tuple[str, Inversion]],
-) -> dict[tuple[str, bool], list[tuple[str, Inversion]]]:
-    """By the slow mode, and by whether it is serious."""
-    modes: dict[tuple[str, bool], list[tuple[str, Inversion]]] = {}
-    for name, each in found:
-        modes.setdefault((each.slow, each.is_serious), []).append((name, each))
-    return modes
+def _by_weight(
+    found: Sequence[tuple[str, Inversion]],
+) -> Iterator[Sequence[tuple[str, Inversion]]]:
+    """The serious ones, and the others."""
+    for is_serious in (True, False):
+        own = [each for each in found if each[1].is_serious is is_serious]
+        if own:
+            yield own
 
 
 class _Order:

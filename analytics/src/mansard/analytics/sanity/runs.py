@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median
@@ -27,7 +28,7 @@ MOST_NAMED = 4  # modes in one sentence
 
 _AGAIN = "measure again with nothing else running"
 _SLOWER = "one of them is wrong: measure this mode again"
-_MISCOUNT = "the clock or the unit is wrong: measure again, or import the table again"
+_MISCOUNT = "the clock or the unit is wrong: measure again"
 _METER = "look at what else drew power, and measure again"
 
 # What is wrong with one run or published mode: nothing, or words for it.
@@ -49,7 +50,8 @@ def run_findings(
     lost = _lost_samples(trials)
     checks: tuple[tuple[Subject, bool, Basis, str, _Check], ...] = (
         ("samples", True, "roofs", _AGAIN, lambda roof: lost.get(roof.run_id)),
-        ("ceilings", True, "roofs", _AGAIN, _unsettled),
+        ("ceilings", True, "roofs", _AGAIN, _rough),
+        ("ceilings", False, "roofs", _AGAIN, _unsettled),
         ("levels", True, "roofs", _SLOWER, _wrong_levels),
         ("limits", True, "roofs", _MISCOUNT, lambda roof: _above_limit(roof, manifests)),
         ("kernels", False, "roofs", "the others make the roof", _left_out),
@@ -66,7 +68,7 @@ def run_findings(
                 is_serious=is_serious,
                 basis=basis,
                 device=device,
-                networks=(),
+                networks={},
                 what=_of_modes(modes),
                 fix=fix,
             )
@@ -98,21 +100,48 @@ def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
     return found
 
 
-def _unsettled(roof: Roofline) -> str | None:
-    """Ceilings that times rest on, and that are known only roughly."""
-    if roof.source == "published":
+def _priced(roof: Roofline) -> dict[str, Ceiling]:
+    """The ceilings that times rest on, by name, as far as they were measured here."""
+    found = (*roof.peaks, roof.traffic_bandwidth(DRAM))
+    return {each.name: each for each in found if each.value and each.source != "published"}
+
+
+def _rough(roof: Roofline) -> str | None:
+    """Ceilings that are known only roughly: the worst, and which others."""
+    ceilings = _priced(roof)
+    rough = [name for name, each in ceilings.items() if _roughness(each) > MOST_HALF]
+    if not rough:
         return None
-    found = []
-    for each in (*roof.peaks, roof.traffic_bandwidth(DRAM)):
-        if each.value is None:
-            continue
-        if each.low is None or each.high is None:
-            blocks = "1 block" if each.n_blocks == 1 else f"{each.n_blocks} blocks"
-            found.append(f"{_named(each)} rests on {blocks} of samples")
-        elif max(each.high - each.value, each.value - each.low) > MOST_HALF * each.value:
-            ends = f"{_rate(each, each.low)} and {_rate(each, each.high)}"
-            found.append(f"{_named(each)} is anywhere between {ends}")
-    return " and ".join(found) if found else None
+    worst = max(rough, key=lambda name: _roughness(ceilings[name]))
+    others = [name for name in rough if name != worst]
+    verb = "is" if len(others) == 1 else "are"
+    more = f", and {_list(others)} {verb} no better" if others else ""
+    return _why_rough(ceilings[worst]) + more
+
+
+def _unsettled(roof: Roofline) -> str | None:
+    """Ceilings of which no trial settled, though their blocks agree."""
+    found = [
+        name
+        for name, each in _priced(roof).items()
+        if each.stable is False and _roughness(each) <= MOST_HALF
+    ]
+    return f"no trial of {_list(found)} settled" if found else None
+
+
+def _roughness(ceiling: Ceiling) -> float:
+    """The half width of the interval over the value; infinite where nothing tells."""
+    if not ceiling.value or not ceiling.low or ceiling.high is None:
+        return math.inf
+    return max(ceiling.high - ceiling.value, ceiling.value - ceiling.low) / ceiling.value
+
+
+def _why_rough(ceiling: Ceiling) -> str:
+    if ceiling.low is None:
+        blocks = "1 block" if ceiling.n_blocks == 1 else f"{ceiling.n_blocks} blocks"
+        return f"{_named(ceiling)} rests on {blocks} of samples"
+    ends = f"{_rate(ceiling, ceiling.low)} and {_rate(ceiling, ceiling.high)}"
+    return f"{_named(ceiling)} is anywhere between {ends}"
 
 
 def _wrong_levels(roof: Roofline) -> str | None:
@@ -129,12 +158,11 @@ def _wrong_levels(roof: Roofline) -> str | None:
 
 
 def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | None:
-    """A rate that the hardware cannot reach; a made-up board runs on another machine's."""
-    if roof.source != "measured":
-        return None
+    """A rate that the hardware cannot reach."""
     limits = [(each.ceiling, each.limit) for each in roof.kernel_comparisons]
-    if roof.processor == "cpu":
-        limits = [(roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id]))]
+    # Kernels of a made-up board run on this machine's CPU, whose memory is another.
+    if roof.processor == "cpu" and roof.source == "measured":
+        limits.append((roof.bandwidth(DRAM), cpu_memory_limit(manifests[roof.run_id])))
     for ceiling, limit in limits:
         if limit is not None and ceiling.value is not None and ceiling.value > MOST_OVER * limit:
             return f"{_named(ceiling)} of {above(ceiling.value, limit, ceiling.unit)}"
@@ -143,7 +171,8 @@ def _above_limit(roof: Roofline, manifests: Mapping[str, Manifest]) -> str | Non
 
 def above(value: float, limit: float, unit: str) -> str:
     """How far a rate is above what the hardware can do."""
-    return f"{quantity(value, unit)} is above the {quantity(limit, unit)} that the hardware can do"
+    rate, most = (quantity(each, unit, n_digits=3) for each in (value, limit))
+    return f"{rate} is above the {most} that the hardware can do"
 
 
 def _left_out(roof: Roofline) -> str | None:
@@ -177,6 +206,11 @@ def _distance(level: tuple[str, Coefficient]) -> tuple[bool, str]:
 
 def _by_kernel(ceiling: Ceiling) -> str:
     return _rate(ceiling) + (f" by {display_name(ceiling.kernel)}" if ceiling.kernel else "")
+
+
+def _list(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _named(ceiling: Ceiling) -> str:

@@ -1,16 +1,19 @@
 """A network's time and power between modes, from measurements in a few of them.
 
-Terms get weights from few measurements; the form of the terms is chosen by leaving out what is then
-predicted. Errors are relative: each equation is divided by what was measured, as a clock or a meter
-errs by a share of what it reads. The uncertainty of a prediction is that of linear regression with
-a weak prior: scatter² · (1 + φ·A⁻¹·φ), with A = ΦᵀΦ + ridge over the rows that were measured
-(C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, 2.1).
+The weights w of the terms of ``network_terms`` have a prior, N(m, Λ), and are not negative.
+Errors are relative: each equation is divided by what was measured, as a clock or a meter errs by a
+share of what it reads. With the rows Φ of the measured modes and a scatter σ the weights minimise
+|Φw - 1|² / σ² + (w - m)ᵀ Λ⁻¹ (w - m), and what is predicted by a row φ has the variance
+σ² + φ V φᵀ with V = (ΦᵀΦ / σ² + Λ⁻¹)⁻¹ (C. E. Rasmussen and C. K. I. Williams, Gaussian Processes
+for Machine Learning, 2006, 2.1). Scatters, and forms of the terms, are averaged by their evidence,
+the probability of the measurements. The deviations are then scaled by how large the errors of
+leaving one measured mode out were beside those expected.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,126 +22,194 @@ import polars as pl
 from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY
 from mansard.analytics.energy.least_squares import solve_active_set, student_quantile
 from mansard.analytics.scaling.network_terms import (
-    POWER_FORMS,
     SETTINGS,
     Array,
     Basis,
     evaluate,
+    known_settings,
     power_basis,
+    rate_share,
     setting_values,
     time_basis,
     usable,
-    varying,
 )
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.errors import InputError
 
-FEWEST_MODES = 3  # fewer leave nothing to test a form on
-PRIOR_SCATTER = 0.02  # of a time or a power, before measurements tell; a choice
-LEAST_SCATTER = 1e-4  # no clock and no meter is better
+OVERLAPS = (math.inf, 4.0)  # of a layer's arithmetic and traffic: all of it, most of it
+_OVERLAP_ODDS = (3.0, 1.0)
+SCATTERS = np.array([0.002, 0.005, 0.012, 0.03, 0.07, 0.16])  # of measured modes about a fit
+_LEAN = 2.0  # weights lean on the measurements: odds of a scatter over the next larger one, ln
+LEAST_DEVIATION = 0.004  # no clock and no meter is better
+# Before a mode is left out: that errors are so many times as large as expected, counted as
+# _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
+_TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
-_DIGITS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class FormFit:
+    """Weights of the terms of ``basis``: value = ``level`` · terms @ ``weights``.
+
+    ``covariance``: V, of the weights. ``scatter``: σ, of the logarithm. ``odds``: the share of
+    this form among all, by its evidence.
+    """
+
+    basis: Basis
+    weights: Array
+    level: float  # seconds or watts
+    covariance: Array
+    scatter: float
+    odds: float
 
 
 @dataclass(frozen=True, eq=False)
 class TermFit:
-    """Weights of the terms of ``basis``; value = ``level`` · terms @ ``weights``.
+    """Forms by their odds, the likeliest first.
 
-    ``left_out``: the natural logarithms of predicted over measured when a mode is left out, by
-    the form that was chosen. ``scatter``: their root mean square. ``inverse``: A⁻¹.
+    ``left_out``: natural logarithms of predicted over measured when a mode is left out; empty
+    with one mode. ``inflation``: by which deviations are scaled. ``n_modes``: fitted on.
     """
 
-    form: str
-    basis: Basis
-    weights: Array
-    level: float  # seconds or watts: the geometric mean of what was measured
+    forms: tuple[FormFit, ...]
     left_out: Array
-    scatter: float
-    inverse: Array
+    inflation: float
+    n_modes: int
 
     @property
-    def n_modes(self) -> int:
-        """How many modes it was fitted on."""
-        return int(self.left_out.size)
+    def error(self) -> float | None:
+        """Median relative error when a mode is left out; None with one mode."""
+        return float(np.median(np.abs(np.expm1(self.left_out)))) if self.left_out.size else None
 
     @property
-    def error(self) -> float:
-        """Median relative error when a mode is left out."""
-        return float(np.median(np.abs(np.expm1(self.left_out))))
+    def scatter(self) -> float:
+        """Standard deviation of the logarithm of a measured mode about the fit."""
+        variance = sum(form.odds * form.scatter**2 for form in self.forms)
+        return max(LEAST_DEVIATION, self.inflation * math.sqrt(variance))
 
     @property
     def quantile(self) -> float:
         """Half width of a 95 % interval in standard deviations."""
-        return student_quantile(max(1, self.n_modes - 1))
+        return student_quantile(int(_PRIOR_MODES) + self.n_modes - 1)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings that must be known of a mode."""
+        return self.forms[0].basis.settings
 
 
-def fit_terms(forms: Mapping[str, tuple[Basis, Array]], measured: Array) -> TermFit:
-    """The form whose left-out modes are predicted best; the first of equals.
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values of modes, the standard deviation of their logarithms, and of powers the share that
+    goes with the rate of work; NaN where unknown."""
 
-    ``forms``: by name, a basis and its terms in the measured modes, without NaN. ``measured``:
-    positive, at least FEWEST_MODES.
-    """
-    level = float(np.exp(np.log(measured).mean()))
-    wanted = measured / level
-    tried = {form: _left_out(terms / wanted[:, None]) for form, (_, terms) in forms.items()}
-    # Rounded, so that forms that say the same are equal on every machine.
-    form = min(tried, key=lambda name: round(_spread(tried[name]), _DIGITS))
-    left_out, (basis, terms) = tried[form], forms[form]
-    rows = terms / wanted[:, None]
-    scatter = max(LEAST_SCATTER, _spread(left_out))
-    inverse = information_inverse(rows, scatter)
-    weights = solve_active_set(rows, np.ones(len(wanted)))
-    return TermFit(form, basis, weights, level, left_out, scatter, inverse)
+    value: Array
+    deviation: Array
+    rate_share: Array
 
 
-def information_inverse(rows: Array, scatter: float) -> Array:
-    """A⁻¹ of relative rows (modes × terms): the covariance of the weights over scatter².
-
-    Before any row the weights, together about 1, are as uncertain as that: 1 over their number
-    each, and so the ridge is their number times scatter².
-    """
-    n_terms = rows.shape[1]
-    ridge = n_terms * scatter**2 * np.eye(n_terms)
-    inverse: Array = np.linalg.inv(rows.T @ rows + ridge)
-    return inverse
-
-
-def leverage(rows: Array, inverse: Array) -> Array:
-    """φ·A⁻¹·φ of each relative row: the variance of its prediction over scatter²."""
-    return np.asarray(((rows @ inverse) * rows).sum(axis=1), dtype=np.float64)
-
-
-def estimate(
-    fit: TermFit, values: Mapping[str, Array], rate: Array | None = None
-) -> tuple[Array, Array]:
-    """Predicted values, and the standard deviation of their logarithms; NaN where unknown."""
-    terms = evaluate(fit.basis, values, rate)
-    relative = terms @ fit.weights
-    relative = np.where(relative > 0, relative, np.nan)
-    variance = 1 + leverage(terms / relative[:, None], fit.inverse)
-    return fit.level * relative, fit.scatter * np.sqrt(variance)
-
-
-def _spread(left_out: Array) -> float:
-    return float(np.sqrt((left_out**2).mean()))
-
-
-def _left_out(rows: Array) -> Array:
-    """log(predicted / measured) of each mode, by a fit that has not seen it."""
-    n_modes = len(rows)
-    n_folds = min(n_modes, _MOST_FOLDS)
-    errors = np.zeros(n_modes)
+def fit_terms(
+    bases: Sequence[tuple[Basis, float]],
+    terms: Sequence[Array],
+    measured: Array,
+    prior_error: float,
+) -> TermFit:
+    """``bases`` with their odds before anything is measured, ``terms`` of each in the measured
+    modes, without NaN; ``measured``: positive."""
+    forms = _forms(bases, terms, measured)
+    n_modes = len(measured)
+    n_folds = min(n_modes, _MOST_FOLDS) if n_modes > 1 else 0
+    errors, expected = np.zeros(n_modes), np.ones(n_modes)
     for fold in range(n_folds):
         is_out = np.arange(n_modes) % n_folds == fold
-        weights = solve_active_set(rows[~is_out], np.ones(int((~is_out).sum())))
-        # A form that predicts nothing there is as wrong as can be, but not infinitely.
-        errors[is_out] = np.log(np.maximum(rows[is_out] @ weights, 1e-3))
-    return errors
+        fold_forms = _forms(bases, [each[~is_out] for each in terms], measured[~is_out])
+        log, deviation, _ = _mixed(fold_forms, [each[is_out] for each in terms])
+        errors[is_out], expected[is_out] = log - np.log(measured[is_out]), deviation
+    squares = float(((errors / expected) ** 2).sum())
+    inflation = math.sqrt(
+        (_PRIOR_MODES * prior_error**2 + squares) / (_PRIOR_MODES + (n_modes if n_folds else 0))
+    )
+    return TermFit(forms, errors if n_folds else np.empty(0), inflation, n_modes)
+
+
+def estimate(fit: TermFit, values: Mapping[str, Array], rate: Array | None = None) -> Estimate:
+    """What ``fit`` predicts for the modes of ``values``; ``rate`` as of ``evaluate``."""
+    log, deviation, share = _mixed(
+        fit.forms, [evaluate(form.basis, values, rate) for form in fit.forms]
+    )
+    return Estimate(np.exp(log), np.maximum(LEAST_DEVIATION, fit.inflation * deviation), share)
+
+
+def _forms(
+    bases: Sequence[tuple[Basis, float]], terms: Sequence[Array], measured: Array
+) -> tuple[FormFit, ...]:
+    found, evidence = [], []
+    for (basis, odds), rows in zip(bases, terms, strict=True):
+        form, log_evidence = _form(basis, rows, measured)
+        found.append(form)
+        evidence.append(log_evidence + math.log(odds))
+    shares = _shares(np.array(evidence))
+    order = np.argsort(-shares, kind="stable")
+    return tuple(
+        FormFit(f.basis, f.weights, f.level, f.covariance, f.scatter, float(shares[at]))
+        for at in order
+        for f in (found[at],)
+    )
+
+
+def _form(basis: Basis, terms: Array, measured: Array) -> tuple[FormFit, float]:
+    """The fit of one form, and the logarithm of its evidence."""
+    mean, prior = basis.mean, basis.covariance
+    level = float(np.exp(np.log(measured / (terms @ mean)).mean()))
+    rows = terms / (measured / level)[:, None]
+    precision = np.asarray(np.linalg.inv(prior), dtype=np.float64)
+    evidence = _evidence(rows, mean, precision)
+    # Too large a scatter holds the weights at the prior, too small a one makes intervals narrow.
+    lean = _shares(evidence - _LEAN * np.arange(len(SCATTERS)))
+    scatter = math.sqrt(float(lean @ SCATTERS**2))
+    whiten: Array = np.linalg.cholesky(precision).T
+    weights = solve_active_set(
+        np.concatenate([rows / scatter, whiten]),
+        np.concatenate([np.full(len(rows), 1 / scatter), whiten @ mean]),
+    )
+    scatter = math.sqrt(float(_shares(evidence) @ SCATTERS**2))
+    covariance = np.linalg.inv(rows.T @ rows / scatter**2 + precision)
+    total = float(evidence.max() + np.log(np.exp(evidence - evidence.max()).sum()))
+    return FormFit(basis, weights, level, covariance, scatter, 1.0), total
+
+
+def _evidence(rows: Array, mean: Array, precision: Array) -> Array:
+    """ln N(1; Φm, ΦΛΦᵀ + σ²) for each of SCATTERS, but for a constant; solved in the weights."""
+    residual = 1 - rows @ mean
+    gram, along = rows.T @ rows, rows.T @ residual
+    # All scatters at once: inner = ΦᵀΦ / σ² + Λ⁻¹.
+    inner = gram / SCATTERS[:, None, None] ** 2 + precision
+    prior_size = float(np.linalg.slogdet(precision)[1])
+    size = 2 * len(rows) * np.log(SCATTERS) + np.linalg.slogdet(inner)[1] - prior_size
+    fitted = np.linalg.solve(inner, along[None, :, None])[:, :, 0] @ along / SCATTERS**4
+    found = -(size + float(residual @ residual) / SCATTERS**2 - fitted) / 2
+    return np.asarray(found, dtype=np.float64)
+
+
+def _shares(logs: Array) -> Array:
+    found = np.exp(logs - logs.max())
+    return np.asarray(found / found.sum(), dtype=np.float64)
+
+
+def _mixed(forms: Sequence[FormFit], terms: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """The mean logarithm of all forms, its deviation, and the share of the rate in it."""
+    log, variance, share = (np.zeros(len(terms[0])) for _ in range(3))
+    for form, rows in zip(forms, terms, strict=True):
+        relative = rows @ form.weights
+        relative = np.where(relative > 0, relative, np.nan)
+        own = ((rows @ form.covariance) * rows).sum(axis=1) / relative**2
+        log += form.odds * np.log(form.level * relative)
+        variance += form.odds * (form.scatter**2 + own)
+        share += form.odds * rate_share(form.basis, rows, form.weights)
+    return log, np.sqrt(variance), share
 
 
 _TRUST = ("measured", "simulated", "published", "modelled")  # of one network only the first
-# How much of a layer's arithmetic and traffic overlap: nothing, most of it, all of it.
-OVERLAPS = (1.0, 2.0, 4.0, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,30 +302,27 @@ def join_modes(
 def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
     """The fit of ``latency_s`` over the modes of ``measured``, or None and the reason."""
     values = setting_values(measured)
-    reason = _why_not(measured.height, values, "time")
+    reason = _why_not(values, "time")
     if reason:
         return None, reason
-    forms = {}
-    for p in OVERLAPS:
-        basis = time_basis(values, p)
-        forms[f"overlap {p:g}"] = (basis, evaluate(basis, values))
-    return fit_terms(forms, measured.get_column("latency_s").to_numpy()), ""
+    bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
+    terms = [evaluate(basis, values) for basis, _ in bases]
+    return fit_terms(bases, terms, measured.get_column("latency_s").to_numpy(), _TIME_ERROR), ""
 
 
 def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
     """The fit of ``power_w`` over those modes of ``measured`` that have it, or the reason."""
     metered = measured.filter(pl.col("power_w").is_not_null())
     values = setting_values(metered)
-    reason = _why_not(metered.height, values, "power")
+    reason = _why_not(values, "power")
     if reason:
         return None, reason
     # Rates are relative to the typical time of all measured modes, as predictions will be.
     rate = typical_latency_s(measured) / metered.get_column("latency_s").to_numpy()
-    forms = {}
-    for form in POWER_FORMS:
-        basis = power_basis(values, form)
-        forms[form] = (basis, evaluate(basis, values, rate))
-    return fit_terms(forms, metered.get_column("power_w").to_numpy()), ""
+    basis = power_basis(values)
+    terms = evaluate(basis, values, rate)
+    watts = metered.get_column("power_w").to_numpy()
+    return fit_terms([(basis, 1.0)], [terms], watts, _POWER_ERROR), ""
 
 
 def typical_latency_s(measured: pl.DataFrame) -> float:
@@ -271,11 +339,9 @@ def _one_source(observations: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
     return kept, (f"only {best} rows are fitted, not those that are {', '.join(others)}",)
 
 
-def _why_not(n_modes: int, values: Mapping[str, Array], what: str) -> str:
-    if n_modes < FEWEST_MODES:
-        have = "no mode" if n_modes == 0 else f"{n_modes} mode{'s' if n_modes > 1 else ''}"
-        return f"{what} was measured in {have}, a fit takes {FEWEST_MODES}"
-    varies = [name for name in varying(values) if name != "power_limit_w"]
-    if not varies:
-        return "no clock that is known differs between the measured modes"
+def _why_not(values: Mapping[str, Array], what: str) -> str:
+    if not values["gpu_hz"].size:
+        return f"{what} was measured in no mode"
+    if not [name for name in known_settings(values) if name != "power_limit_w"]:
+        return "no clock is known of all the measured modes"
     return ""

@@ -15,8 +15,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
-from mansard.analytics.scaling.network_fit import NetworkFit, TermFit, estimate, fit_networks
-from mansard.analytics.scaling.network_terms import SETTINGS, Array, latency_bounds, setting_values
+from mansard.analytics.scaling.network_bounds import Growths, network_bounds
+from mansard.analytics.scaling.network_fit import (
+    NetworkFit,
+    TermFit,
+    estimate,
+    fit_networks,
+    typical_latency_s,
+)
+from mansard.analytics.scaling.network_terms import Array, evaluate, is_outside, setting_values
 from mansard.analytics.scaling.repeats import (
     RUN_LATENCY,
     RUN_POWER,
@@ -30,7 +37,7 @@ Mask: TypeAlias = "NDArray[np.bool_]"
 
 @dataclass(frozen=True, eq=False)
 class NetworkEstimate:
-    """Values of modes and the ends of their 95 % intervals, in one unit; NaN where unknown."""
+    """Values of modes and the ends of their intervals, in one unit; NaN where unknown."""
 
     value: Array
     low: Array
@@ -40,16 +47,16 @@ class NetworkEstimate:
 def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     """A row of PREDICTION_SCHEMA for each mode of the fit's device, all "modelled".
 
-    ``modes``: MODE_SCHEMA; those of other devices are left out. Intervals come from the errors
-    of leaving a mode out. With fewer measured modes than a fit takes, the time is the geometric
-    middle of what any network can do, and the interval its ends. ``energy_bound`` is null: a fit
-    of whole networks cannot tell work from traffic.
+    ``modes``: MODE_SCHEMA; those of other devices are left out. Between the measured modes an
+    interval comes from the posterior of the fit and the errors of leaving a mode out ("spread");
+    beyond them it is what any network can do ("bounds"). ``energy_bound`` is null: a fit of whole
+    networks cannot tell work from traffic.
     """
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
-    latency = _latency(fit, values, modes.height)
-    power = _power(fit, values, latency, modes.height)
-    energy = _product(latency, power)
+    outside = is_outside(setting_values(fit.measured), values)
+    latency, power, energy = estimate_modes(fit, values)
+    kinds = np.where(outside, "bounds", "spread")
     columns: dict[str, object] = {
         "device": modes.get_column("device"),
         "mode": modes.get_column("mode"),
@@ -57,8 +64,14 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
         **_columns("energy", "j", energy),
         **_columns("power", "w", power),
         "time_bound": _time_bounds(fit, values, modes.height),
-        "interval": _interval_kinds(fit, latency),
-        "is_extrapolated": is_outside(fit.measured, values),
+        "interval": pl.Series(
+            [
+                None if is_open else kind
+                for kind, is_open in zip(kinds.tolist(), np.isnan(latency.low), strict=True)
+            ],
+            dtype=pl.String,
+        ),
+        "is_extrapolated": outside,
         "reason": _reasons(fit, values, latency, power),
     }
     frame = pl.DataFrame(columns).with_columns(
@@ -68,13 +81,6 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     return frame.select(
         pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
         for name, kind in PREDICTION_SCHEMA.items()
-    )
-
-
-def _interval_kinds(fit: NetworkFit, latency: NetworkEstimate) -> pl.Series:
-    kind = "bounds" if fit.time is None else "spread"
-    return pl.Series(
-        [None if is_open else kind for is_open in np.isnan(latency.low)], dtype=pl.String
     )
 
 
@@ -92,49 +98,55 @@ def _same_in_all(fit: NetworkFit) -> dict[str, object]:
     }
 
 
-def is_outside(measured: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
-    """Whether a mode has a setting below the least or above the most of the measured modes.
+def estimate_modes(
+    fit: NetworkFit, values: Mapping[str, Array], growths: Growths | None = None
+) -> tuple[NetworkEstimate, NetworkEstimate, NetworkEstimate]:
+    """Time, power and energy in the modes of ``values``.
 
-    A setting that no measured mode names is outside wherever it is set.
+    ``growths``: of other networks in the same modes, as of ``network_bounds``.
+
+    Where ln T is off by d, the rate of work is off by -d. With the share s of the power that goes
+    with the rate, ln P is off by -s · d, and ln E = ln T + ln P by (1 - s) · d.
     """
-    known = setting_values(measured)
-    found = np.zeros(next(iter(values.values())).size, dtype=bool)
-    for name in SETTINGS:
-        seen = known[name][~np.isnan(known[name])]
-        low, high = (seen.min(), seen.max()) if seen.size else (math.inf, -math.inf)
-        with np.errstate(invalid="ignore"):
-            found |= (values[name] < low * (1 - 1e-6)) | (values[name] > high * (1 + 1e-6))
-    return found
-
-
-def _latency(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> NetworkEstimate:
+    outside = is_outside(setting_values(fit.measured), values)
+    nothing = np.full(outside.size, math.nan)
+    unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
-        return NetworkEstimate(*latency_bounds(fit.measured, values, n_modes))
-    return _interval(fit.time, *estimate(fit.time, values))
+        return unknown, unknown, unknown
+    margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
+    bounds = network_bounds(fit.measured, values, margin, growths)
+    time = estimate(fit.time, values)
+    half = fit.time.quantile * time.deviation
+    latency = _interval(time.value, half, bounds.latency_s, outside)
+    if fit.power is None:
+        return latency, unknown, unknown
+    drawn = estimate(fit.power, values, typical_latency_s(fit.measured) / latency.value)
+    own = fit.power.quantile * drawn.deviation
+    power_half = np.hypot(own, drawn.rate_share * half)
+    power = _interval(drawn.value, power_half, bounds.power_w, outside)
+    energy_half = np.hypot(own, (1 - drawn.rate_share) * half)
+    energy = _interval(latency.value * power.value, energy_half, bounds.energy_j, outside)
+    return latency, power, energy
 
 
-def _power(
-    fit: NetworkFit, values: Mapping[str, Array], latency: NetworkEstimate, n_modes: int
+_MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
+_LEAST_MARGIN = 0.03  # of a time or a power that was measured once
+
+
+def _interval(
+    value: Array, half: Array, bounds: tuple[Array, Array], outside: Mask
 ) -> NetworkEstimate:
-    if fit.power is None or fit.time is None:
-        nothing = np.full(n_modes, math.nan)
-        return NetworkEstimate(nothing, nothing, nothing)
-    rate = fit.time.level / latency.value
-    return _interval(fit.power, *estimate(fit.power, values, rate))
-
-
-def _interval(fit: TermFit, value: Array, deviation: Array) -> NetworkEstimate:
-    # Errors are of logarithms, so that no interval reaches below zero. Beyond e^±50 they say
-    # nothing, and would overflow.
-    half = np.minimum(fit.quantile * deviation, 50.0)
-    return NetworkEstimate(value, value * np.exp(-half), value * np.exp(half))
-
-
-def _product(latency: NetworkEstimate, power: NetworkEstimate) -> NetworkEstimate:
-    """Energy: errors of time and power are taken to be independent, of logarithms."""
-    value = latency.value * power.value
-    half = np.hypot(np.log(latency.high / latency.value), np.log(power.high / power.value))
-    return NetworkEstimate(value, value * np.exp(-half), value * np.exp(half))
+    """``half``: of the 95 % interval of the logarithm. No network leaves its bounds, NaN where
+    there are none; outside what was measured only these hold, and there is nothing without."""
+    half = np.minimum(half, 50.0)  # beyond e^±50 they say nothing, and would overflow
+    low, high = bounds
+    inner_low, inner_high = np.fmax(value * np.exp(-half), low), np.fmin(value * np.exp(half), high)
+    found = np.clip(value, np.where(outside, low, -np.inf), np.where(outside, high, np.inf))
+    return NetworkEstimate(
+        found,
+        np.where(outside, low, np.minimum(inner_low, found)),
+        np.where(outside, high, np.maximum(inner_high, found)),
+    )
 
 
 def _columns(name: str, unit: str, found: NetworkEstimate) -> dict[str, Array]:
@@ -145,33 +157,40 @@ def _columns(name: str, unit: str, found: NetworkEstimate) -> dict[str, Array]:
     }
 
 
+_STEP = 0.01  # how much slower a clock is made to see what the time depends on
+_CLEARLY = 1.64  # standard deviations that the largest share must be above the others: 95 %
+
+
 def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> pl.Series:
     """What the time depends on most: the clock of the engine, the memory's, or none ("launch").
 
-    Where the memory's clock is in no term, what no clock changes may be the memory: null.
+    Null where the measured modes do not tell: where their clocks rose together, or one of them is
+    in no term.
     """
-    if fit.time is None:
+    if fit.time is None or not {"memory_hz"} < set(fit.time.settings):
         return pl.Series([None] * n_modes, dtype=pl.String)
-    base, _ = estimate(fit.time, values)
-    shares = [
-        np.log(_slowed(fit.time, values, names) / base)
+    form = fit.time.forms[0]
+    terms = evaluate(form.basis, values)
+    steps = [
+        evaluate(form.basis, _slower(values, names)) - terms
         for names in (("gpu_hz", "cpu_hz"), ("memory_hz",))
     ]
-    rest = math.log1p(_STEP) - shares[0] - shares[1]
-    stacked = np.stack([*shares, rest])
-    words = np.array(["compute", "memory", "launch"])[np.nan_to_num(stacked).argmax(axis=0)]
-    is_unclear = np.isnan(base)
-    if "memory_hz" not in fit.time.basis.settings:
-        is_unclear |= words == "launch"
-    return pl.Series(words, dtype=pl.String).set(pl.Series(is_unclear), None)
+    # One row of terms for each share of the time; with the constant part they add up.
+    rows = np.stack([*steps, terms * _STEP - steps[0] - steps[1]])
+    shares = rows @ form.weights
+    most = np.nan_to_num(shares).argmax(axis=0)
+    is_clear = np.ones(n_modes, dtype=bool)
+    for other in range(len(rows)):
+        ahead = rows[most, np.arange(n_modes)] - rows[other]
+        deviation = fit.time.inflation * np.sqrt(((ahead @ form.covariance) * ahead).sum(axis=1))
+        with np.errstate(invalid="ignore"):
+            is_clear &= (most == other) | (ahead @ form.weights > _CLEARLY * deviation)
+    words = np.array(["compute", "memory", "launch"])[most]
+    return pl.Series(words, dtype=pl.String).set(pl.Series(~is_clear), None)
 
 
-_STEP = 0.01  # how much slower a clock is made to see what the time depends on
-
-
-def _slowed(fit: TermFit, values: Mapping[str, Array], names: tuple[str, ...]) -> Array:
-    slower = {name: v / (1 + _STEP) if name in names else v for name, v in values.items()}
-    return estimate(fit, slower)[0]
+def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Array]:
+    return {name: v / (1 + _STEP) if name in names else v for name, v in values.items()}
 
 
 def _reasons(
@@ -187,26 +206,27 @@ def _reasons(
 
 
 def _lacking(fit: TermFit | None, values: Mapping[str, Array], at: int) -> str:
-    needed = () if fit is None else fit.basis.settings
+    needed = () if fit is None else fit.settings
     lacking = [name for name in needed if not values[name][at] > 0]
     return f"the mode does not say its {', '.join(lacking)}" if lacking else ""
 
 
 def _note(fit: NetworkFit) -> str | None:
-    """How good the numbers are: the errors of leaving a mode out, or why there are only bounds."""
+    """How good the numbers are: the errors of leaving a mode out."""
     parts = [] if fit.time is None else [f"time {_quality(fit.time)}"]
-    if fit.time is None and not fit.measured.is_empty():
-        parts.append(f"the time is between bounds that hold for every network: {fit.time_reason}")
     if fit.power is not None:
         parts.append(f"power {_quality(fit.power)}")
     return "; ".join([*parts, *fit.notes]) or None
 
 
 def _quality(fit: TermFit) -> str:
+    if fit.error is None:
+        return "from one measured mode: measure in four or more"
     return f"fitted on {fit.n_modes} modes, {100 * fit.error:.2g} % off when one is left out"
 
 
 _HALVES = (single_half(RUN_LATENCY), single_half(RUN_POWER))
+_FILLED = "the power is modelled, beside times that were measured"
 _SINGLE = (
     f"single measurement: ± {100 * _HALVES[0]:.2g} % of time and ± {100 * _HALVES[1]:.2g} % of "
     "power, at least, as recorded runs of one network differ"
@@ -220,8 +240,8 @@ def predict_observed(
 
     ``observations``: OBSERVATION_SCHEMA; ``modes``, of those that were seen, and ``wanted``:
     MODE_SCHEMA. In a mode in which a network was seen, that stands with its source and an interval
-    of its repeats; in all others it is modelled by a fit to what was seen. A mode without a power
-    that the fit knows is modelled too.
+    of its repeats; in all others it is modelled by a fit to what was seen. Where only the time was
+    seen and the fit knows the power, that is taken, and the row is modelled.
     """
     fitted = [
         predict_modes(fit, rows).select(list(PREDICTION_SCHEMA))
@@ -247,23 +267,36 @@ def _as_seen(observations: pl.DataFrame, modelled: pl.DataFrame) -> pl.DataFrame
     timed = observations.filter(pl.col("latency_s") > 0)
     timed = timed.filter(pl.col("source") == pl.col("source").first().over(key))
     known = pool_repeats(timed, [*key, "source"])
-    own = modelled.select(*key, "score_id", modelled_w="power_w", modelled_bound="time_bound")
+    own = modelled.select(
+        *(*key, "score_id", "time_bound"),
+        is_spread=pl.col("interval") == "spread",
+        modelled_w="power_w",
+        modelled_half=(pl.col("power_high_w") / pl.col("power_w")).log(),
+    )
     joined = known.join(own, on=key, nulls_equal=True, maintain_order="left")
-    count = pl.col("latency_n")
+    count, is_filled = pl.col("latency_n"), pl.col("is_filled")
+    counted = pl.when(count > 1).then(pl.format("pooled from {} measurements", count))
     found = (
-        joined.filter(pl.col("power_w").is_not_null() | pl.col("modelled_w").is_null())
+        joined.with_columns(
+            is_filled=(pl.col("power_w").is_null() & pl.col("is_spread")).fill_null(value=False)
+            & pl.col("modelled_w").is_not_null()
+        )
+        .with_columns(
+            power_w=pl.when(is_filled).then("modelled_w").otherwise("power_w"),
+            power_half=pl.when(is_filled).then("modelled_half").otherwise("power_half"),
+            source=pl.when(is_filled).then(pl.lit("modelled")).otherwise("source"),
+        )
         .with_columns(
             energy_j=pl.col("latency_s") * pl.col("power_w"),
             energy_half=(pl.col("latency_half").pow(2) + pl.col("power_half").pow(2)).sqrt(),
-            time_bound="modelled_bound",
             energy_bound=pl.lit(None, pl.String),
             interval=pl.lit("spread"),
             is_extrapolated=pl.lit(value=False),
             is_calibrated=pl.lit(value=True),
             reason=pl.when(pl.col("power_w").is_null()).then("reason"),
-            notes=pl.when(count > 1)
-            .then(pl.format("pooled from {} measurements", count))
-            .otherwise(pl.lit(_SINGLE)),
+            notes=pl.when(is_filled)
+            .then(pl.lit(_FILLED))
+            .otherwise(counted.otherwise(pl.lit(_SINGLE))),
         )
         .with_columns(
             each

@@ -1,28 +1,32 @@
 """What the time and the power of a network are made of, as functions of a mode's clocks.
 
-**Time.** A layer takes max(w / compute rate, q / memory rate), or a little more where the two
-do not overlap perfectly: the p-norm of both, with p = 1 where nothing overlaps and p → ∞ for
-the roofline itself. A network is a sum of layers, so its time is a sum of such terms with
-weights that are not negative, one for each place that a layer's ridge can have between the
-clocks, plus what no clock changes and what the CPU's clock does (launches).
+**Time.** A layer takes max(w / compute rate, q / memory rate), the roofline, or a little more where
+the two do not overlap perfectly: the p-norm of both. A network is a sum of layers, so its time is a
+sum of such terms with weights that are not negative: one for each place that a layer's ridge can
+have between the clocks, one for what follows the engine's clock, with its SMs or without, one for
+main memory, one for the CPU's clock (launches), and a constant.
 
-**Power.** A constant part; switching, a·f·V², with the voltage V affine in f above the lowest
-that the chip allows, so that f, and f³ with it, span it; and the energy of a network's work
-times the rate at which it is done.
+**Power.** A constant part; switching, a·f·V², with the voltage V affine in f above the lowest that
+the chip allows, so that f, and f³ with it, span it; and the energy of a network's work times the
+rate at which it is done.
 
-All columns are relative to the geometric mean of the modes that a basis is built from, so that
-every term is about 1 there.
+All columns are relative to the geometric mean of the measured modes, so that every term is about 1
+there. A setting that is the same in all of them stays in its term: SMs and clock are one product,
+and a mode with fewer SMs is slower whether or not SMs were varied.
 
-**Bounds.** One measurement alone bounds what a network can do in another mode. A time is a sum of
-parts that are each proportional to 1 / some clock, or the same everywhere, or the longer of two
-such parts. Whatever their weights, from one mode to another the sum grows by no more than the part
-that grows most, and by no less than the part that grows least. A power is such a sum too.
+**Prior.** Before anything is measured the time goes as 1 / the engine's clock, and each weight may
+be off that by its deviation. With few measurements the prior decides what these leave open
+(docs/prediction.md says how it was chosen).
+
+**Bounds.** Measurements alone bound what a network can do in another mode: whatever the weights,
+from one mode to another a sum grows by no more than the part that grows most, and by no less than
+the part that grows least. That holds of time, power and energy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +37,10 @@ Array = NDArray[np.float64]
 
 SETTINGS = ("gpu_hz", "memory_hz", "cpu_hz", "n_sms", "n_cpus", "power_limit_w")
 RATE = "rate"  # networks per second, relative; a column of power terms alone
-N_RIDGES = 9  # places for a layer's ridge between the slowest and the fastest ratio of clocks
+N_RIDGES = 9  # places for a layer's ridge
+_LEAST_SPAN = 2.0  # ridges lie at least so far to either side of the measured modes
 _SAME = 1e-3  # settings closer than that are one: clocks are read back to a few kHz
+_LEVEL = 0.1  # deviation of all weights together, which the level of the fit takes up
 
 
 @dataclass(frozen=True)
@@ -42,15 +48,18 @@ class Product:
     """``scale`` times settings to a power, each relative to its reference."""
 
     scale: float
-    powers: tuple[tuple[str, float], ...]
+    powers: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class Term:
-    """The p-norm of products; a product alone is itself whatever ``p`` is."""
+    """The p-norm of products, 1 at the reference; its weight is ``mean`` ± ``deviation`` before
+    anything is measured."""
 
     name: str
     parts: tuple[Product, ...]
+    mean: float
+    deviation: float
     p: float = math.inf
 
 
@@ -67,6 +76,19 @@ class Basis:
         used = {name for term in self.terms for part in term.parts for name, _ in part.powers}
         return tuple(name for name in SETTINGS if name in used)
 
+    @property
+    def mean(self) -> Array:
+        """The weights before anything is measured; together 1."""
+        found = np.array([term.mean for term in self.terms])
+        return np.asarray(found / found.sum(), dtype=np.float64)
+
+    @property
+    def covariance(self) -> Array:
+        """Of the weights before anything is measured."""
+        deviations = np.array([term.deviation for term in self.terms])
+        found: Array = np.diag(deviations**2) + _LEVEL**2 * np.outer(self.mean, self.mean)
+        return found
+
 
 def setting_values(modes: pl.DataFrame) -> dict[str, Array]:
     """Each setting of ``modes`` (MODE_SCHEMA) as an array; NaN where it is no positive number."""
@@ -80,57 +102,102 @@ def usable(name: str) -> pl.Expr:
     return pl.when(column.cast(pl.Float64).is_finite() & (column > 0)).then(column).alias(name)
 
 
+def known_settings(values: Mapping[str, Array]) -> tuple[str, ...]:
+    """The settings that all modes have."""
+    return tuple(name for name in SETTINGS if values[name].size and bool((values[name] > 0).all()))
+
+
 def varying(values: Mapping[str, Array]) -> tuple[str, ...]:
-    """The settings that are known and positive in all modes, and differ between them."""
+    """Those of them that differ between modes."""
     return tuple(
         name
-        for name in SETTINGS
-        if (column := values[name]).size
-        and bool((column > 0).all())
-        and float(column.max()) > float(column.min()) * (1 + _SAME)
+        for name in known_settings(values)
+        if float(values[name].max()) > float(values[name].min()) * (1 + _SAME)
     )
 
 
-def time_basis(values: Mapping[str, Array], p: float) -> Basis:
-    """The terms of a network's time for modes with these settings; ``p``: how layers overlap."""
-    varies = varying(values)
-    gpu = tuple((name, -1.0) for name in ("gpu_hz", "n_sms") if name in varies)
-    cpu = tuple((name, -1.0) for name in ("cpu_hz", "n_cpus") if name in varies)
-    memory = (("memory_hz", -1.0),) if "memory_hz" in varies else ()
-    reference = _reference(values, varies)
-    terms = [_single("constant", ())]
+def is_outside(measured: Mapping[str, Array], values: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Whether a mode has a setting below the least or above the most of the measured modes.
+
+    A setting that no measured mode names is outside wherever it is set.
+    """
+    found = np.zeros(next(iter(values.values())).size, dtype=bool)
+    for name in SETTINGS:
+        seen = measured[name][~np.isnan(measured[name])]
+        low, high = (seen.min(), seen.max()) if seen.size else (math.inf, -math.inf)
+        with np.errstate(invalid="ignore"):
+            found |= (values[name] < low * (1 - _SAME)) | (values[name] > high * (1 + _SAME))
+    return found
+
+
+# Means and deviations of the weights: those that predict recorded sweeps best.
+_CONSTANT, _MEMORY, _COUNTED, _CLOCK, _LAUNCH, _RIDGES = (
+    (0.01, 0.12), (0.02, 0.2), (0.27, 0.1), (0.65, 0.1), (0.005, 0.06), (0.045, 0.8),
+)  # fmt: skip
+
+
+def _engine(known: tuple[str, ...]) -> tuple[str, str]:
+    """The clock that a network's work follows, and the count of what it clocks."""
+    return ("gpu_hz", "n_sms") if "gpu_hz" in known or "n_sms" in known else ("cpu_hz", "n_cpus")
+
+
+def time_basis(measured: Mapping[str, Array], p: float) -> Basis:
+    """The terms of a network's time from modes with these settings; ``p``: how layers overlap."""
+    known = known_settings(measured)
+    clock, count = _engine(known)
+    counted = tuple((name, -1.0) for name in (clock, count) if name in known)
+    memory = (("memory_hz", -1.0),) if "memory_hz" in known else ()
+    terms = [_single("constant", (), _CONSTANT)]
     if memory:
-        terms.append(_single("memory", memory))
-    for name, engine in (("gpu", gpu), ("cpu", cpu)):
-        if engine:
-            terms.append(_single(name, engine))
-            terms += _ridges(name, engine, memory, _relative(values, reference), p)
-        if len(engine) == 2:
-            # One clock without the count: the GPU's port to memory, a CPU's single thread.
-            terms.append(_single(f"{name} clock", engine[:1]))
-    return Basis(tuple(terms), reference)
+        terms.append(_single("memory", memory, _MEMORY))
+    if counted:
+        terms.append(_single("engine", counted, _COUNTED))
+        terms += _ridges(counted, memory, measured, p)
+    if len(counted) == 2:  # without the count: the GPU's port to memory, a CPU's single thread
+        terms.append(_single("engine clock", counted[:1], _CLOCK))
+    if clock != "cpu_hz" and "cpu_hz" in known:
+        terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
+    return Basis(tuple(terms), _reference(measured, known))
 
 
-def power_basis(values: Mapping[str, Array], form: str) -> Basis:
-    """The terms of the power for modes with these settings; ``form`` is one of POWER_FORMS."""
-    varies = varying(values)
-    terms = [_single("constant", ())]
-    if form == "work":
-        terms += _clock_terms(varies, (3.0,))
-    else:
-        terms += [_single("memory", (("memory_hz", 1.0),))] if "memory_hz" in varies else []
-        terms += _clock_terms(varies, (1.0, 3.0))
-    if form != "clocks":
-        terms.append(_single("work", ((RATE, 1.0),)))
-        terms += [
-            _single(f"work {name}²", ((RATE, 1.0), (name, 2.0)))
-            for name in ("gpu_hz", "cpu_hz")
-            if name in varies
-        ]
-    return Basis(tuple(terms), _reference(values, varies))
+def _ridges(
+    engine: tuple[tuple[str, float], ...],
+    memory: tuple[tuple[str, float], ...],
+    measured: Mapping[str, Array],
+    p: float,
+) -> list[Term]:
+    """A term for each place of a layer's ridge. Without a memory clock its time is a constant."""
+    relative = _relative(measured, _reference(measured, known_settings(measured)))
+    ratio = _product(Product(1.0, engine), relative) / _product(Product(1.0, memory), relative)
+    low, high = min(float(ratio.min()), 1 / _LEAST_SPAN), max(float(ratio.max()), _LEAST_SPAN)
+    mean, deviation = _RIDGES[0] / N_RIDGES, _RIDGES[1] / math.sqrt(N_RIDGES)
+    terms = []
+    for place in np.geomspace(low, high, N_RIDGES).tolist():
+        size = max(1.0, place) if math.isinf(p) else (1 + place**p) ** (1 / p)
+        parts = (Product(1 / size, engine), Product(place / size, memory))
+        terms.append(Term("ridge", parts, mean, deviation, p))
+    return terms
 
 
-POWER_FORMS = ("clocks", "work", "clocks and work")
+def power_basis(measured: Mapping[str, Array]) -> Basis:
+    """The terms of a network's power from modes with these settings."""
+    known = known_settings(measured)
+    clock, count = _engine(known)
+    counted = ((count, 1.0),) if count in known else ()
+    terms = [_single("constant", (), (0.4, 0.16)), _single("work", ((RATE, 1.0),), (0.4, 0.2))]
+    if clock in known:
+        for exponent, prior in ((1.0, (0.13, 0.28)), (3.0, (0.02, 0.11))):
+            powers = (*counted, (clock, exponent))
+            terms.append(_single(f"switching, clock^{exponent:g}", powers, prior))
+        terms.append(_single("work, clock²", ((RATE, 1.0), (clock, 2.0)), (0.02, 0.07)))
+    elif counted:
+        terms.append(_single("switching", counted, (0.15, 0.28)))
+    if "memory_hz" in known:
+        terms.append(_single("memory", (("memory_hz", 1.0),), (0.03, 0.2)))
+    if clock != "cpu_hz" and "cpu_hz" in known:
+        cores = (("n_cpus", 1.0),) if "n_cpus" in known else ()
+        terms.append(_single("cores", (*cores, ("cpu_hz", 1.0)), (0.02, 0.1)))
+    return Basis(tuple(terms), _reference(measured, known))
 
 
 def evaluate(basis: Basis, values: Mapping[str, Array], rate: Array | None = None) -> Array:
@@ -146,46 +213,23 @@ def evaluate(basis: Basis, values: Mapping[str, Array], rate: Array | None = Non
     return found
 
 
-def _single(name: str, powers: tuple[tuple[str, float], ...]) -> Term:
-    return Term(name, (Product(1.0, powers),))
+def rate_share(basis: Basis, terms: Array, weights: Array) -> Array:
+    """Which share of a power goes with the rate of work, by terms (modes × terms) and weights."""
+    is_work = np.array(
+        [
+            any(name == RATE for part in term.parts for name, _ in part.powers)
+            for term in basis.terms
+        ]
+    )
+    found: Array = (terms * weights)[:, is_work].sum(axis=1) / (terms @ weights)
+    return found
 
 
-def _clock_terms(varies: Sequence[str], exponents: Sequence[float]) -> list[Term]:
-    """Each engine's clock to the exponents, times its count of SMs or cores."""
-    terms = []
-    for clock, count in (("gpu_hz", "n_sms"), ("cpu_hz", "n_cpus")):
-        of_count = ((count, 1.0),) if count in varies else ()
-        if clock in varies:
-            terms += [_single(f"{clock}^{e:g}", (*of_count, (clock, e))) for e in exponents]
-        elif of_count:
-            terms.append(_single(count, of_count))
-    return terms
+def _single(name: str, powers: tuple[tuple[str, float], ...], prior: tuple[float, float]) -> Term:
+    return Term(name, (Product(1.0, powers),), *prior)
 
 
-def _ridges(
-    name: str,
-    engine: tuple[tuple[str, float], ...],
-    memory: tuple[tuple[str, float], ...],
-    relative: Mapping[str, Array],
-    p: float,
-) -> list[Term]:
-    """A term for each place of a layer's ridge; none where nothing overlaps (p = 1).
-
-    Where the memory's clock is the same in all modes its time is a constant.
-    """
-    if p == 1:
-        return []
-    ratio = _product(Product(1.0, engine), relative) / _product(Product(1.0, memory), relative)
-    low, high = float(ratio.min()), float(ratio.max())
-    # Beyond the ends a layer is bound by one side in every mode, and has its term already.
-    places = np.geomspace(low, high, N_RIDGES + 2)[1:-1] if high > low else ()
-    return [
-        Term(f"{name} ridge", (Product(1.0, engine), Product(float(place), memory)), p)
-        for place in places
-    ]
-
-
-def _reference(values: Mapping[str, Array], names: Sequence[str]) -> dict[str, float]:
+def _reference(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, float]:
     return {name: float(np.exp(np.log(values[name]).mean())) for name in names}
 
 
@@ -207,65 +251,3 @@ def _product(part: Product, relative: Mapping[str, Array]) -> Array:
     for name, exponent in part.powers:
         found = found * relative[name] ** exponent
     return np.asarray(found, dtype=np.float64)
-
-
-def latency_bounds(
-    measured: pl.DataFrame, values: Mapping[str, Array], n_modes: int
-) -> tuple[Array, Array, Array]:
-    """Geometric middle, least and most seconds of a network in the modes of ``values``.
-
-    ``measured``: rows with SETTINGS and ``latency_s``. NaN where no measured mode names the same
-    settings.
-    """
-    low, high = np.full(n_modes, math.nan), np.full(n_modes, math.nan)
-    for row, alike, together in _beside(measured, values):
-        growth = _growth(evaluate(time_basis(together, 1.0), together))
-        low[alike] = np.fmax(low[alike], row["latency_s"] * growth.min(axis=1))
-        high[alike] = np.fmin(high[alike], row["latency_s"] * growth.max(axis=1))
-    # Two measurements contradict each other by their noise: the ends may cross by as much.
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    return np.sqrt(low * high), low, high
-
-
-def least_power_w(measured: pl.DataFrame, values: Mapping[str, Array], n_modes: int) -> Array:
-    """The least power of a network in the modes of ``values``, W; 0 where nothing bounds it.
-
-    ``measured``: rows with SETTINGS and ``power_w``, null where it was not metered.
-    """
-    least = np.zeros(n_modes)
-    metered = measured.filter(pl.col("power_w").is_not_null())
-    for row, alike, together in _beside(metered, values):
-        slowing = _growth(evaluate(time_basis(together, 1.0), together)).max(axis=1)
-        rate = np.concatenate([[1.0], 1 / slowing])
-        growth = _growth(evaluate(power_basis(together, "clocks and work"), together, rate))
-        least[alike] = np.maximum(least[alike], row["power_w"] * growth.min(axis=1))
-    return least
-
-
-def _beside(
-    measured: pl.DataFrame, values: Mapping[str, Array]
-) -> Iterator[tuple[dict[str, float], NDArray[np.int64], dict[str, Array]]]:
-    """Each measured row, the modes that name the same settings as it does, and both together.
-
-    A setting that neither names is taken to be the same in both; one that only one of them names
-    leaves nothing to compare.
-    """
-    known = setting_values(measured)
-    for at, row in enumerate(measured.select("latency_s", "power_w").iter_rows(named=True)):
-        same = [np.isnan(values[name]) == np.isnan(known[name][at]) for name in SETTINGS]
-        alike = np.flatnonzero(np.logical_and.reduce(same))
-        if alike.size:
-            first = slice(at, at + 1)
-            yield (
-                row,
-                alike,
-                {
-                    name: np.concatenate([known[name][first], values[name][alike]])
-                    for name in SETTINGS
-                },
-            )
-
-
-def _growth(terms: Array) -> Array:
-    """Each term of each mode over that of the first row."""
-    return np.asarray(terms[1:] / terms[0], dtype=np.float64)

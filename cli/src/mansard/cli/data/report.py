@@ -124,7 +124,7 @@ def _remark(ceiling: api.Ceiling) -> str:
         return ceiling.unknown["value"]
     if ceiling.source == "published":
         return ceiling.unknown["low"]
-    remarks = [] if ceiling.stable else ["some of its trials did not settle"]
+    remarks = [] if ceiling.stable else ["none of its trials settled"]
     if ceiling.n_disturbed:
         remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
     return "; ".join(remarks)

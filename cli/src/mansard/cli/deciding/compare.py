@@ -26,6 +26,9 @@ def compare(
     other_mode: Annotated[
         str | None, typer.Option(help="Only this mode of the second; as --mode by default.")
     ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Share that a quantity has to differ by: 0.01 is 1 %.")
+    ] = 0.01,
     all_rows: Annotated[
         bool, typer.Option("--all", help="Show what did not change as well.")
     ] = False,
@@ -36,11 +39,14 @@ def compare(
 ) -> None:
     """Hold FIRST and SECOND against each other: ceilings, costs and measured networks.
 
-    Each ratio has its 95 % interval and a test, corrected for their number. Runs pair by
+    Each ratio has its 95 % interval and a test, corrected for their number; scatter counts by the
+    samples that are independent. Runs pair by
     processor and mode; one run on each side is a pair whatever its mode. Exit code 0 whether
     or not anything changed.
     """
-    found = api.compare(first, second, mode=mode, other_mode=other_mode, mix=mix)
+    found = api.compare(
+        first, second, mode=mode, other_mode=other_mode, threshold=threshold, mix=mix
+    )
     if as_json:
         print_json(found)
         return
@@ -58,17 +64,17 @@ def _tables(found: api.Comparison, *, all_rows: bool) -> list[Table]:
     if not shown:
         return []
     title = f"{found.first} (first) and {found.second} (second)"
-    return [(title, _COLUMNS, [_row(change) for change in shown])]
+    return [(title, _COLUMNS, [_row(change, found.threshold) for change in shown])]
 
 
-def _row(change: api.Change) -> tuple[str, ...]:
+def _row(change: api.Change, threshold: float) -> tuple[str, ...]:
     return (
         change.quantity,
         _value(change.first, change.first_low, change.first_high, change.unit),
         _value(change.second, change.second_low, change.second_high, change.unit),
         _ratio(change),
         _p(change.p_corrected),
-        _verdict(change),
+        _verdict(change, threshold),
     )
 
 
@@ -93,12 +99,18 @@ def _p(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _verdict(change: api.Change) -> str:
+def _verdict(change: api.Change, threshold: float) -> str:
+    if change.is_significant:
+        return "second is higher" if change.ratio > 1 else "second is lower"
+    if change.is_equal:
+        return f"equal within {_percent(threshold)}"
     if change.is_significant is None:
         return change.unknown["is_significant"]
-    if not change.is_significant:
-        return "no difference shown"
-    return "second is higher" if change.ratio > 1 else "second is lower"
+    return "no difference shown"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
 
 
 def _lines(found: api.Comparison) -> Iterator[str]:
@@ -107,7 +119,8 @@ def _lines(found: api.Comparison) -> Iterator[str]:
     n_changed = sum(bool(change.is_significant) for change in found.changes)
     yield (
         f"{found.first} and {found.second}: {n_changed} of {n_tested} quantities that were tested "
-        "differ by more than their scatter (p < 0.05, Holm's correction)"
+        f"differ by more than {_percent(found.threshold)} and their scatter (p < 0.05, Holm's "
+        "correction)"
     )
     yield from _only(found.first, found.only_first)
     yield from _only(found.second, found.only_second)

@@ -1,0 +1,169 @@
+"""How often ``mansard compare`` sees a change where there is none, and where there is one of 5 %.
+
+    python benchmarks/compare_power.py [--data ../shared/data] [--pairs N] [--here] [--runs RUNS]
+
+Two adjacent stretches of one recording are compared as ``compare`` does it, with its usual
+threshold of 1 %: *false* is the share of pairs that "changed". The second stretch times 1.05 is
+a true change: *power* is the share that is found. Recordings by others: times of trtexec (A100,
+RTX 3090, RTX 3060), power by tegrastats of an Orin Nano and of a TX2's busy stretches,
+watts of an AGX Orin by a wall meter. With --here two plain loops are timed on this computer; RUNS
+are runs of it: of each trial the first half of the blocks against the second. Made-up:
+autoregressive noise with a correlation of 0.6 over 100 samples, as the times of the RTX 3060 have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from mansard.analytics.data.ingest import ingest
+from mansard.analytics.decide.significance import LEVEL, THRESHOLD, find_shift, shift_test
+from mansard.analytics.decide.values import Array
+from mansard.analytics.roofs.rates import trial_rates
+
+LENGTHS = (40, 100, 200, 500, 1000, 2500)
+CHANGE = 1.05
+_BUSY = 0.8  # of the GPU rail's 90th percentile
+
+
+def changed(first: Array, second: Array) -> bool:
+    """Whether ``compare`` says that one quantity of two recordings changed."""
+    shift = find_shift([(first, second)])
+    return shift is not None and shift_test(shift, THRESHOLD) < LEVEL
+
+
+def shares(recording: Array, length: int, n_pairs: int, seed: int = 0) -> tuple[float, float]:
+    """False positives and power over ``n_pairs`` pairs of adjacent stretches, at random places."""
+    places = np.random.default_rng(seed).integers(0, len(recording) - 2 * length + 1, n_pairs)
+    pairs = [
+        (recording[at : at + length], recording[at + length : at + 2 * length]) for at in places
+    ]
+    return (
+        float(np.mean([changed(first, second) for first, second in pairs])),
+        float(np.mean([changed(first, CHANGE * second) for first, second in pairs])),
+    )
+
+
+def autoregressive(n: int, noise: float, seed: int, *, correlation: float = 0.6) -> Array:
+    """Log-normal samples about 1 with ``correlation`` over 100 samples."""
+    phi = correlation**0.01
+    drawn = np.random.default_rng(seed).normal(size=n) * np.sqrt(1 - phi**2)
+    drawn[0] /= np.sqrt(1 - phi**2)  # begins in its stationary distribution
+    return np.asarray(np.exp(noise * lfilter([1.0], [1.0, -phi], drawn)))
+
+
+def recordings(data: Path) -> Iterator[tuple[str, Array]]:
+    """Recorded times and powers of at least 100 samples, with what they are."""
+    for path in sorted((data / "trtexec").glob("*.timing.json")):
+        times = [row["latencyMs"] for row in json.loads(path.read_text())]
+        yield f"trtexec, {_short(path)}", np.array(times)
+    for path in sorted((data / "tegrastats").glob("gwonxhj__orin_nano__*.log")):
+        powers = re.findall(r"VDD_IN (\d+)mW", path.read_text(errors="replace"))
+        if len(powers) >= 100:
+            yield f"Orin Nano, VDD_IN, {path.stem[-15:]}", np.array(powers, dtype=float)
+    (path,) = (data / "tegrastats").glob("thynics*_sweep_full.txt")
+    for clock, rails in _by_clock(path.read_text()).items():
+        is_busy = rails[:, 0] >= _BUSY * np.quantile(rails[:, 0], 0.9)
+        yield f"TX2 at {clock} MHz, VDD_IN", _longest(rails[:, 1], is_busy)
+    (path,) = (data / "benchmarks").glob("mlcommons*spl.txt")
+    watts = np.array(re.findall(r"Watts,([\d.]+)", path.read_text()), dtype=float)
+    yield "AGX Orin, wall", _longest(watts, watts >= _BUSY * np.quantile(watts, 0.9))
+
+
+def loops_here(n: int = 6000) -> Iterator[tuple[str, Array]]:
+    """Times of a product of matrices and of a copy of 8 MB on this computer, seconds."""
+    matrix, source = np.ones((192, 192), np.float32), np.ones(2_000_000, np.float32)
+    target = np.empty_like(source)
+    for name, run in (
+        ("product of matrices, here", lambda: matrix @ matrix),
+        ("copy, here", lambda: np.copyto(target, source)),
+    ):
+        ticks = []
+        for _ in range(n + 1):
+            run()
+            ticks.append(time.perf_counter())
+        yield name, np.diff(ticks)
+
+
+def _short(path: Path) -> str:
+    return path.name.split("__", 1)[1].removesuffix(".timing.json")[-40:]
+
+
+def _by_clock(text: str) -> Mapping[str, Array]:
+    """GPU and board power at each GPU clock."""
+    rows = re.findall(r"GR3D_FREQ \d+%@(\d+).*?VDD_SYS_GPU (\d+)/.*?VDD_IN (\d+)/", text)
+    clocks = np.array([row[0] for row in rows])
+    powers = np.array([row[1:] for row in rows], dtype=float)
+    return {clock: powers[clocks == clock] for clock in dict.fromkeys(clocks.tolist())}
+
+
+def _longest(values: Array, chosen: NDArray[np.bool_]) -> Array:
+    """The longest stretch of ``values`` that is ``chosen``."""
+    ends = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(int), [0]])))
+    starts, stops = ends[::2], ends[1::2]
+    at = int((stops - starts).argmax())
+    return values[starts[at] : stops[at]]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--pairs", type=int, default=200)
+    options = parser.parse_args()
+    print(f"{'recording':<52}{'scatter':>8}{'length':>7}{'false':>7}{'power':>7}")
+    if options.runs is not None:
+        _print_runs(options.runs)
+    elif options.here:
+        _print_recordings(loops_here(), options.pairs)
+    else:
+        _print_recordings(recordings(options.data), options.pairs)
+        _print_made_up(options.pairs)
+
+
+def _print_recordings(found: Iterator[tuple[str, Array]], n_pairs: int) -> None:
+    both = []
+    for name, recording in found:
+        scatter = float(recording.std() / recording.mean())
+        for length in LENGTHS:
+            if 2 * length <= len(recording):
+                both.append(shares(recording, length, n_pairs))
+                _print(name, scatter, f"{length}", [both[-1]])
+    _print("all of them", None, "", both)
+
+
+def _print_made_up(n_pairs: int) -> None:
+    for noise in (0.004, 0.01, 0.03):
+        for length in LENGTHS[2:]:
+            made = (autoregressive(2 * length, noise, seed) for seed in range(n_pairs))
+            both = [shares(recording, length, 1) for recording in made]
+            _print("autoregressive", noise, f"{length}", both)
+
+
+def _print_runs(runs: Path) -> None:
+    blocks = [rate.blocks for rate in trial_rates(ingest(runs)) if len(rate.blocks) >= 8]
+    scatter = float(np.median([each.std() / each.mean() for each in blocks]))
+    both = [shares(each, len(each) // 2, 1) for each in blocks]
+    _print(f"{len(blocks)} trials of {runs}", scatter, "half", both)
+
+
+def _print(
+    name: str, scatter: float | None, length: str, both: Sequence[tuple[float, float]]
+) -> None:
+    false, power = np.mean(both, axis=0)
+    shown = "" if scatter is None else f"{scatter:.2%}"
+    print(f"{name:<52}{shown:>8}{length:>7}{false:>7.1%}{power:>7.1%}")
+
+
+if __name__ == "__main__":
+    main()

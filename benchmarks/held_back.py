@@ -1,0 +1,228 @@
+"""How far can a number be trusted? Every model judged on data that it has not seen.
+
+    python benchmarks/held_back.py [--data ../shared/data] [--draws 5]
+
+1. Modes: k = 1 to 10 modes of a recorded network are taken as measured, the others are predicted.
+   All choices of k modes, or ``--draws`` random ones of a fixed seed. Beside Mansard: 1/f of the
+   GPU, a/f + b/m + c by non-negative relative least squares, and the nearest measured mode.
+2. Decisions: the energy of the chosen mode above the best one that keeps a limit, and how often a
+   mode is called feasible that is not (``recorded/regret.py``).
+
+Printed in Markdown, for docs/trust.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from recorded.mode_sweeps import Sweep, read_sweeps
+from scipy.optimize import nnls
+
+from mansard.analytics.scaling.network_fit import fit_network
+from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
+
+Array = NDArray[np.float64]
+COUNTS = (1, 2, 3, 4, 5, 6, 8, 10)
+SEED, MOST_NETWORKS = 22_112_026, 30
+_GROUPS = {"1": (1,), "2": (2,), "3": (3,), "4": (4,), "5, 6": (5, 6), "8, 10": (8, 10)}
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Logarithms of predicted over recorded, and of Mansard whether the interval held."""
+
+    values: Array
+    held: NDArray[np.bool_] | None = None
+    is_inside: NDArray[np.bool_] | None = None
+
+    def cells(self) -> list[str]:
+        """Median, nine of ten and worst, in percent."""
+        sizes = np.abs(np.expm1(self.values))
+        return [
+            f"{100 * each:.3g}" for each in (np.median(sizes), np.quantile(sizes, 0.9), max(sizes))
+        ]
+
+
+Rows = NDArray[np.int64]
+Baseline = Callable[[Mapping[str, Array], Array, Rows, Rows], Array]
+
+
+def inverse_clock(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
+    """c / f: the geometric mean of what was measured."""
+    clock = values["gpu_hz"]
+    return np.asarray(np.exp(np.log(seen * clock[at]).mean()) / clock[to])
+
+
+def clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
+    """a/f + b/m + c with a, b, c ≥ 0, by relative least squares."""
+    rows = np.stack([np.ones_like(values["gpu_hz"]), 1e9 / values["gpu_hz"]], axis=1)
+    if not np.isnan(values["memory_hz"]).any():
+        rows = np.column_stack([rows, 1e9 / values["memory_hz"]])
+    weights, _ = nnls(rows[at] / seen[:, None], np.ones(len(at)))
+    return np.asarray(np.maximum(rows[to] @ weights, 1e-9))
+
+
+def nearest(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
+    """What was measured in the mode whose settings are nearest, of logarithms."""
+    distance = np.zeros((len(to), len(at)))
+    for name in SETTINGS:
+        if not np.isnan(values[name]).any():
+            logs = np.log(values[name])
+            distance += (logs[to][:, None] - logs[at][None]) ** 2
+    return np.asarray(seen[distance.argmin(axis=1)])
+
+
+def rising_clocks(values: Mapping[str, Array], seen: Array, at: Rows, to: Rows) -> Array:
+    """Of a power: a·f + b·m + c, likewise."""
+    slower = {name: 1e18 / each for name, each in values.items()}
+    return clocks(slower, seen, at, to)
+
+
+BASELINES: dict[str, Baseline] = {"1/f": inverse_clock, "a/f+b/m+c": clocks, "nearest": nearest}
+POWER_BASELINES: dict[str, Baseline] = {"a·f+b·m+c": rising_clocks, "nearest": nearest}
+
+
+def _baselines(quantity: str) -> dict[str, Baseline]:
+    return {"latency": BASELINES, "power": POWER_BASELINES}.get(quantity, {"nearest": nearest})
+
+
+_UNITS = {"latency": "s", "power": "w", "energy": "j"}
+
+
+def choices(n_modes: int, k: int, n_draws: int) -> Iterator[Rows]:
+    """All choices of ``k`` modes, or ``n_draws`` random ones."""
+    if comb(n_modes, k) <= n_draws:
+        yield from (np.array(each) for each in combinations(range(n_modes), k))
+        return
+    random = np.random.default_rng(SEED)
+    for _ in range(n_draws):
+        yield np.sort(random.choice(n_modes, k, replace=False))
+
+
+def judge(
+    sweep: Sweep, n_draws: int, n_networks: int = MOST_NETWORKS
+) -> dict[tuple[str, int, str], list[Errors]]:
+    """Errors by quantity, k and model; of at most so many networks, evenly."""
+    found: dict[tuple[str, int, str], list[Errors]] = {}
+    networks = sweep.observations.partition_by("network", maintain_order=True)
+    kept = np.unique(np.linspace(0, len(networks) - 1, n_networks).astype(int))
+    for rows in (networks[at] for at in kept.tolist()):
+        modes = rows.select("mode").join(sweep.modes, on="mode", maintain_order="left")
+        if rows.height < 3:
+            continue
+        values = setting_values(modes)
+        true = {
+            "latency": rows["latency_s"].to_numpy(),
+            "power": rows["power_w"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        }
+        true["energy"] = true["latency"] * true["power"]
+        for k in (each for each in COUNTS if each < rows.height):
+            for at in choices(rows.height, k, n_draws):
+                to = np.setdiff1d(np.arange(rows.height), at)
+                fit = fit_network(rows[at.tolist()], modes)
+                predicted = predict_modes(fit, modes)[to.tolist()]
+                for quantity, unit in _UNITS.items():
+                    recorded = true[quantity]
+                    if np.isnan(recorded).any():
+                        continue
+                    value, low, high = (
+                        predicted[f"{quantity}{end}_{unit}"].to_numpy()
+                        for end in ("", "_low", "_high")
+                    )
+                    held = (low <= recorded[to]) & (recorded[to] <= high)
+                    inside = predicted["interval"].to_numpy() == "spread"
+                    key = quantity, k
+                    mine = Errors(np.log(value / recorded[to]), held, inside)
+                    found.setdefault((*key, "Mansard"), []).append(mine)
+                    for name, baseline in _baselines(quantity).items():
+                        other = baseline(values, recorded[at], at, to)
+                        found.setdefault((*key, name), []).append(
+                            Errors(np.log(other / recorded[to]))
+                        )
+    return found
+
+
+def joined(parts: Sequence[Errors]) -> Errors:
+    """One."""
+    held = [part.held for part in parts if part.held is not None]
+    inside = [part.is_inside for part in parts if part.is_inside is not None]
+    return Errors(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate(held) if held else None,
+        np.concatenate(inside) if inside else None,
+    )
+
+
+def print_modes(sweep: Sweep, n_draws: int) -> dict[str, list[Errors]]:
+    """The table of one sweep; returns Mansard's errors by quantity, of two measured modes on."""
+    found = judge(sweep, n_draws)
+    kept: dict[str, list[Errors]] = {}
+    for quantity in _UNITS:
+        lines = []
+        for group, counts in _GROUPS.items():
+            mine = _group(found, quantity, counts, "Mansard")
+            if mine is None:
+                continue
+            others = {n: _group(found, quantity, counts, n) for n in _baselines(quantity)}
+            if counts[0] > 1:
+                kept.setdefault(quantity, []).append(mine)
+            cells = [f"| {group} | " + " / ".join(mine.cells())]
+            cells += [" / ".join(e.cells()) if e else "–" for e in others.values()]
+            lines.append(" | ".join([*cells, _held(mine, True), _held(mine, False)]) + " |")
+        if lines:
+            print(f"\n**{sweep.name}: {quantity}**\n")
+            names = _baselines(quantity)
+            print(f"| k | Mansard | {' | '.join(names)} | between held | beyond held |")
+            print("|" + " --- |" * (len(names) + 4))
+            print("\n".join(lines))
+    return kept
+
+
+def _group(
+    found: Mapping[tuple[str, int, str], list[Errors]],
+    quantity: str,
+    counts: Sequence[int],
+    name: str,
+) -> Errors | None:
+    parts = [part for k in counts for part in found.get((quantity, k, name), [])]
+    return joined(parts) if parts else None
+
+
+def _held(errors: Errors, inside: bool) -> str:
+    if errors.held is None or errors.is_inside is None:
+        return "–"
+    of = errors.held[errors.is_inside == inside]
+    return f"{100 * of.mean():.0f} % of {of.size}" if of.size else "–"
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--draws", type=int, default=5)
+    arguments = parser.parse_args()
+    kinds: dict[tuple[str, bool], list[Errors]] = {}
+    for sweep in read_sweeps(arguments.data):
+        for quantity, errors in print_modes(sweep, arguments.draws).items():
+            kinds.setdefault((quantity, sweep.is_pinned), []).extend(errors)
+    print("\n**Intervals, two measured modes and more**\n")
+    print("| | clocks | between held | beyond held |\n| --- | --- | --- | --- |")
+    for (quantity, is_pinned), errors in sorted(kinds.items()):
+        both = joined(errors)
+        print(
+            f"| {quantity} | {'pinned' if is_pinned else 'governed'} | {_held(both, True)} | "
+            f"{_held(both, False)} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

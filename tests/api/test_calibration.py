@@ -1,0 +1,155 @@
+"""Calibrated predictions from imported tables: what they say, and what they need."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mansard import api
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.predict.prediction import NetworkSelection
+from mansard.analytics.predict.prediction import predict as predict_networks
+from mansard.analytics.published.reference import RATES, write_reference
+from mansard.api.scores import score_zoo
+from mansard.core.errors import InputError
+from mansard.core.records import ModelScore
+
+RATES_CSV = """mode,gpu_mhz,emc_mhz,cpu_mhz,sms,precision,unit,GFLOP/s,GB/s
+MAXN,1300.5,3199,2201,16,fp16,tensor,42500,189.46
+MAXN,1300.5,3199,2201,16,fp32,cuda,5300,
+15W,408,2133,1113,6,fp16,tensor,5000,120
+15W,408,2133,1113,6,fp32,cuda,620,
+"""
+# TensorRT in FP16 on an AGX Orin (docs/calibration.md, source 4); MobileNetV3-large took 0.92 ms.
+TIMES_CSV = """mode,network,batch,precision,latency_ms
+MAXN,resnet18,1,fp16,0.520
+MAXN,resnet50,1,fp16,1.142
+MAXN,mobilenet_v3_small,1,fp16,0.722
+"""
+NEW = "mobilenet_v3_large"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    store(tmp_path, "rates", RATES_CSV)
+    return store(tmp_path, "times", TIMES_CSV)
+
+
+def store(folder: Path, name: str, text: str) -> Path:
+    """The folder of runs with an imported table."""
+    table = folder / f"{name}.csv"
+    table.write_text(text, encoding="utf-8")
+    origin = api.TableOrigin(citation="a table", module="agx-orin")
+    api.import_tables([table], origin, runs=folder / "runs")
+    return folder / "runs"
+
+
+def asked(
+    runs: Path, *names: str, precision: str = "fp16", calibrate: bool = True
+) -> api.PredictionRequest:
+    return api.PredictionRequest(
+        runs=(str(runs),),
+        networks=tuple(api.NetworkRequest(name=name) for name in names),
+        precisions=(precision,),
+        calibrate=calibrate,
+    )
+
+
+def in_maxn(rows: pl.DataFrame, network: str = NEW) -> dict[str, object]:
+    return rows.filter(pl.col("network") == network, pl.col("mode") == "MAXN").row(0, named=True)
+
+
+def test_a_network_that_was_not_measured_has_the_interval_of_those_left_out(runs: Path) -> None:
+    # Before, one factor without an interval; and an error, for no measured network was named.
+    plain = in_maxn(api.predict(asked(runs, NEW, calibrate=False)).predictions)
+    assert (plain["interval"], plain["is_calibrated"]) == ("roof", False)
+    row = in_maxn(api.predict(asked(runs, NEW)).predictions)
+    assert (row["interval"], row["is_calibrated"]) == ("spread", True)
+    low, time_s, high = (float(str(row[f"latency_{end}s"])) for end in ("low_", "", "high_"))
+    assert low < 0.92e-3 < high
+    assert time_s == pytest.approx(0.92e-3, rel=0.2)
+
+
+def test_a_measured_network_keeps_its_own_time(runs: Path) -> None:
+    found = api.predict(asked(runs, "resnet50", NEW)).predictions
+    row = in_maxn(found, "resnet50")
+    assert row["latency_s"] == pytest.approx(1.142e-3)
+    assert row["source"] == "published"
+    # Naming a measured network changes nothing for the others.
+    alone = api.predict(asked(runs, NEW)).predictions
+    assert in_maxn(found)["latency_s"] == pytest.approx(in_maxn(alone)["latency_s"])
+
+
+def test_the_notes_say_how_far_it_is_off(runs: Path) -> None:
+    (note,) = api.predict(asked(runs, NEW)).notes
+    assert re.search(r"calibrated by 3 measured times: .* on networks it was not fitted to", note)
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (None, "--calibrate needs the measured time of a network, and there is none"),
+        (
+            # Nothing tells the clocks of "mine": its roofs cannot be modelled either.
+            TIMES_CSV.replace("MAXN", "mine"),
+            "resnet18 (batch 1, fp16, inference), resnet50 (batch 1, fp16, inference), "
+            "mobilenet_v3_small (batch 1, fp16, inference): measured in mine of Jetson AGX Orin "
+            "64GB (published), but its modelled time is unknown: ",
+        ),
+        (
+            TIMES_CSV.replace("resnet", "own_net").replace("mobilenet", "other_net"),
+            "other_net_v3_small (batch 1, fp16, inference): measured in MAXN of Jetson AGX Orin "
+            "64GB (published), but it is not scored (scored are mobilenet_v3_large)",
+        ),
+        (
+            "mode,network,batch,precision,latency_ms\nMAXN,mobilenet_v3_large,4,,1.5\n",
+            "mobilenet_v3_large (batch 4, precision unknown, inference): measured in MAXN of "
+            "Jetson AGX Orin 64GB (published), but its score has batch 1",
+        ),
+    ],
+)
+def test_what_a_calibration_needs_is_said(tmp_path: Path, times: str | None, said: str) -> None:
+    runs = store(tmp_path, "rates", RATES_CSV)
+    if times is not None:
+        store(tmp_path, "times", times)
+    with pytest.raises(InputError) as failed:
+        api.predict(asked(runs, NEW))
+    assert said in failed.value.what
+    assert failed.value.where == str(runs)
+
+
+def demo_scores() -> list[ModelScore]:
+    return [score_zoo("resnet50", batch=1, precision="fp16")]
+
+
+def demo_latencies(dataset: Dataset) -> dict[str, float]:
+    """By device, in its fastest mode."""
+    found = predict_networks(dataset, [NetworkSelection(scores=demo_scores())]).predictions
+    known = found.filter(pl.col("latency_s").is_not_null()).sort("latency_s")
+    return dict(known.unique("device", keep="first").select("device", "latency_s").iter_rows())
+
+
+def test_boards_are_compared_with_the_costs_of_launches_for_all_or_for_none(
+    tmp_path: Path,
+) -> None:
+    # The shipped figures have them of the AGX Orin alone: it looked slower than an Orin Nano.
+    write_reference(tmp_path, RATES)
+    latencies = demo_latencies(open_runs((str(tmp_path),)))
+    agx, nano = (
+        next(time_s for name, time_s in latencies.items() if part in name)
+        for part in ("AGX Orin", "Orin Nano")
+    )
+    assert agx < nano
+
+
+def test_one_board_alone_keeps_its_launches(tmp_path: Path) -> None:
+    write_reference(tmp_path / "all", RATES)
+    write_reference(tmp_path / "one", tuple(table for table in RATES if "AGX" in table.device))
+    alone = demo_latencies(open_runs((str(tmp_path / "one"),)))
+    beside = demo_latencies(open_runs((str(tmp_path / "all"),)))
+    ((device, time_s),) = alone.items()
+    assert time_s > beside[device]
