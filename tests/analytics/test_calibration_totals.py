@@ -16,6 +16,7 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
+from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
 from tests.analytics.model_factory import (
     board_coefficients,
@@ -127,8 +128,10 @@ def test_the_number_of_launches_counts() -> None:
         n_launches=pl.Series(n_launches),
     )
     took = {name: 1 + 0.1 * n for name, n in zip(names[:5], n_launches, strict=False)}
-    row = calibrated(predicted, observations(**fast(**took)), "new")
+    noted = predicted.with_columns(notes=pl.lit(f"unfused; {NO_LAUNCH}"))
+    row = calibrated(noted, observations(**fast(**took)), "new")
     assert row["latency_s"] == pytest.approx(33.0, rel=0.1)
+    assert row["notes"] == "unfused"  # launches are in it
 
 
 def test_the_interval_is_what_the_networks_are_off_when_left_out() -> None:

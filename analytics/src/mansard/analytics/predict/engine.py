@@ -115,7 +115,7 @@ SHARE_SCHEMA: FrameSchema = {
 _SCORE_FIELDS = ("score_id", "network", "batch", "precision", "phase")
 _VALUES = frozenset({"latency_s", "energy_j", "power_w"})
 _ENDS = frozenset(name for name in PREDICTION_SCHEMA if "_low_" in name or "_high_" in name)
-_NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
+NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
 _NO_LIMIT = "the power limit of the mode is not in it: that takes the energy"
 _NO_POWER_LEFT = "the power limit leaves nothing beside the constant power"
 _NO_ENERGY = "no energy is known in this mode: it takes a power meter and a fitted energy model"
@@ -304,7 +304,7 @@ class ScorePrediction:
         if self.lost is not None or self.missing:
             return self._text(self.note)
         lacks_launches = bool(self.work.n_launches.any()) and LAUNCH not in self.keys
-        said = [each for each in (self.note, _NO_LAUNCH if lacks_launches else None) if each]
+        said = [each for each in (self.note, NO_LAUNCH if lacks_launches else None) if each]
         plain = self._text("; ".join(said) or None)
         is_unlimited = np.isfinite(self.part.limit_w) & np.isnan(self.middle.energy_j)
         if not is_unlimited.any():
