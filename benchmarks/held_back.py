@@ -108,11 +108,13 @@ def choices(n_modes: int, k: int, n_draws: int) -> Iterator[Rows]:
         yield np.sort(random.choice(n_modes, k, replace=False))
 
 
-def judge(sweep: Sweep, n_draws: int) -> dict[tuple[str, int, str], list[Errors]]:
-    """Errors by quantity, k and model."""
+def judge(
+    sweep: Sweep, n_draws: int, n_networks: int = MOST_NETWORKS
+) -> dict[tuple[str, int, str], list[Errors]]:
+    """Errors by quantity, k and model; of at most so many networks, evenly."""
     found: dict[tuple[str, int, str], list[Errors]] = {}
     networks = sweep.observations.partition_by("network", maintain_order=True)
-    kept = np.unique(np.linspace(0, len(networks) - 1, MOST_NETWORKS).astype(int))
+    kept = np.unique(np.linspace(0, len(networks) - 1, n_networks).astype(int))
     for rows in (networks[at] for at in kept.tolist()):
         modes = rows.select("mode").join(sweep.modes, on="mode", maintain_order="left")
         if rows.height < 3:

@@ -273,6 +273,7 @@ def test_units_in_names(name: str, field: str, factor: float) -> None:
     "name",
     [
         *("GFLOPS/W", "tok_per_j", "ms per layer", "gpu_power_w", "VDD_SOC mW"),
+        *("tokens_per_s", "output_tok_s", "requests/s", "iter_s"),
         *("fps/W", "images/J", "gpu power/W", "idle power/W"),
     ],
 )

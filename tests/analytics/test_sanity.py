@@ -131,7 +131,7 @@ def test_a_kernel_in_no_roof_is_a_note(tmp_path: Path) -> None:
     found = only(of_run(tmp_path, trials), "kernels")
     assert not found.is_serious
     assert found.reason == (
-        "in 2c, DRAM at 94.9 GB/s by copy makes no roof: it did not settle, and others did; "
+        "in 2c, DRAM at 94.9 GB/s by copy makes no roof: it did not settle as others did; "
         "the others make the roof"
     )
 

@@ -21,9 +21,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.decide.records import Objective
+from mansard.analytics.scaling.network_bounds import Growths
 from mansard.analytics.scaling.network_fit import NetworkFit
-from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import Array, varying
+from mansard.analytics.scaling.network_predict import estimate_modes
+from mansard.analytics.scaling.network_terms import Array, setting_values, varying
 
 PRIOR_SCATTER = 0.02  # of a time or a power, before measurements tell; a choice
 _LIKELY = 0.5  # a limit that more likely holds than not counts as kept
@@ -279,23 +280,19 @@ class Predicted:
 def predicted_networks(fits: Sequence[NetworkFit], modes: pl.DataFrame) -> Predicted:
     """What the fits predict for ``modes`` (MODE_SCHEMA), and what was measured in them."""
     index = {mode: at for at, mode in enumerate(modes.get_column("mode").to_list())}
-    shape = len(fits), modes.height
+    shape, values, growths = (len(fits), modes.height), setting_values(modes), Growths()
     mean, variance, seen = ({name: np.full(shape, math.nan) for name in _COLUMNS} for _ in range(3))
     for row, fit in enumerate(fits):
-        found = predict_modes(fit, modes)
         at = [index[mode] for mode in fit.measured.get_column("mode").to_list()]
-        for name, (quantity, unit) in _COLUMNS.items():
-            value, low, high = (
-                found.get_column(f"{quantity}{end}_{unit}").to_numpy()
-                for end in ("", "_low", "_high")
-            )
-            mean[name][row] = np.log(value)
-            variance[name][row] = (np.log(high / low) / (2 * _Z95)) ** 2
-            seen[name][row, at] = np.log(fit.measured.get_column(f"{quantity}_{unit}").to_numpy())
+        found = zip(_COLUMNS.items(), estimate_modes(fit, values, growths), strict=False)
+        for (name, column), estimate in found:
+            mean[name][row] = np.log(estimate.value)
+            variance[name][row] = (np.log(estimate.high / estimate.low) / (2 * _Z95)) ** 2
+            seen[name][row, at] = np.log(fit.measured.get_column(column).to_numpy())
     return Predicted(mean, variance, seen)
 
 
-_COLUMNS = {"time": ("latency", "s"), "power": ("power", "w")}
+_COLUMNS = {"time": "latency_s", "power": "power_w"}
 
 
 def fitted_outlook(

@@ -169,13 +169,18 @@ def apply_totals(
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
+<<<<<<< HEAD
     """PAIR_SCHEMA and _MEASURED: a row where both times are known and above 0."""
+=======
+    """PAIR_SCHEMA and _OWN: a row where both times are known and above 0."""
+>>>>>>> main
     is_published = pl.col("source") == "published"
     timed = (
         observations.select(list(OBSERVATION_SCHEMA))
         .filter(_is_above_0("latency_s"))
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
+<<<<<<< HEAD
     sources = timed.group_by(_KEY).agg(measured_source=pl.col("source").first())
     measured = (
         pool_repeats(timed, _KEY)
@@ -183,6 +188,19 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .with_columns(measured_w="power_w", measured_w_half="power_half")
         .select(*_KEY, "measured_s", *_MEASURED[:-1])
         .join(sources, on=_KEY, nulls_equal=True)
+=======
+    measured = (
+        pool_repeats(timed, [*_KEY, "source"])
+        .unique(_KEY, keep="first", maintain_order=True)
+        .select(
+            *_KEY,
+            measured_s="latency_s",
+            measured_w="power_w",
+            measured_source="source",
+            measured_half="latency_half",
+            measured_w_half="power_half",
+        )
+>>>>>>> main
     )
     return (
         with_parts(predictions)
@@ -190,7 +208,11 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
+<<<<<<< HEAD
         .select(*PAIR_SCHEMA, *_MEASURED)
+=======
+        .select(*PAIR_SCHEMA, *_OWN)
+>>>>>>> main
     )
 
 
@@ -227,16 +249,29 @@ def _misfit_of_logs(logs: Sequence[Array]) -> Misfit | None:
     return misfit(ratio, np.ones_like(ratio))
 
 
+# Beside PAIR_SCHEMA: where the time is from, and half the widths of its and the power's interval.
+_OWN = ("measured_source", "measured_half", "measured_w_half")
+
+
 def _no_times() -> list[pl.Expr]:
+<<<<<<< HEAD
     numbers = ("time_s", "half", *_MEASURED[1:-1])
     empty = [pl.lit(None, pl.Float64).alias(name) for name in numbers]
+=======
+    kinds = dict.fromkeys(("time_s", "half", "measured_w", "measured_w_half"), pl.Float64)
+    empty = [pl.lit(None, kind).alias(name) for name, kind in kinds.items()]
+>>>>>>> main
     return [*empty, pl.lit(None, pl.String).alias("measured_source")]
 
 
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     """row, the calibrated time_s, half its interval's width in ln, and what was measured.
 
+<<<<<<< HEAD
     ``half``: NaN where nothing tells.
+=======
+    ``half``: NaN where nothing tells; where the time was measured, that of its repeats.
+>>>>>>> main
     """
     lines = found.lines
     parted = with_parts(rows)
@@ -248,7 +283,11 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half = np.hypot(by_network, by_mode)
     is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
     half[np.logical_and(is_new, is_outside)] = np.nan
+<<<<<<< HEAD
     own = lines.pairs.select(*_KEY, "measured_s", *_MEASURED)
+=======
+    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", *_OWN)
+>>>>>>> main
     return (
         rows.select("row", *_KEY)
         .with_columns(
@@ -258,9 +297,17 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
         .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         .select(
             "row",
+<<<<<<< HEAD
             pl.coalesce("measured_s", "time_s").alias("time_s"),
             pl.coalesce("measured_half", "half").alias("half"),
             *_MEASURED[1:],
+=======
+            time_s=pl.coalesce("measured_s", "time_s"),
+            half=pl.coalesce("measured_half", "half"),
+            measured_w="measured_w",
+            measured_w_half="measured_w_half",
+            measured_source="measured_source",
+>>>>>>> main
         )
     )
 
@@ -287,6 +334,7 @@ def _ends() -> list[pl.Expr]:
     for end, sign in (("low", -1), ("high", 1)):
         time_s = pl.col("time_s") * (sign * half).exp()
         other_s = pl.col("time_s") * (-sign * half).exp()
+<<<<<<< HEAD
         constant_w = pl.col("constant_w")
         moved = {
             "energy_j": (pl.col("work_j") + constant_w * time_s) / pl.col("new_j"),
@@ -303,6 +351,18 @@ def _ends() -> list[pl.Expr]:
             )
             both = (errors[0].pow(2) + errors[1].pow(2)).sqrt()
             found.append((pl.col(f"new_{unit}") * (sign * both).exp()).alias(f"new_{end}_{unit}"))
+=======
+        power_w = pl.col("work_j") / other_s + pl.col("constant_w")
+        own_w = pl.col("measured_w_half")  # null where no power was measured
+        seen_j = pl.col("new_j") * (sign * (half**2 + own_w**2).sqrt()).exp()
+        modelled_j = _both("new_j", energy_j, "energy", end, "j", sign)
+        modelled_w = _both("new_w", power_w, "power", end, "w", sign)
+        found += [
+            time_s.alias(f"new_{end}_s"),
+            pl.coalesce(seen_j, modelled_j).alias(f"new_{end}_j"),
+            pl.coalesce(pl.col("new_w") * (sign * own_w).exp(), modelled_w).alias(f"new_{end}_w"),
+        ]
+>>>>>>> main
     return found
 
 

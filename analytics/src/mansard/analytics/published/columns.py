@@ -61,10 +61,10 @@ def _table() -> dict[str, Unit]:
 
 UNITS = MappingProxyType(_table())
 _PER_SECOND = re.compile(r"[\s_\-]*(?:/|(?<![a-z])per)[\s_\-]*(?:s|sec|second)(?![a-z])", re.I)
-# "gb_s" and "inf_s" are rates; a lone "s" would be taken for seconds.
+# "gb_s", "inf_s" and "tok_s" are rates; a lone "s" would be taken for seconds.
 _SHORT = re.compile(
-    r"(?<![A-Za-z])([kmgt]i?b|[kmgt]?flops?|inf|inferences|imgs?|images|frames|samples)[\s_\-]s"
-    r"(?![A-Za-z])",
+    r"(?<![A-Za-z])([kmgt]i?b|[kmgt]?flops?|inf|inferences|imgs?|images|frames|samples"
+    r"|tok|tokens|req|requests|queries|steps|iter|iterations)[\s_\-]s(?![A-Za-z])",
     re.IGNORECASE,
 )
 # A small b after a capital prefix is a bit; so is "gbps" to those who build networks.
@@ -143,7 +143,8 @@ NAMES = MappingProxyType(
             ("mode", "power mode", "powermode", "mode name", "power mode name", "nvpmodel"), "mode"
         ),
         **dict.fromkeys(
-            ("network", "net", "model", "model name", "modelname", "dnn", "workload"), "network"
+            ("network", "net", "model", "model name", "modelname", "dnn", "workload", "app"),
+            "network",
         ),
         **dict.fromkeys(("batch", "batch size", "batchsize", "bs"), "batch"),
         **dict.fromkeys(("precision", "dtype", "datatype", "data type"), "precision"),

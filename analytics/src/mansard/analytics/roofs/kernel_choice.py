@@ -22,7 +22,7 @@ LOOSE = 1.25
 _LOADS_AND_STORES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"read": (1, 0), "copy": (1, 1), "scale": (1, 1), "triad": (2, 1)}
 )
-NOT_SETTLED = "did not settle, and others did"
+NOT_SETTLED = "did not settle as others did"
 TOO_FAST = "is faster than the other kernels allow"
 
 

@@ -9,8 +9,9 @@ less than the part that grows least. Every measured mode gives two ends; the nar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -49,34 +50,65 @@ class NetworkBounds:
     energy_j: tuple[Array, Array]
 
 
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """By how much times, powers and energies grow from one mode to those it bounds, least and most.
+
+    ``alike``: the indices of these modes.
+    """
+
+    alike: NDArray[np.int64]
+    of: Mapping[str, tuple[Array, Array]]
+
+
+Growths: TypeAlias = dict[tuple[float, ...], Growth]
+
+
 def network_bounds(
-    measured: pl.DataFrame, values: Mapping[str, Array], margin: float = 0.0
+    measured: pl.DataFrame,
+    values: Mapping[str, Array],
+    margin: float = 0.0,
+    growths: Growths | None = None,
 ) -> NetworkBounds:
     """Bounds in the modes of ``values`` from ``measured``: SETTINGS, ``latency_s``, ``power_w``.
 
     ``margin``: how far the logarithm of a measurement may be off. A measured mode bounds those that
     name the same clocks as it does, because what neither names is taken to be the same; and not
     those that differ from it by their power limit alone, whose law is not known. Where measurements
-    contradict each other the ends cross, and are put in order.
+    contradict each other the ends cross, and are put in order. ``growths``: from measured modes to
+    those of ``values``, the same for every network; what is missing there is added.
     """
+    growths = {} if growths is None else growths
     n_modes = next(iter(values.values())).size
     ends = {name: [np.full(n_modes, np.nan), np.full(n_modes, np.nan)] for name in "tpe"}
-    for row, alike, ratio in _beside(measured, values):
-        time = _growth(_TIME_PARTS, ratio)
-        # The work of a network is the same in all modes, so its rate goes as 1 / time.
-        power, work = _growth(_POWER_PARTS, ratio), _growth(_WORK_PARTS, ratio)
-        found = {"t": time}
-        if row["power_w"] is not None:
-            found["p"] = _hull(power, (work[0] / time[1], work[1] / time[0]))
-            found["e"] = _hull((power[0] * time[0], power[1] * time[1]), work)
+    known = setting_values(measured)
+    for at, row in enumerate(measured.select("latency_s", "power_w").iter_rows(named=True)):
+        settings = tuple(float(known[name][at]) for name in SETTINGS)
+        key = tuple(-1.0 if math.isnan(each) else each for each in settings)
+        growth = growths.get(key) or growths.setdefault(key, _growth_from(settings, values))
         latency_s, power_w = row["latency_s"] or math.nan, row["power_w"] or math.nan
         base = {"t": latency_s, "p": power_w, "e": latency_s * power_w}
-        for name, (least, most) in found.items():
+        for name, (least, most) in growth.of.items():
             low, high = ends[name]
-            low[alike] = np.fmax(low[alike], base[name] * least)
-            high[alike] = np.fmin(high[alike], base[name] * most)
+            low[growth.alike] = np.fmax(low[growth.alike], base[name] * least)
+            high[growth.alike] = np.fmin(high[growth.alike], base[name] * most)
     both = {name: _ordered(low, high, margin) for name, (low, high) in ends.items()}
     return NetworkBounds(both["t"], both["p"], both["e"])
+
+
+def _growth_from(settings: tuple[float, ...], values: Mapping[str, Array]) -> Growth:
+    alike, ratio = _beside(dict(zip(SETTINGS, settings, strict=True)), values)
+    if not alike.size:
+        return Growth(alike, {})
+    time = _growth(_TIME_PARTS, ratio)
+    # The work of a network is the same in all modes, so its rate goes as 1 / time.
+    power, work = _growth(_POWER_PARTS, ratio), _growth(_WORK_PARTS, ratio)
+    of = {
+        "t": time,
+        "p": _hull(power, (work[0] / time[1], work[1] / time[0])),
+        "e": _hull((power[0] * time[0], power[1] * time[1]), work),
+    }
+    return Growth(alike, of)
 
 
 def _ordered(low: Array, high: Array, margin: float) -> tuple[Array, Array]:
@@ -105,22 +137,19 @@ def _growth(
 
 
 def _beside(
-    measured: pl.DataFrame, values: Mapping[str, Array]
-) -> Iterator[tuple[dict[str, float | None], NDArray[np.int64], dict[str, Array]]]:
-    """Each measured row, the modes that name the same clocks as it does, and clock / its clock."""
-    known = setting_values(measured)
-    for at, row in enumerate(measured.select("latency_s", "power_w").iter_rows(named=True)):
-        ratio = {name: values[name] / known[name][at] for name in SETTINGS}
-        names_same = [np.isnan(values[name]) == np.isnan(known[name][at]) for name in _CLOCKS]
-        differs = {name: ~(np.abs(np.log(each)) < _SAME) for name, each in ratio.items()}
-        has_clock = np.logical_or.reduce([~np.isnan(ratio[name]) for name in _CLOCKS])
-        clocks_differ = np.logical_or.reduce(
-            [differs[name] & ~np.isnan(ratio[name]) for name in _CLOCKS]
-        )
-        limits_differ = differs["power_limit_w"] & ~(
-            np.isnan(values["power_limit_w"]) & np.isnan(known["power_limit_w"][at])
-        )
-        is_alike = np.logical_and.reduce(names_same) & has_clock & (clocks_differ | ~limits_differ)
-        alike = np.flatnonzero(is_alike)
-        if alike.size:
-            yield row, alike, {n: np.nan_to_num(r[alike], nan=1.0) for n, r in ratio.items()}
+    known: Mapping[str, float], values: Mapping[str, Array]
+) -> tuple[NDArray[np.int64], dict[str, Array]]:
+    """The modes that name the same clocks as a measured one does, and clock / its clock."""
+    ratio = {name: values[name] / known[name] for name in SETTINGS}
+    names_same = [np.isnan(values[name]) == np.isnan(known[name]) for name in _CLOCKS]
+    differs = {name: ~(np.abs(np.log(each)) < _SAME) for name, each in ratio.items()}
+    has_clock = np.logical_or.reduce([~np.isnan(ratio[name]) for name in _CLOCKS])
+    clocks_differ = np.logical_or.reduce(
+        [differs[name] & ~np.isnan(ratio[name]) for name in _CLOCKS]
+    )
+    limits_differ = differs["power_limit_w"] & ~(
+        np.isnan(values["power_limit_w"]) & np.isnan(known["power_limit_w"])
+    )
+    is_alike = np.logical_and.reduce(names_same) & has_clock & (clocks_differ | ~limits_differ)
+    alike = np.flatnonzero(is_alike)
+    return alike, {name: np.nan_to_num(each[alike], nan=1.0) for name, each in ratio.items()}

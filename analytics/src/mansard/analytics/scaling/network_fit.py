@@ -182,14 +182,13 @@ def _evidence(rows: Array, mean: Array, precision: Array) -> Array:
     """ln N(1; Φm, ΦΛΦᵀ + σ²) for each of SCATTERS, but for a constant; solved in the weights."""
     residual = 1 - rows @ mean
     gram, along = rows.T @ rows, rows.T @ residual
-    found = np.empty(len(SCATTERS))
+    # All scatters at once: inner = ΦᵀΦ / σ² + Λ⁻¹.
+    inner = gram / SCATTERS[:, None, None] ** 2 + precision
     prior_size = float(np.linalg.slogdet(precision)[1])
-    for at, scatter in enumerate(SCATTERS.tolist()):
-        inner = gram / scatter**2 + precision
-        size = 2 * len(rows) * math.log(scatter) + float(np.linalg.slogdet(inner)[1]) - prior_size
-        fitted = float(along @ np.linalg.solve(inner, along)) / scatter**4
-        found[at] = -(size + float(residual @ residual) / scatter**2 - fitted) / 2
-    return found
+    size = 2 * len(rows) * np.log(SCATTERS) + np.linalg.slogdet(inner)[1] - prior_size
+    fitted = np.linalg.solve(inner, along[None, :, None])[:, :, 0] @ along / SCATTERS**4
+    found = -(size + float(residual @ residual) / SCATTERS**2 - fitted) / 2
+    return np.asarray(found, dtype=np.float64)
 
 
 def _shares(logs: Array) -> Array:

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
-from mansard.analytics.scaling.network_bounds import network_bounds
+from mansard.analytics.scaling.network_bounds import Growths, network_bounds
 from mansard.analytics.scaling.network_fit import (
     NetworkFit,
     TermFit,
@@ -55,7 +55,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
     outside = is_outside(setting_values(fit.measured), values)
-    latency, power, energy = _estimates(fit, values, outside)
+    latency, power, energy = estimate_modes(fit, values)
     kinds = np.where(outside, "bounds", "spread")
     columns: dict[str, object] = {
         "device": modes.get_column("device"),
@@ -98,21 +98,23 @@ def _same_in_all(fit: NetworkFit) -> dict[str, object]:
     }
 
 
-def _estimates(
-    fit: NetworkFit, values: Mapping[str, Array], outside: Mask
+def estimate_modes(
+    fit: NetworkFit, values: Mapping[str, Array], growths: Growths | None = None
 ) -> tuple[NetworkEstimate, NetworkEstimate, NetworkEstimate]:
-    """Time, power and energy.
+    """Time, power and energy in the modes of ``values``.
+
+    ``growths``: of other networks in the same modes, as of ``network_bounds``.
 
     Where ln T is off by d, the rate of work is off by -d. With the share s of the power that goes
     with the rate, ln P is off by -s · d, and ln E = ln T + ln P by (1 - s) · d.
     """
-    n_modes = outside.size
-    nothing = np.full(n_modes, math.nan)
+    outside = is_outside(setting_values(fit.measured), values)
+    nothing = np.full(outside.size, math.nan)
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
     margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
-    bounds = network_bounds(fit.measured, values, margin)
+    bounds = network_bounds(fit.measured, values, margin, growths)
     time = estimate(fit.time, values)
     half = fit.time.quantile * time.deviation
     latency = _interval(time.value, half, bounds.latency_s, outside)
