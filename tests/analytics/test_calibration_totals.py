@@ -169,10 +169,7 @@ def test_a_measured_network_takes_what_it_took() -> None:
     measured = observations(net={"fast": 3.0})
     row = calibrated(predicted, measured, "net")
     assert (row["latency_s"], row["source"], row["interval"]) == (3.0, "measured", "spread")
-<<<<<<< HEAD
     assert 1.0 < row["latency_high_s"] / 3.0 < 1.3  # of one measurement
-=======
->>>>>>> main
     # 1 s becomes 3 s: 11 J and 10 W for two more seconds; 31 J / 3 s.
     assert (row["energy_j"], row["power_w"]) == pytest.approx((31.0, 31 / 3))
     drawn = measured.with_columns(power_w=pl.lit(12.0))

@@ -37,7 +37,6 @@ from mansard.analytics.scaling.repeats import pool_repeats
 _NETWORK_SCATTER, _NETWORK_COUNT = 1.0, 3
 _MODE_SCATTER, _MODE_COUNT = 0.30**2, 3
 _KEY = ("mode", *PREDICTION_KEY)
-_MEASURED = ("measured_half", "measured_w", "measured_w_half", "measured_source")
 _PARTS = ("compute_s", "memory_s", "launch_s", "n_launches")
 
 
@@ -169,26 +168,13 @@ def apply_totals(
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-<<<<<<< HEAD
-    """PAIR_SCHEMA and _MEASURED: a row where both times are known and above 0."""
-=======
     """PAIR_SCHEMA and _OWN: a row where both times are known and above 0."""
->>>>>>> main
     is_published = pl.col("source") == "published"
     timed = (
         observations.select(list(OBSERVATION_SCHEMA))
         .filter(_is_above_0("latency_s"))
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
-<<<<<<< HEAD
-    sources = timed.group_by(_KEY).agg(measured_source=pl.col("source").first())
-    measured = (
-        pool_repeats(timed, _KEY)
-        .rename({"latency_s": "measured_s", "latency_half": "measured_half"})
-        .with_columns(measured_w="power_w", measured_w_half="power_half")
-        .select(*_KEY, "measured_s", *_MEASURED[:-1])
-        .join(sources, on=_KEY, nulls_equal=True)
-=======
     measured = (
         pool_repeats(timed, [*_KEY, "source"])
         .unique(_KEY, keep="first", maintain_order=True)
@@ -200,7 +186,6 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
             measured_half="latency_half",
             measured_w_half="power_half",
         )
->>>>>>> main
     )
     return (
         with_parts(predictions)
@@ -208,11 +193,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
-<<<<<<< HEAD
-        .select(*PAIR_SCHEMA, *_MEASURED)
-=======
         .select(*PAIR_SCHEMA, *_OWN)
->>>>>>> main
     )
 
 
@@ -254,24 +235,15 @@ _OWN = ("measured_source", "measured_half", "measured_w_half")
 
 
 def _no_times() -> list[pl.Expr]:
-<<<<<<< HEAD
-    numbers = ("time_s", "half", *_MEASURED[1:-1])
-    empty = [pl.lit(None, pl.Float64).alias(name) for name in numbers]
-=======
     kinds = dict.fromkeys(("time_s", "half", "measured_w", "measured_w_half"), pl.Float64)
     empty = [pl.lit(None, kind).alias(name) for name, kind in kinds.items()]
->>>>>>> main
     return [*empty, pl.lit(None, pl.String).alias("measured_source")]
 
 
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     """row, the calibrated time_s, half its interval's width in ln, and what was measured.
 
-<<<<<<< HEAD
-    ``half``: NaN where nothing tells.
-=======
     ``half``: NaN where nothing tells; where the time was measured, that of its repeats.
->>>>>>> main
     """
     lines = found.lines
     parted = with_parts(rows)
@@ -283,11 +255,7 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half = np.hypot(by_network, by_mode)
     is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
     half[np.logical_and(is_new, is_outside)] = np.nan
-<<<<<<< HEAD
-    own = lines.pairs.select(*_KEY, "measured_s", *_MEASURED)
-=======
     own = lines.pairs.select(*_KEY, "measured_s", "measured_w", *_OWN)
->>>>>>> main
     return (
         rows.select("row", *_KEY)
         .with_columns(
@@ -297,17 +265,11 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
         .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         .select(
             "row",
-<<<<<<< HEAD
-            pl.coalesce("measured_s", "time_s").alias("time_s"),
-            pl.coalesce("measured_half", "half").alias("half"),
-            *_MEASURED[1:],
-=======
             time_s=pl.coalesce("measured_s", "time_s"),
             half=pl.coalesce("measured_half", "half"),
             measured_w="measured_w",
             measured_w_half="measured_w_half",
             measured_source="measured_source",
->>>>>>> main
         )
     )
 
@@ -325,33 +287,12 @@ def _values() -> list[pl.Expr]:
 
 
 def _ends() -> list[pl.Expr]:
-    """The ends of the new intervals: of the time, and of energy and power where it is at them.
-
-    Where the power was measured, energy and power have its errors instead of the roof's.
-    """
+    """The ends of the new intervals: of the time, and of energy and power where it is at them."""
     half, found = pl.col("half").fill_nan(None), []
-    is_measured = pl.col("measured_w").is_not_null()
     for end, sign in (("low", -1), ("high", 1)):
         time_s = pl.col("time_s") * (sign * half).exp()
+        energy_j = pl.col("work_j") + pl.col("constant_w") * time_s
         other_s = pl.col("time_s") * (-sign * half).exp()
-<<<<<<< HEAD
-        constant_w = pl.col("constant_w")
-        moved = {
-            "energy_j": (pl.col("work_j") + constant_w * time_s) / pl.col("new_j"),
-            "power_w": (pl.col("work_j") / other_s + constant_w) / pl.col("new_w"),
-        }
-        seen = {"energy_j": half, "power_w": pl.lit(0.0)}
-        found.append(time_s.alias(f"new_{end}_s"))
-        for name, by_time in moved.items():
-            what, unit = name.split("_")
-            own = (pl.col(f"{what}_{end}_{unit}") / pl.col(name)).log()
-            errors = (
-                pl.when(is_measured).then(seen[name]).otherwise(by_time.log()),
-                pl.when(is_measured).then("measured_w_half").otherwise(own),
-            )
-            both = (errors[0].pow(2) + errors[1].pow(2)).sqrt()
-            found.append((pl.col(f"new_{unit}") * (sign * both).exp()).alias(f"new_{end}_{unit}"))
-=======
         power_w = pl.col("work_j") / other_s + pl.col("constant_w")
         own_w = pl.col("measured_w_half")  # null where no power was measured
         seen_j = pl.col("new_j") * (sign * (half**2 + own_w**2).sqrt()).exp()
@@ -362,8 +303,14 @@ def _ends() -> list[pl.Expr]:
             pl.coalesce(seen_j, modelled_j).alias(f"new_{end}_j"),
             pl.coalesce(pl.col("new_w") * (sign * own_w).exp(), modelled_w).alias(f"new_{end}_w"),
         ]
->>>>>>> main
     return found
+
+
+def _both(value: str, moved: pl.Expr, name: str, end: str, unit: str, sign: int) -> pl.Expr:
+    """The end of an interval: ``moved`` by the time, and by the value's own errors."""
+    own = (pl.col(f"{name}_{end}_{unit}") / pl.col(f"{name}_{unit}")).log()
+    by_time = (moved / pl.col(value)).log()
+    return pl.col(value) * (sign * (own**2 + by_time**2).sqrt()).exp()
 
 
 _NO_END = (

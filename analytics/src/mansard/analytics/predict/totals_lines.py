@@ -30,6 +30,7 @@ PAIR_SCHEMA: FrameSchema = {
     "launch_s": pl.Float64,
     "n_launches": pl.Float64,
     "measured_s": pl.Float64,
+    "measured_w": pl.Float64,
 }
 
 
