@@ -291,7 +291,8 @@ def why_chosen(
             f"{_rest(counts)}"
         ]
     if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
-        lines.append(_BOUND_WORDS[choice.bound])
+        where = "at its roof " if choice.interval == "roof" else ""
+        lines.append(f"{where}{_BOUND_WORDS[choice.bound]}")
     if choice.is_extrapolated:
         lines.append("its clocks are beyond those that were measured: measure it before you use it")
     return tuple(lines)
