@@ -222,10 +222,11 @@ def nearest_sentence(
     limits, network = _limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
     if counts.n_unknown:
+        verb = "are" if " and " in lacks else "is"
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
             f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
-            f"{counts.n_all} cannot, and of {counts.n_unknown} the {lacks} is unknown"
+            f"{counts.n_all} cannot, and of {counts.n_unknown} the {lacks} {verb} unknown"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
@@ -261,9 +262,10 @@ def why_none(counts: Counts, lacks: str) -> str:
     if not counts.n_unknown:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
         return f"{who} breaks a limit"
+    verb = "are" if " and " in lacks else "is"
     return (
         f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
-        f"{counts.n_unknown} the {lacks} is unknown"
+        f"{counts.n_unknown} the {lacks} {verb} unknown"
     )
 
 
