@@ -26,6 +26,7 @@ from mansard.analytics.data.model_frames import (
 )
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.class_calibration import Misfit, misfit
+from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.totals_fit import Array
 from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.scaling.repeats import pool_repeats
@@ -334,8 +335,15 @@ def _calibrated() -> dict[str, pl.Expr]:
         "source": pl.coalesce("measured_source", "source"),
         "is_calibrated": pl.lit(value=True),
         "reason": _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER))),
-        "notes": _joined(pl.col("notes"), no_end),
+        "notes": _joined(_without_launches(pl.col("notes")), no_end),
     }
+
+
+def _without_launches(notes: pl.Expr) -> pl.Expr:
+    """The line has a cost of launches of its own."""
+    said = pl.lit("; ") + notes
+    rest = said.str.replace(f"; {NO_LAUNCH}", "", literal=True).str.strip_prefix("; ")
+    return pl.when(rest != "").then(rest)
 
 
 def _joined(*texts: pl.Expr) -> pl.Expr:
