@@ -36,7 +36,8 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=1280, help="pixels")
     parser.add_argument("--height", type=int, help="pixels; default: the whole page")
     parser.add_argument("--section", help="only this section, for example 'roofline'")
-    parser.add_argument("--mode", help="choose this power mode first")
+    parser.add_argument("--device", help="choose this device first")
+    parser.add_argument("--mode", help="choose this power mode")
     parser.add_argument("--network", help="show the layers of this network")
     parser.add_argument("--precision", help="show this precision alone")
     parser.add_argument("--scale", type=float, default=1.0, help="device pixels per pixel")
@@ -69,7 +70,7 @@ def _take(chromium: webdriver.Chrome, arguments: argparse.Namespace) -> bytes:
     WebDriverWait(chromium, 30).until(
         lambda page: page.execute_script("return document.documentElement.dataset.drawn")
     )
-    for name in ("mode", "network", "precision"):
+    for name in ("device", "mode", "network", "precision"):
         value = getattr(arguments, name)
         if value is not None:
             _choose(chromium, name, value)

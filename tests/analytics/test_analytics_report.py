@@ -157,7 +157,7 @@ def test_without_main_memory_times_are_unknown_with_a_reason(tmp_path: Path) -> 
     _, page = write(tmp_path)
     assert "its main memory bandwidth is unknown" in page.text
     assert "unknown, at least 1.00 ms" in page.text  # 0.128 GFLOP at 128 GFLOP/s
-    assert "1 networks are not drawn" in page.text
+    assert "Networks that are not drawn: 1 " in page.text
 
 
 @pytest.mark.parametrize("kernel", ["fma", "read"])

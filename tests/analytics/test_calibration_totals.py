@@ -16,6 +16,7 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
+from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
 from tests.analytics.model_factory import (
     board_coefficients,
@@ -26,6 +27,7 @@ from tests.analytics.model_factory import (
 _SAME = {"device": "Board GPU", "batch": 1, "precision": "fp16", "phase": "inference"}
 
 
+_ENDS = (("latency", "s"), ("energy", "j"), ("power", "w"))
 _COMPUTE_ALONE = {"compute": 1.0, "memory": 0.0, "launch": 0.0}
 
 
@@ -126,8 +128,10 @@ def test_the_number_of_launches_counts() -> None:
         n_launches=pl.Series(n_launches),
     )
     took = {name: 1 + 0.1 * n for name, n in zip(names[:5], n_launches, strict=False)}
-    row = calibrated(predicted, observations(**fast(**took)), "new")
+    noted = predicted.with_columns(notes=pl.lit(f"unfused; {NO_LAUNCH}"))
+    row = calibrated(noted, observations(**fast(**took)), "new")
     assert row["latency_s"] == pytest.approx(33.0, rel=0.1)
+    assert row["notes"] == "unfused"  # launches are in it
 
 
 def test_the_interval_is_what_the_networks_are_off_when_left_out() -> None:
@@ -164,12 +168,16 @@ def test_a_measured_network_takes_what_it_took() -> None:
     predicted = predictions(net={"slow": 4.0, "fast": 1.0}, other={"fast": 1.0})
     measured = observations(net={"fast": 3.0})
     row = calibrated(predicted, measured, "net")
-    assert (row["latency_s"], row["source"], row["interval"]) == (3.0, "measured", None)
+    assert (row["latency_s"], row["source"], row["interval"]) == (3.0, "measured", "spread")
+    assert 1.0 < row["latency_high_s"] / 3.0 < 1.3  # of one measurement
     # 1 s becomes 3 s: 11 J and 10 W for two more seconds; 31 J / 3 s.
     assert (row["energy_j"], row["power_w"]) == pytest.approx((31.0, 31 / 3))
     drawn = measured.with_columns(power_w=pl.lit(12.0))
     row = calibrated(predicted, drawn, "net")
     assert (row["energy_j"], row["power_w"]) == pytest.approx((36.0, 12.0))
+    # Errors of the time and of the power are apart.
+    logs = [math.log(row[f"{name}_high_{unit}"] / row[f"{name}_{unit}"]) for name, unit in _ENDS]
+    assert logs[1] == pytest.approx(math.hypot(logs[0], logs[2]))
 
 
 def test_what_a_network_is_off_in_a_mode_it_is_in_others() -> None:
@@ -238,7 +246,7 @@ def test_other_devices_and_phases_are_not_calibrated() -> None:
     found = apply_totals(everything, calibration, constant_power())
     assert found["latency_s"].to_list() == [2.0, 1.0, 1.0]
     assert found["is_calibrated"].to_list() == [True, False, False]
-    assert found["interval"].to_list() == [None, "roof", "roof"]
+    assert found["interval"].to_list() == ["spread", "roof", "roof"]
 
 
 def test_nothing_in_common_is_no_calibration() -> None:

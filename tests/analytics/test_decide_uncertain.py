@@ -102,6 +102,7 @@ def test_where_some_have_no_power_it_is_not_said_that_none_keeps_a_limit() -> No
     known = [row(f"known{at}", 0.01, 0.2 + 0.01 * at, spread=1.02) for at in range(3)]
     lacking = [row(f"mode{at}", 0.02, reason="no power meter was read") for at in range(17)]
     found = recommend(frame([*known, *lacking]), Wanted(minimise="latency", max_power_w=15.0))
+    assert found.verdict == "unknown"
     assert (found.n_candidates, found.n_broken, found.n_unknown) == (20, 3, 17)
     assert plain(found.sentence).startswith(
         "Whether a mode keeps the limit 15 W for net is not known: 3 candidates of 20 cannot, and "

@@ -134,7 +134,7 @@ def test_without_energies_there_are_cells_and_no_edge() -> None:
     found = mode_points(plain, MODES, {}).frame
     assert found["energy"].null_count() == len(found) == 90
     assert not found["is_edge"].any()
-    heat = heat_chart(found, Chosen(), "heavy").to_dict()
+    heat = heat_chart(found, Chosen(network="heavy", precision="fp16")).to_dict()
     assert len(heat["vconcat"]) == 1  # latency alone
 
 
@@ -158,7 +158,8 @@ def test_both_charts_can_be_drawn_whatever_the_network_is_called(network: str) -
         network=pl.when(pl.col("network") == "heavy").then(pl.lit(network)).otherwise("network")
     )
     found = mode_points(named, MODES, {}).frame
-    for chart in (pareto_chart(found, Chosen(), network), heat_chart(found, Chosen(), network)):
+    chosen = Chosen(network=network, precision="fp16")
+    for chart in (pareto_chart(found, chosen), heat_chart(found, chosen)):
         svg = vl_convert.vegalite_to_svg(chart.to_dict())
         assert "NaN" not in svg
         assert svg.count("<path") > 15

@@ -114,7 +114,7 @@ def test_both_charts_can_be_drawn() -> None:
     accuracy = accuracy_points(network_observations(), PREDICTIONS, LABELS).frame
     ground = band(accuracy, "measured", "predicted")
     for chart in (
-        batch_chart(curves, Chosen(mode="MAXN"), "heavy"),
+        batch_chart(curves, Chosen(mode="MAXN", network="heavy")),
         accuracy_chart(accuracy, [("measured", "predicted", "ms", ground)], Chosen()),
     ):
         svg = vl_convert.vegalite_to_svg(chart.to_dict())
@@ -166,11 +166,14 @@ def test_layers_are_ranked_by_time_with_their_place_under_the_roofs() -> None:
     assert found.row(2, named=True)["energy_mj"] is None
 
 
+CHOSEN = Chosen(mode="MAXN", network="net", precision="fp16")
+
+
 def test_the_bars_show_energy_where_it_is_known() -> None:
     found = layer_points(groups(), {"h|m": "net"}, 30).frame
-    assert len(bar_chart(found, Chosen(mode="MAXN"), "net").to_dict()["hconcat"]) == 2
+    assert len(bar_chart(found, CHOSEN).to_dict()["hconcat"]) == 2
     plain = found.with_columns(energy_mj=pl.lit(None, pl.Float64))
-    chart = bar_chart(plain, Chosen(mode="MAXN"), "net").to_dict()
+    chart = bar_chart(plain, CHOSEN).to_dict()
     assert len(chart["hconcat"]) == 1
     assert vl_convert.vegalite_to_svg(chart).count("mark-rect") >= 1
 

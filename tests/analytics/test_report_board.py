@@ -122,12 +122,33 @@ def test_the_controls_say_what_the_charts_show_first(results: Results, text: str
     assert (chosen.network, chosen.precision, chosen.batch) == (EVERY, EVERY, "1")
     found = {each.name: each for each in controls(results, chosen)}
     assert list(found) == ["mode", "network", "precision", "batch"]
-    assert [value for value, _ in found["mode"].options] == list(MODES)
+    assert [option.value for option in found["mode"].options] == list(MODES)
     assert found["network"].is_list
     assert len(found["network"].options) == N_NETWORKS + 1  # all of them
-    for spec in specs(Page(text)).values():
+    for name, spec in specs(Page(text)).items():
+        by = spec["usermeta"]["rule"]["by"]
         for parameter in spec["params"]:
-            assert parameter["value"] == getattr(chosen, parameter["name"]), parameter
+            value = parameter["value"]
+            if parameter["name"] == "heading":  # "network-01, batch 1, fp16", "MAXN"
+                assert value, name
+            elif by.get(parameter["name"]) in {"first", "main"}:  # of no choice the first
+                assert value != EVERY, name
+            else:
+                assert value == getattr(chosen, parameter["name"]), (name, parameter)
+
+
+def test_the_page_starts_at_the_mode_that_is_recommended_most_often(results: Results) -> None:
+    # The first network wants 15W, all others 50W: so says the summary, and so starts the bar.
+    changed = tuple(
+        msgspec.structs.replace(
+            each, choice=msgspec.structs.replace(each.choice, mode="50W" if at else "15W")
+        )
+        for at, each in enumerate(results.recommendations)
+        if each.choice is not None
+    )
+    assert len(changed) > 2
+    chosen = first_choice(dataclasses.replace(results, recommendations=changed))
+    assert (chosen.mode, chosen.picked) == ("50W", "50W")
 
 
 def test_labels_of_modes_are_those_of_their_roofs(results: Results) -> None:

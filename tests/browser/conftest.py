@@ -1,4 +1,4 @@
-"""One Chromium for all pages."""
+"""One Chromium for all pages of a test session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.browser.pages import CHROMIUM, DRIVER, FLAGS
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A browser that keeps its console and its requests in logs."""
     from selenium import webdriver

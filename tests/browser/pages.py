@@ -45,8 +45,12 @@ def load(chromium: Any, page: Path, n_charts: int, scheme: str = "light") -> Non
 
 
 def drawing(chromium: Any, chart: str) -> str:
-    """The paths and texts of one chart as they are drawn now."""
-    script = "return document.querySelector(`[data-spec='${arguments[0]}'] svg`).outerHTML"
+    """The paths and texts of one chart as they are drawn now, or the words in its place."""
+    script = """
+        const plot = document.querySelector(`[data-spec='${arguments[0]}']`);
+        const none = plot.closest("figure").querySelector(".none");
+        return plot.hidden ? none.textContent : plot.querySelector("svg").outerHTML;
+    """
     drawn = str(chromium.execute_script(script, chart))
     # Vega counts clip paths over the page's life and leaves those no longer used behind.
     return re.sub(r"<defs>.*?</defs>|clip\d+", "", drawn, flags=re.DOTALL)
@@ -63,7 +67,10 @@ def choose(chromium: Any, name: str, value: str) -> None:
         for (const kind of ['input', 'change']) {
           wanted.dispatchEvent(new Event(kind, {bubbles: true}));
         }
-        setTimeout(done, 300);
+        const root = document.documentElement;
+        const look = () =>
+          JSON.parse(root.dataset.shown)[name] === value ? done() : setTimeout(look, 5);
+        look();
         """,
         name,
         value,

@@ -148,6 +148,13 @@ NAMES_ALONE = lines(
     "quiet,net,fp16,1,31.0,6.04",
     "loud,net,fp16,1,21.0,8.5",
 )
+THREE_OF_TWENTY = lines(
+    "mode,network,precision,batch,time_ms,power_w",
+    *(
+        f"plan{number},net,fp16,1,{20 + number}.0,{f'{20 + number}.0' if number < 3 else ''}"
+        for number in range(20)
+    ),
+)
 AGX = lines(
     "mode,gpu_mhz,emc_mhz,cpu_mhz,sms,network,precision,batch,time_ms,power_w",
     "15W,408,2133,1113,6,llama,fp16,1,30.0,9.1",
@@ -281,7 +288,19 @@ QUESTIONS = (
     ),
     Question(
         "power of three of twenty modes",
-        "Three modes draw more than 4 W, of seventeen nothing is known.",
+        "Three modes draw 20 W and more, of seventeen nothing is known: no clock is in the table.",
+        tables(grid=THREE_OF_TWENTY),
+        "net --max-power 15W",
+    ),
+    Question(
+        "power of three of twenty modes, time limited too",
+        "The five slowest break the limit of time, whatever they draw.",
+        tables(grid=THREE_OF_TWENTY),
+        "net --max-power 15W --max-latency 34ms --minimise latency",
+    ),
+    Question(
+        "power modelled from three modes",
+        "Three of twenty modes have a power, 8 W and more; all have times and clocks.",
         tables(
             grid=lines(
                 GRID,

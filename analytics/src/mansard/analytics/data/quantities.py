@@ -15,7 +15,7 @@ NBSP = "\u00a0"  # a number and its unit stay on one line
 WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
-_SYMMETRIC = 1.1  # the longer side over the shorter, or an end over the value, that ± may hide
+_HIDDEN = 1.0102  # by what share ± may misstate an end: of a log-normal interval up to × 1.1
 _EXACT = 1e-9  # of the value: an interval of rounding errors is none
 _Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
 _PLAIN: _Prefixes = ((0, ""),)
@@ -123,11 +123,10 @@ def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
 
 
 def is_symmetric(value: float, low: float, high: float) -> bool:
-    """Whether a ± says what an interval is: both sides are nearly alike, or both are short."""
-    below, above = value - low, high - value
-    if high <= _SYMMETRIC * value and value <= _SYMMETRIC * low:
-        return True
-    return below < value / 2 and max(below, above) <= _SYMMETRIC * min(below, above)
+    """Whether a ± of the longer side says what an interval is."""
+    half = max(value - low, high - value)
+    is_said = low <= _HIDDEN * (value - half) and value + half <= _HIDDEN * high
+    return is_said and half < value / 2
 
 
 def capacity(n_bytes: float) -> str:

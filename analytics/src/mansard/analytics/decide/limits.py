@@ -179,13 +179,13 @@ _SHOWN = 3
 def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
     """The rows whose worst broken limit is broken by the least share, the best first.
 
-    Equal ones are told apart by the objective, then by their names. A limit on a quantity that is
-    unknown is not counted: another is broken.
+    Equal ones are told apart by the objective, then by their names. Those of which a quantity that
+    is limited is unknown come last, by the others.
     """
     rows = np.flatnonzero(among)
     worst = np.nan_to_num(screened.excess[:, rows], nan=0.0).max(axis=0)
     objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
-    order = np.lexsort((rows, objective, worst))
+    order = np.lexsort((rows, objective, worst, ~screened.is_known[rows]))
     return tuple(int(row) for row in rows[order[:_SHOWN]])
 
 

@@ -21,7 +21,7 @@ _REMEDIES = (
         "the meter was read, but the fit is too noisy: measure longer windows and more "
         "repetitions ('mansard bench --profile full')",
     ),
-    (r"no such column", "import its power or energy with the times"),
+    (r"no such column|leaves it empty", "import its power or energy with the times"),
     (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
     (r"does not say its|is not known of this mode", "give the modes all their clocks"),
     (r"no clock is known of all", "give the modes all their clocks"),
@@ -68,7 +68,8 @@ def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:
         last = "leave out limits of power and energy"
         is_first = wanted.minimise == "latency"
         ways = [*ways, last] if is_first else [*ways[:-1], f"{ways[-1]} and {last}"]
-    return f"the {needed} of every mode is unknown{why}: {', or '.join(ways)}"
+    verb = "are" if " and " in needed else "is"
+    return f"the {needed} of every mode {verb} unknown{why}: {', or '.join(ways)}"
 
 
 def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -> str:
@@ -79,10 +80,10 @@ def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -
     needed = missing_quantity(values, screened, wanted, rows)
     reason = why_missing(values, rows)
     why = f" ({reason})" if reason else ""
-    way = remedy(reason)
+    way, verb = remedy(reason), "are" if " and " in needed else "is"
     return (
-        f"the {needed} of {n_rows} of {len(values)} candidates is unknown{why}, and they are left "
-        f"out{': ' * bool(way)}{way}"
+        f"the {needed} of {n_rows} of {len(values)} candidates {verb} unknown{why}, and "
+        f"they are left out{': ' * bool(way)}{way}"
     )
 
 

@@ -250,7 +250,7 @@ def answer_infeasible(asked: Question) -> Recommendation:
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
-        verdict="infeasible",
+        verdict="unknown" if asked.unknown.any() else "infeasible",
         choice=nearest[0],
         sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, lacks),
         n_candidates=counts.n_all,

@@ -159,14 +159,14 @@ class Recommendation(Record, frozen=True, kw_only=True):
     """The answer for one network on one device.
 
     ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", some candidate may
-    keep every limit, and none is known to as likely as asked; "infeasible", every candidate of
-    which it is known breaks a limit, and ``choice`` is the nearest. ``choice`` is None where
-    nothing could be compared at all. Of ``n_candidates`` that have a time ``n_feasible`` keep
-    every limit, ``n_broken`` break one, and ``n_unknown`` may keep them but have no energy or
-    power to tell by; what is left may keep them, too. ``measured``: the best one that was
-    measured, beside a choice that was not. ``most_excess``: by which share of its objective the
-    choice is at most worse than the best that may keep the limits, if every value lies in its
-    interval.
+    keep every limit, and none is known to as likely as asked; "infeasible", every candidate
+    breaks a limit, and ``choice`` is the nearest; "unknown", every one of which it is known does,
+    or nothing could be compared at all, and ``choice`` is None. Of ``n_candidates`` that have a
+    time ``n_feasible`` keep every limit, ``n_broken`` break one, and ``n_unknown`` may keep them
+    but have no energy or power to tell by; what is left may keep them, too. ``measured``: the best
+    one that was measured, beside a choice that was not. ``most_excess``: by which share of its
+    objective the choice is at most worse than the best that may keep the limits, if every value
+    lies in its interval.
     """
 
     device: str

@@ -8,25 +8,27 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import NBSP, percent
+from mansard.analytics.data.quantities import percent
 from mansard.analytics.figures.charting import (
     Chart,
     colour,
     following,
     plot,
     shape,
-    tooltips,
+    told,
 )
 from mansard.analytics.figures.figure import (
     MILLI,
     Figure,
+    Following,
     Missing,
     dropped_note,
     evenly,
     make_figure,
 )
-from mansard.analytics.figures.parameters import Chosen, Key, equals_or_all, mode_labels
-from mansard.analytics.figures.tables import Column, tabulate
+from mansard.analytics.figures.parameters import Chosen, Key, Name, equals_or_all, mode_labels
+from mansard.analytics.figures.selection import LiveTable, Shown
+from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 from mansard.analytics.scaling.repeats import pool_repeats
 
@@ -34,7 +36,15 @@ MOST_POINTS = 1200
 WITHIN = 0.2  # the band that is drawn around equality
 _PLOT_PX = (400, 340)
 _KEYS = ["device", "mode", "network", "batch", "precision", "phase"]
-CAPTION = ("On the dashed line both are equal; the band is 20 % to either side.",)
+FOLLOWED: tuple[Name, ...] = ("device", "network", "precision")
+CAPTION = (
+    "Across: what was measured, here or by those who published it; the tooltip has the source. Up: "
+    "what is modelled. On the dashed line both are equal; the band is 20 % to either side.",
+)
+NONE = (
+    "No measured time of {network} in {precision} on {device} stands beside a prediction: "
+    "`mansard import` takes a table of measured times."
+)
 NO_OBSERVATIONS = (
     "No network was run and timed in a mode that is predicted: `mansard import` takes a table of "
     "measured times, and predictions are calibrated against them."
@@ -44,7 +54,7 @@ _COLUMNS = (
     *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),
     *(Column.text("Source", "source"), Column.number("Measured, ms", "measured")),
     Column.number("Predicted, ms", "predicted"),
-    Column("Error", lambda row: f"{row['error']:+.3g}{NBSP}%", is_numeric=True),
+    Column.number("Error, %", "error", "+.3g"),
     *(Column.number("Measured, W", "measured_w"), Column.number("Predicted, W", "predicted_w")),
 )
 
@@ -80,10 +90,12 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
         for panel in panels
         if found.frame[panel[0]].is_not_null().any() and found.frame[panel[1]].is_not_null().any()
     ]
+    shown = Shown(found.frame, dict.fromkeys(FOLLOWED, "all"))
     chart = accuracy_chart(found.frame, there, chosen)
     notes = (*_accuracy_notes(found), *_calibration_notes(results))
-    table = tabulate("Predicted and measured", _COLUMNS, found.frame.iter_rows(named=True))
-    return make_figure("accuracy", chart, table, CAPTION, notes)
+    table = LiveTable("accuracy", "Predicted and measured: {network}", _COLUMNS, shown)
+    follows = Following(shown, chosen, "", NONE)
+    return make_figure("accuracy", chart, table, CAPTION, notes, follows=follows)
 
 
 def accuracy_points(
@@ -101,7 +113,7 @@ def accuracy_points(
         lambda row: labels.get((row["device"], row["mode"]), row["mode"]), return_dtype=pl.String
     )
     frame = both.select(
-        *("network", "precision", "batch", "source"),
+        *("device", "network", "precision", "batch", "source"),
         mode=label,
         measured=(pl.col("latency_s") / MILLI).round_sig_figs(4),
         predicted=(pl.col("predicted_s") / MILLI).round_sig_figs(4),
@@ -146,7 +158,7 @@ def accuracy_chart(
     return following(
         alt.hconcat(*[_panel(points, each, by, names) for each in bands], spacing=30),
         chosen,
-        *("network", "precision"),
+        *FOLLOWED,
         description="Predicted over measured for each network, batch and mode; on the dashed "
         "line they are equal, the shaded band is 20 % to either side",
     )
@@ -165,28 +177,29 @@ def _panel(
         return alt.Axis(title=f"{word}, {unit}", format=".3~r", tickCount=6, labelOverlap="greedy")
 
     across = plot(ground).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
-    dots = plot(points.drop_nulls([measured, predicted])).encode(
+    known = points.drop_nulls([measured, predicted])
+    dots = told(
+        plot(known),
+        network="network",
+        mode="mode",
+        batch="batch",
+        precision="precision",
+        measured="measured, ms",
+        predicted="predicted, ms",
+        error="error, %",
+        measured_w="measured, W",
+        predicted_w="predicted, W",
+        source="source of the measured",
+    ).encode(
         x=alt.X(f"{measured}:Q", scale=scale),
         y=alt.Y(f"{predicted}:Q", scale=scale, axis=axis("Predicted")),
         color=colour(by, names),
         shape=shape(by, names),
-        tooltip=tooltips(
-            network="network",
-            mode="mode",
-            batch="batch",
-            precision="precision",
-            measured="measured, ms",
-            predicted="predicted, ms",
-            error="error, %",
-            measured_w="measured, W",
-            predicted_w="predicted, W",
-            source="source",
-        ),
     )
-    chosen = f"{equals_or_all('network')} && {equals_or_all('precision')}"
+    chosen = " && ".join(equals_or_all(name) for name in FOLLOWED)
     return alt.layer(
         across.mark_area(style="m-roof-area", clip=True).encode(y="low:Q", y2="high:Q"),
-        across.mark_line(style="m-diagonal").encode(y="y:Q"),
+        across.mark_line(style="m-diagonal").encode(y="y:Q").properties(name=f"ground-{unit}"),
         dots.mark_point(size=60, opacity=0.85).transform_filter(chosen),
     ).properties(width=_PLOT_PX[0], height=_PLOT_PX[1])
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import UNKNOWN, rate
 from mansard.analytics.figures.charting import (
     Chart,
     colour,
@@ -15,47 +16,60 @@ from mansard.analytics.figures.charting import (
     following,
     plot,
     shape,
-    tooltips,
+    told,
 )
 from mansard.analytics.figures.figure import (
     MILLI,
     Drawn,
     Figure,
+    Following,
     Missing,
     dropped_note,
     evenly,
     make_figure,
     schema_of,
 )
-from mansard.analytics.figures.modes import NO_NETWORK
+from mansard.analytics.figures.modes import NO_NETWORK, told_costs, with_told_costs
 from mansard.analytics.figures.parameters import (
     Chosen,
     Key,
     equals,
     equals_or_all,
     mode_labels,
-    network_title,
-    of_network,
 )
-from mansard.analytics.figures.tables import Column, tabulate
+from mansard.analytics.figures.selection import LiveTable, Shown, heading
+from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280
-CAPTION = ("The items of a larger batch share the traffic of the weights and the launches.",)
+CAPTION = (
+    "The items of a larger batch share the traffic of the weights and the launches. What "
+    "stands at best by the roofs has no measured time in it: then items per second are at most "
+    "those drawn.",
+)
 ONE_BATCH = (
     "Only one batch size of each network was scored: "
     "`mansard bench model.onnx --batch 1 --batch 8` adds another."
 )
-# Items per second (one batch after the other), mJ of one item, ms of one batch, W.
+# Items per second (one batch after the other), mJ of one item; as texts with their intervals
+# also the latency of one batch and the power.
+# is_priced: the energy of every batch is known.
 BATCH_SCHEMA = schema_of(
-    text="mode network precision bound", number="rate energy latency power", count="batch"
+    text="mode network precision bound reading items time item watts",
+    number="rate energy",
+    count="batch",
+    flag="is_priced",
+)
+NONE = (
+    "Several batch sizes of {network} are not known in {mode}, {precision}: "
+    "`mansard bench model.onnx --batch 1 --batch 8` adds them where a mode has roofs."
 )
 _COLUMNS = (
-    *(Column.number("Batch", "batch", "d"), Column.text("Mode", "mode")),
-    *(Column.name("Precision", "precision"), Column.number("Items per second", "rate")),
-    *(Column.number("Latency, ms", "latency"), Column.number("Energy of one item, mJ", "energy")),
-    *(Column.number("Power, W", "power"), Column.text("Bound by", "bound")),
+    *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),
+    Column.text("Items per second", "items", is_numeric=True),
+    *(Column.text(name, field, is_numeric=True) for name, field in told_costs(is_item=True)),
+    Column.text("Bound by", "bound"),
 )
 
 
@@ -69,11 +83,12 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
         return Missing(ONE_BATCH)
     names = set(found.frame["network"].to_list())
     network = first if first in names else min(names)
-    own = found.frame.filter(pl.col("network") == network)
-    table = tabulate(f"Batch sizes of {display_name(network)}", _COLUMNS, own.iter_rows(named=True))
-    chart = batch_chart(found.frame, chosen, network)
+    shown = Shown(found.frame, {"mode": "equal", "network": "first", "precision": "all"}, network)
+    table = LiveTable("batches", "Batch sizes of {network} in {mode}", _COLUMNS, shown)
+    chart = batch_chart(found.frame, shown.resolve(chosen)[0])
     notes = dropped_note(found.n_dropped, "predictions", "their latency is unknown")
-    return make_figure("batches", chart, table, CAPTION, notes)
+    follows = Following(shown, chosen, "{network}, {mode}: {reading}", NONE)
+    return make_figure("batches", chart, table, CAPTION, notes, follows=follows)
 
 
 def batch_points(
@@ -101,15 +116,16 @@ def batch_points(
     there = [mode for mode in modes if mode in set(known["label"].to_list())]
     n_each = max(1, len(known) // max(1, len(there)))
     item_j = pl.col("energy_j") / pl.col("batch")
+    kept = known.filter(pl.col("label").is_in(evenly(there, max(2, MOST_ROWS // n_each))))
     frame = (
-        known.filter(pl.col("label").is_in(evenly(there, max(2, MOST_ROWS // n_each))))
+        with_told_costs(kept)
         .with_columns(
             mode="label",
             rate=(pl.col("batch") / pl.col("latency_s")).round_sig_figs(4),
             energy=(item_j / MILLI).round_sig_figs(4),
-            latency=(pl.col("latency_s") / MILLI).round_sig_figs(4),
-            power=pl.col("power_w").round_sig_figs(4),
+            items=pl.Series([_items(row) for row in kept.iter_rows(named=True)], dtype=pl.String),
             bound="time_bound",
+            is_priced=pl.col("energy_j").is_not_null().all().over("label", "network", "precision"),
         )
         .select(list(BATCH_SCHEMA))
         .sort("mode", "network", "precision", "batch")
@@ -117,17 +133,25 @@ def batch_points(
     return Drawn(frame, len(found) - len(known))
 
 
-def batch_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
+def _items(row: dict[str, Any]) -> str:
+    """Items in a second; the shortest time gives the highest rate."""
+    low_s, high_s, batch = row["latency_low_s"], row["latency_high_s"], row["batch"]
+    low = None if high_s is None else batch / high_s
+    high = None if not low_s else batch / low_s
+    return rate(batch / row["latency_s"], low, high, row["interval"])
+
+
+def batch_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     """Items per second and energy of an item over the batch size, a line for each precision."""
     kinds = [("rate", "Items per second")]
     if points["energy"].is_not_null().any():
         kinds.append(("energy", "Energy of one item, mJ"))
     precisions = sorted(set(points["precision"].to_list()))
-    drawn = f"{of_network(first)} && {equals('mode')} && {equals_or_all('precision')}"
+    drawn = f"{equals('network')} && {equals('mode')} && {equals_or_all('precision')}"
     curves = [
         _curve(points, kind, precisions)
         .transform_filter(drawn)
-        .properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=network_title(first, title))
+        .properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=heading(title))
         for kind, title in kinds
     ]
     return following(
@@ -141,33 +165,44 @@ def batch_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
 
 def _curve(points: pl.DataFrame, kind: str, precisions: Sequence[str]) -> Chart:
     batches = sorted(set(points["batch"].to_list()))
-    base = plot(points).encode(
+    is_known = f"isValid(datum.{kind})"
+    # An unknown value is a text on the axis and no mark: so the axis keeps an extent.
+    placed = plot(points).transform_calculate(
+        height=f"{is_known} ? datum.{kind} : 0", why=f"{is_known} ? '' : '{UNKNOWN}'"
+    )
+    base = told(
+        placed,
+        network="network",
+        mode="mode",
+        precision="precision",
+        batch="batch",
+        items="items per second",
+        time="latency",
+        item="energy of one item",
+        watts="power",
+        bound="bound by",
+    ).encode(
         x=alt.X(
             "batch:Q",
             scale=alt.Scale(type="log", base=2, nice=False, padding=14),
             axis=alt.Axis(title="Batch", values=batches, format="d"),
         ),
         y=alt.Y(
-            f"{kind}:Q",
+            "height:Q",
             scale=alt.Scale(zero=True),
             axis=alt.Axis(title=None, format=".3~s" if kind == "rate" else ".3~r", tickCount=5),
         ),
         color=colour("precision", precisions),
-        tooltip=tooltips(
-            network="network",
-            mode="mode",
-            precision="precision",
-            batch="batch",
-            rate="items per second",
-            latency="latency, ms",
-            energy="energy of one item, mJ",
-            power="power, W",
-            bound="bound by",
-        ),
     )
+    is_line = is_known if kind == "rate" else "datum.is_priced"
     return alt.layer(
-        base.mark_line(strokeWidth=2, opacity=0.85).encode(
-            strokeDash=dash("precision", precisions)
+        base.mark_line(strokeWidth=2).encode(
+            strokeDash=dash("precision", precisions),
+            opacity=alt.condition(is_line, alt.value(0.85), alt.value(0)),
         ),
-        base.mark_point(size=60, opacity=1).encode(shape=shape("precision", precisions)),
+        base.mark_point(opacity=1).encode(
+            shape=shape("precision", precisions),
+            size=alt.condition(is_known, alt.value(60), alt.value(0)),
+        ),
+        base.mark_text(style="m-rule-label").encode(text="why:N", y=alt.value(_HEIGHT_PX / 2)),
     )

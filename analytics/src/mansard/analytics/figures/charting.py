@@ -5,12 +5,14 @@ Marks name styles of ``theme`` instead of colours, so that one specification ser
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import altair as alt
 import polars as pl
 
+from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.parameters import Chosen, Name
 from mansard.analytics.figures.theme import SHAPES
 
@@ -37,13 +39,31 @@ def plot(frame: pl.DataFrame) -> alt.Chart:
 
 
 def following(chart: Chart, chosen: Chosen, *names: Name, **properties: Any) -> Chart:
-    """``chart`` with the parameters ``names`` and with ``properties``, such as its width."""
-    return chart.add_params(*[chosen.parameter(name) for name in names]).properties(**properties)
+    """``chart`` with the parameters ``names`` and with ``properties``, such as its width.
+
+    The parameter heading says in titles what is shown; ``make_figure`` sets it first.
+    """
+    parameters = [chosen.parameter(name) for name in names]
+    heading = alt.param(name="heading", value="")
+    return chart.add_params(*parameters, heading).properties(**properties)
 
 
-def tooltips(**titles: str) -> list[alt.Tooltip]:
-    """Fields to show as they are, each under its title; numbers are rounded beforehand."""
-    return [alt.Tooltip(field, type="nominal", title=title) for field, title in titles.items()]
+def told(base: Chart, **titles: str) -> Chart:
+    """``base`` with fields to show as they are, each under its title, in tooltips and to screen
+    readers; a value that is not there reads "unknown". Numbers are rounded beforehand.
+    """
+    texts = {
+        f"told_{name}": f"isValid(datum.{name}) ? datum.{name} : '{UNKNOWN}'" for name in titles
+    }
+    named = {name: json.dumps(f"{title}: ") for name, title in titles.items()}
+    lines = ", ".join(f"{title} + datum.told_{name}" for name, title in named.items())
+    return base.transform_calculate(**texts, told=f"join([{lines}], '; ')").encode(
+        tooltip=[
+            alt.Tooltip(f"told_{name}", type="nominal", title=title)
+            for name, title in titles.items()
+        ],
+        description=alt.Description("told:N"),
+    )
 
 
 def log_scale(low: float, high: float, base: int = 10) -> alt.Scale:

@@ -15,13 +15,14 @@ import polars as pl
 from markupsafe import Markup
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, quantity
+from mansard.analytics.data.quantities import UNKNOWN, fixed, quantity
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.roof import Balance, EnergyRoof, Span, balance
-from mansard.analytics.figures.charting import Chart, following, plot, tooltips
+from mansard.analytics.figures.charting import Chart, following, plot, told
 from mansard.analytics.figures.figure import (
     GIGA,
     Figure,
+    Following,
     Missing,
     make_figure,
     positive,
@@ -43,20 +44,26 @@ from mansard.analytics.figures.network_points import (
     spots,
     under_roofs,
 )
-from mansard.analytics.figures.parameters import OF_PRECISION, Chosen
-from mansard.analytics.figures.roofline import HALF_PX, OF_MODE, axes, window
-from mansard.analytics.figures.tables import Table
+from mansard.analytics.figures.parameters import OF_PRECISION, Chosen, Name
+from mansard.analytics.figures.roofline import HALF_PX, HEADING, OF_MODE, axes, window
+from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
 MOST_ROWS = 2000  # of all arches
+BALANCE_FIELDS = ("time", "energy", "half")
 BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
 Kind = Literal["efficiency", "power"]
 NO_METER = (
     "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
     "can read. `mansard doctor` lists the meters and what keeps one from being read."
+)
+NO_COSTS = (
+    "The energy of work in {precision}, of traffic or of time in {mode} is unknown, so there is no "
+    "roof of energy and power."
 )
 NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
 
@@ -64,7 +71,8 @@ NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, 
 @dataclass(frozen=True)
 class _Words:
     name: str
-    title: str
+    title: str  # of the axis
+    heading: str
     description: str
     caption: str
 
@@ -73,6 +81,7 @@ _WORDS = {
     "efficiency": _Words(
         name="energy-roofline",
         title="GFLOP/J",
+        heading="Efficiency",
         description="Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
         "each precision of the chosen power mode, with its balance points and the networks under "
         "it",
@@ -85,6 +94,7 @@ _WORDS = {
     "power": _Words(
         name="power-roof",
         title="W",
+        heading="Power",
         description="Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
         "precision of the chosen power mode, with the networks' mean power",
         caption="The power at the roof of time. It is highest at the ridge, where memory and "
@@ -140,10 +150,16 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
         height=seen.height_px,
+        title=heading(words.heading),
         description=words.description,
     )
     table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
-    return make_figure(words.name, chart, table, (words.caption,), gaps)
+    shown = Shown(lines, {"mode": "equal", "precision": "all"})
+    follows = Following(shown, chosen, HEADING, NO_COSTS)
+    beside = balance_table(priced, is_short=True) if kind == "efficiency" else None
+    return make_figure(
+        words.name, chart, table, (words.caption,), gaps, follows=follows, beside=beside
+    )
 
 
 def priced_roofs(results: Results) -> tuple[list[PricedRoof], list[str]]:
@@ -354,79 +370,79 @@ def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     """Balance points: of all precisions together only those of the best one."""
     scale = alt.Scale(domain=list(BALANCES), range=["diamond", "triangle-up", "square"])
     return (
-        plot(points)
+        told(plot(points), kind="balance", text="at")
         .transform_filter(OF_PRECISION)
         .mark_point(style="m-ridge", size=60, opacity=1)
         .encode(
             x=x,
             y=y,
             shape=alt.Shape("kind:N", scale=scale, legend=alt.Legend(title=None)),
-            tooltip=tooltips(kind="balance", text="at"),
         )
     )
 
 
-def balances(results: Results, mode: str) -> Table:
-    """The balance points of each precision of ``mode`` that has all costs, without intervals."""
-    rows = [
-        [
-            each.name,
-            *[
-                UNKNOWN if span.value is None else digits(span.value, 3)
-                for span in _spans(each.balance)
-            ],
-            quantity(each.balance.best_flop_per_j.value, "FLOP/J", n_digits=3),
-        ]
-        for each in priced_roofs(results)[0]
-        if each.mode == mode
-    ]
-    columns = ("Precision", "Time", "Energy", "Half the best FLOP/J", "Best")
-    caption = f"Balance points of {mode} from main memory, FLOP/byte"
-    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
+_BALANCE_SCHEMA = schema_of(text="mode precision name time energy half best")
 
 
-def balance_table(roofs: Sequence[PricedRoof]) -> Table:
-    """Balance points and the best efficiency of every precision and mode."""
+def balance_table(roofs: Sequence[PricedRoof], *, is_short: bool = False) -> LiveTable:
+    """Balance points and the best efficiency of every precision of a mode; short: no intervals."""
     rows = [
-        [
-            each.name,
-            each.mode,
-            *[_span(span, "") for span in _spans(each.balance)],
-            _span(each.balance.best_flop_per_j, "FLOP/J"),
-        ]
+        {
+            "mode": each.mode,
+            "precision": each.precision,
+            "name": each.name,
+            **{
+                name: _span(span, is_short=is_short)
+                for name, span in zip(BALANCE_FIELDS, _spans(each.balance), strict=True)
+            },
+            "best": _span(each.balance.best_flop_per_j, "FLOP/J", is_short=is_short),
+        }
         for each in roofs
     ]
-    columns = ("Precision", "Mode", "Time", "Energy", "Half the best FLOP/J", "Best efficiency")
-    caption = "Balance points from main memory, FLOP/byte"
-    return Table(caption, columns, rows, frozenset({2, 3, 4, 5}))
+    titles = {"time": "Time", "energy": "Energy", "half": "Half the best FLOP/J", "best": "Best"}
+    columns = [
+        Column.text("Precision", "name"),
+        *(Column.text(title, field, is_numeric=True) for field, title in titles.items()),
+    ]
+    shown = Shown(pl.DataFrame(rows, _BALANCE_SCHEMA), {"mode": "equal", "precision": "all"})
+    caption = "Balance points of {mode} from main memory, FLOP/byte"
+    return LiveTable("balances" if is_short else "energy-roofline", caption, columns, shown)
 
 
-def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> Table:
+_POWER_SCHEMA = schema_of(text="mode precision batch network name low ridge high mean")
+
+
+def power_table(roofs: Sequence[PricedRoof], networks: pl.DataFrame) -> LiveTable:
     """The power of each precision left of, at and right of its ridge; and of networks."""
     rows = []
     for each in roofs:
         ridge = each.roof.peak_flop_per_s / each.roof.bandwidth_bytes_per_s
-        at = each.roof.power_w([ridge / 100, ridge, ridge * 100])
-        rows.append([each.name, each.mode, *[fixed(float(watts), "W") for watts in at], ""])
-    rows += [
-        [
-            row["network"],
-            row["mode"],
-            "",
-            "",
-            "",
-            f"{fixed(row['power'], 'W')}, batch {row['batch']}",
-        ]
-        for row in networks.iter_rows(named=True)
+        at = [fixed(float(w), "W") for w in each.roof.power_w([ridge / 100, ridge, ridge * 100])]
+        own = dict(zip(("low", "ridge", "high"), at, strict=True))
+        named = {"mode": each.mode, "precision": each.precision, "batch": "", "network": ""}
+        rows.append({**named, "name": each.name, **own, "mean": "–"})
+    for row in networks.iter_rows(named=True):
+        named = {name: row[name] for name in ("mode", "precision", "batch", "network")}
+        blank = dict.fromkeys(("low", "ridge", "high"), "–")
+        name = f"{row['network']} {row['precision']}, batch {row['batch']}"
+        rows.append({**named, "name": name, **blank, "mean": fixed(row["power"], "W")})
+    titles = {
+        "low": "At a hundredth of the ridge",
+        "ridge": "At the ridge",
+        "high": "At a hundred times the ridge",
+        "mean": "Mean power of the network at the roof",
+    }
+    columns = [
+        Column.text("Precision or network", "name"),
+        *(Column.text(title, field, is_numeric=True) for field, title in titles.items()),
     ]
-    columns = (
-        *("Precision or network", "Mode", "At a hundredth of the ridge", "At the ridge"),
-        *("At a hundred times the ridge", "Mean power of the network"),
-    )
-    return Table("Power as drawn", columns, rows, frozenset({2, 3, 4, 5}))
+    by: dict[Name, How] = {"mode": "equal", "batch": "all", "network": "all", "precision": "all"}
+    shown = Shown(pl.DataFrame(rows, _POWER_SCHEMA), by)
+    return LiveTable("power-roof", "Power in {mode} as drawn", columns, shown)
 
 
-def _span(span: Span, unit: str) -> str:
+def _span(span: Span, unit: str = "", *, is_short: bool = False) -> str:
     if span.value is None:
         return f"{UNKNOWN}: {span.unknown['value']}"
-    return quantity(span.value, unit, span.low, span.high, 3).strip()
+    ends = (None, None) if is_short else (span.low, span.high)
+    return quantity(span.value, unit, *ends, 3).strip()

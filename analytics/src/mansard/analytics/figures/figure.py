@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,8 @@ import vl_convert
 from markupsafe import Markup
 
 from mansard.analytics.figures.charting import Chart
+from mansard.analytics.figures.parameters import Chosen
+from mansard.analytics.figures.selection import LiveTable, Shown, words
 from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.figures.theme import FONT, LIGHT, vega_config
 
@@ -35,6 +38,7 @@ class Figure:
     """One chart of the page. ``spec`` is JSON that is safe inside a script element.
 
     Its data is apart, by a name made from the content: charts that draw the same rows share them.
+    ``none`` stands in its place where the choice leaves nothing to draw; ``live`` is for report.js.
     """
 
     reason: ClassVar[None] = None  # see ``Missing``
@@ -47,36 +51,89 @@ class Figure:
     table: Table
     caption: Sequence[str]  # paragraphs; str is escaped, Markup is not
     notes: Sequence[str]
+    none: str = ""
+    live: Sequence[Mapping[str, Any]] = ()
+    beside: Table | None = None  # a second table, which the page shows beside the chart
+
+
+@dataclass(frozen=True, eq=False)
+class Following:
+    """How a figure follows the reader's choice, and what it shows first.
+
+    ``heading`` and ``none`` are templates of ``selection.words``: what the chart shows, and why it
+    shows nothing where ``shown`` has no rows for the choice.
+    """
+
+    shown: Shown
+    chosen: Chosen
+    heading: str
+    none: str
 
 
 def make_figure(
-    name: str, chart: Chart, table: Table, caption: Sequence[str] = (), notes: Sequence[str] = ()
+    name: str,
+    chart: Chart,
+    table: Table | LiveTable,
+    caption: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    *,
+    follows: Following | None = None,
+    beside: LiveTable | None = None,
 ) -> Figure:
     """``chart`` as a figure of a page; the chart's description is the alternative text."""
     # Each part was checked against Vega-Lite's schema when it was made; the rows are not.
     spec = chart.to_dict(validate=False)
     description = str(spec["description"])
     spec.pop("config", None)  # the page sets it, for light or for dark
+    if follows is not None:
+        chosen, rows = follows.shown.resolve(follows.chosen)
+        for parameter in spec["params"]:
+            if parameter["name"] == "heading":
+                parameter["value"] = words(follows.heading, rows, chosen)
     picture, width_px = still_picture(spec)
-    datasets = {key: _by_columns(rows) for key, rows in spec.pop("datasets", {}).items()}
-    spec["datasets"] = list(datasets)  # the page puts the rows in their place
+    rows_of = dict(spec.pop("datasets", {}))
+    spec["datasets"] = list(rows_of)  # the page puts the rows in their place
+    first = follows.chosen if follows is not None else Chosen()
+    tables = [each for each in (table, beside) if isinstance(each, LiveTable)]
+    live = [each.script(_data_name(rows_of, each.shown)) for each in tables]
+    if follows is not None:
+        rule = follows.shown.rule(_data_name(rows_of, follows.shown))
+        spec["usermeta"] = {"rule": rule, "heading": follows.heading}
     return Figure(
         name=name,
         description=description,
         spec=json_markup(spec),
-        datasets=datasets,
+        datasets={key: _by_columns(rows) for key, rows in rows_of.items()},
         picture=picture,
         width_px=width_px,
-        table=shortened(table),
+        table=table.at(first) if isinstance(table, LiveTable) else shortened(table),
         caption=caption,
         notes=notes,
+        none=follows.none if follows is not None else "",
+        live=live,
+        beside=None if beside is None else beside.at(first),
     )
+
+
+def _data_name(rows_of: dict[str, Any], shown: Shown) -> str:
+    """The name under which the chart draws the rows; of rows that it does not draw, a new one."""
+    own = shown.frame.to_dicts()
+    found = next((name for name, rows in rows_of.items() if rows == own), None)
+    if found is None:
+        found = f"rows-{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}"
+        rows_of[found] = own
+    return found
 
 
 def pool(figures: Iterable[Figure]) -> Markup:
     """The data of all ``figures``, each set once, as JSON for the page."""
     found = {name: data for figure in figures for name, data in figure.datasets.items()}
     return json_markup(found)
+
+
+def live_tables(figures: Iterable[Figure]) -> Markup:
+    """How the tables of ``figures`` follow the choice, as JSON for the page."""
+    return json_markup([table for figure in figures for table in figure.live])
 
 
 def _by_columns(rows: list[dict[str, Any]]) -> Dataset:
@@ -111,7 +168,8 @@ def safe_json(value: Any) -> str:
 
 def dropped_note(n_dropped: int, what: str, why: str) -> tuple[str, ...]:
     """A note about marks that are missing, if any are."""
-    return (f"{n_dropped} {what} are not drawn: {why}.",) if n_dropped else ()
+    title = f"{what[:1].upper()}{what[1:]}"
+    return (f"{title} that are not drawn: {n_dropped:,} ({why}).",) if n_dropped else ()
 
 
 # Attributes that a picture does not need: texts for screen readers, reactions, defaults.

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN
+from mansard.analytics.data.names import in_order
+from mansard.analytics.data.quantities import UNKNOWN, joules, seconds, watts
 from mansard.analytics.decide.alternatives import pareto_front
 from mansard.analytics.decide.records import Candidate
-from mansard.analytics.figures.charting import Chart, following, plot, tooltips
+from mansard.analytics.figures.charting import Chart, following, plot, shape, told
 from mansard.analytics.figures.figure import (
     MEGA,
     MILLI,
     Drawn,
     Figure,
+    Following,
     Missing,
     dropped_note,
     evenly,
@@ -30,14 +33,15 @@ from mansard.analytics.figures.figure import (
 )
 from mansard.analytics.figures.parameters import (
     EVERY,
-    OF_PRECISION,
     Chosen,
     Key,
+    Name,
+    equals,
+    equals_or_all,
     mode_labels,
-    network_title,
-    of_network,
 )
-from mansard.analytics.figures.tables import Column, Table, tabulate
+from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 
 MOST_ROWS = 2000  # in all: each is some 60 bytes of a page that stays under 2 MB
@@ -45,6 +49,9 @@ MOST_TABLE_ROWS = 60  # of modes in one table
 LEAST_CELLS = 12  # of one network, whatever the number of networks
 MOST_LABELLED = 9  # GPU clocks: of more, a cell has no room for its number
 PARETO_PX, MAP_PX = (470, 400), (450, 165)
+HEADING = "{network}, batch {batch}, {precision}: {reading}"
+AT_BEST, BOUNDS = "at best by the roofs", "within bounds"
+_DRAWN = f"{equals_or_all('device')} && {equals('network')} && {equals('precision')}"
 _SET = ["device", "network", "precision"]
 _CELL = [*_SET, "cell"]
 _STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
@@ -53,15 +60,36 @@ _STAR = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.39L-.59,.81L-.38,.12L-.95,-.
 # front, no slower mode costs less energy. is_main: the precision shown where none is chosen.
 MODE_POINT_SCHEMA = {
     **schema_of(text="mode device network precision", count="batch"),
-    **schema_of(number="gpu memory latency energy power", text="bound source"),
+    **schema_of(
+        number="gpu memory latency energy power", text="bound source reading remark time item watts"
+    ),
     **schema_of(flag="is_extrapolated", number="latency_shade energy_shade"),
     **schema_of(flag="is_cell is_front is_edge is_recommended is_main"),
 }
+# As texts with their intervals: time is the latency of one batch, item the energy of one item.
+# Every row follows the device, the network and the precision of the reader.
+BY: Mapping[Name, How] = MappingProxyType(
+    {"device": "all", "network": "first", "precision": "main"}
+)
 PARETO_CAPTION = (
     "Faint points are dominated: another mode is better in latency, energy and power at once. The "
-    "star is the recommended mode.",
+    "star is the recommended mode. Shapes tell what a point is: measured, published, modelled with "
+    "an interval, within bounds, or at best by the roofs, without any time that was measured.",
 )
-HEAT_CAPTION = ("Darker is more under a light appearance, brighter under a dark one.",)
+NONE = (
+    "Nothing was predicted of {network} in {precision} on {device}: `mansard bench model.onnx` "
+    "predicts a network where a mode has roofs, `mansard import` takes a table of measured times."
+)
+NONE_PRICED = "No energy of {network} in {precision} on {device} is known, so there is no front."
+NONE_MAPPED = (
+    "No mode of {device} has both its GPU clock and its memory clock beside a time of {network} in "
+    "{precision}, so there is no map."
+)
+HEAT_CAPTION = (
+    "Darker is more under a light appearance, brighter under a dark one. A cell says the least "
+    "that the roofs allow, the range where only bounds are known, else the value itself; its "
+    "tooltip has the interval.",
+)
 NO_NETWORK = (
     "No network was predicted, so there is nothing to compare modes by: "
     "`mansard bench model.onnx` scores one and predicts it in every mode."
@@ -104,9 +132,11 @@ def pareto_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     priced = frame.filter(pl.col("energy") > 0)
     if priced["mode"].n_unique() < 2:
         return Missing(ONE_MODE if points.n_modes < 2 else NO_ENERGY)
-    chart = pareto_chart(priced, chosen, points.first)
-    table = mode_point_table(priced, points.first)
-    return make_figure("pareto", chart, table, PARETO_CAPTION, _notes(points))
+    shown = Shown(priced, BY, points.first)
+    chart = pareto_chart(priced, shown.resolve(chosen)[0])
+    follows = Following(shown, chosen, HEADING, NONE_PRICED)
+    table = mode_point_table("pareto", shown)
+    return make_figure("pareto", chart, table, PARETO_CAPTION, _notes(points), follows=follows)
 
 
 def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
@@ -118,8 +148,12 @@ def heat_figure(points: ModePoints, chosen: Chosen) -> Figure | Missing:
     )
     if cells.select("gpu", "memory").n_unique() < 2:
         return Missing(ONE_MODE if points.n_modes < 2 else NO_CLOCKS)
-    chart = heat_chart(cells, chosen, points.first)
-    return make_figure("heat", chart, mode_point_table(cells, points.first), HEAT_CAPTION)
+    shown = Shown(cells, BY, points.first)
+    chart = heat_chart(cells, shown.resolve(chosen)[0])
+    follows = Following(shown, chosen, HEADING, NONE_MAPPED)
+    return make_figure(
+        "heat", chart, mode_point_table("heat", shown), HEAT_CAPTION, (), follows=follows
+    )
 
 
 def mode_points(
@@ -143,7 +177,11 @@ def mode_points(
     rows = [(*key, label) for key, label in labels.items()]
     names = pl.DataFrame(rows, schema=schema_of(text="device name mode"), orient="row")
     frame = (
-        kept.rename({"mode": "name"})
+        with_told_costs(kept)
+        .with_columns(
+            remark=pl.Series([_remark(row) for row in kept.iter_rows(named=True)], dtype=pl.String)
+        )
+        .rename({"mode": "name"})
         .join(names, on=["device", "name"], how="left")
         .with_columns(
             mode=pl.coalesce("mode", "name"),
@@ -158,6 +196,46 @@ def mode_points(
         .sort(*_SET, "latency", "mode")
     )
     return Drawn(frame, n_dropped)
+
+
+def told_costs(*, is_item: bool) -> list[tuple[str, str]]:
+    """Title and column of each cost of ``with_told_costs``."""
+    energy = "Energy of one item" if is_item else "Energy"
+    return [("Latency of one batch", "time"), (energy, "item"), ("Power", "watts")]
+
+
+def with_told_costs(predictions: pl.DataFrame) -> pl.DataFrame:
+    """``predictions`` (PREDICTION_SCHEMA) with their costs as texts: time, item, watts.
+
+    And ``reading``: measured or published, or what a modelled value is.
+    """
+    texts = [_costs(row) for row in predictions.iter_rows(named=True)]
+    names = ("time", "item", "watts")
+    is_modelled = pl.col("source") == "modelled"
+    return predictions.with_columns(
+        *(
+            pl.Series(name, [text[at] for text in texts], dtype=pl.String)
+            for at, name in enumerate(names)
+        ),
+        reading=pl.when(is_modelled & (pl.col("interval") == "roof"))
+        .then(pl.lit(AT_BEST))
+        .when(is_modelled & (pl.col("interval") == "bounds"))
+        .then(pl.lit(BOUNDS))
+        .otherwise("source"),
+    )
+
+
+def _costs(row: dict[str, Any]) -> tuple[str, str, str]:
+    def each(name: str, unit: str, share: int = 1) -> tuple[Any, ...]:
+        ends = [row[f"{name}{end}_{unit}"] for end in ("", "_low", "_high")]
+        return *(None if end is None else end / share for end in ends), row["interval"]
+
+    items = row["batch"] or 1
+    return (
+        seconds(*each("latency", "s"), advise=False),
+        joules(*each("energy", "j", items), advise=False),
+        watts(*each("power", "w"), advise=False),
+    )
 
 
 def _of_one_batch(predictions: pl.DataFrame, recommended: Sequence[Candidate]) -> pl.DataFrame:
@@ -255,21 +333,21 @@ def _is_even(inside: pl.DataFrame, n_most: int) -> pl.Expr:
     )
 
 
-def pareto_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
+def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     """Energy over latency, both logarithmic: one point for each mode, the front as a line."""
     scale = alt.Scale(type="log", nice=False, padding=24)
 
     def axis(title: str) -> alt.Axis:
         return alt.Axis(title=title, format=".3~r", tickCount=6, labelOverlap="greedy")
 
-    base = plot(points).encode(
+    base = _told(points).encode(
         x=alt.X("latency:Q", scale=scale, axis=axis("Latency of one batch, ms")),
         y=alt.Y("energy:Q", scale=scale, axis=axis("Energy of one item, mJ")),
     )
     dots = base.mark_point(style="m-mode", size=75).encode(
         color=alt.Color("power:Q", legend=alt.Legend(title="Power, W", gradientLength=180)),
         opacity=alt.condition("datum.is_front", alt.value(1), alt.value(0.45)),
-        tooltip=_told(),
+        shape=shape("reading", in_order(points["reading"].to_list())),
     )
 
     # Conditions and not filters: a layer without rows would leave its axes without an extent.
@@ -283,7 +361,7 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
         dots,
         base.mark_point(style="m-picked", filled=False).encode(size=size_if(is_picked, 190)),
         base.mark_point(style="m-best", shape=_STAR, opacity=1).encode(
-            size=size_if("datum.is_recommended", 260), tooltip=_told()
+            size=size_if("datum.is_recommended", 260)
         ),
         *[
             named.mark_text(style=style, dy=-17).encode(text="name:N")
@@ -291,27 +369,27 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
         ],
     ]
     return following(
-        alt.layer(*[layer.transform_filter(_drawn(first)) for layer in layers]),
+        alt.layer(*[layer.transform_filter(_DRAWN) for layer in layers]),
         chosen,
         *("network", "precision", "device", "picked"),
         width=PARETO_PX[0],
         height=PARETO_PX[1],
-        title=network_title(first, "Pareto front"),
+        title=heading("Pareto front"),
         description="Energy of one item in mJ over latency in ms for every mode drawn, coloured by "
         "power; the line is the Pareto front of latency and energy, the star the recommended mode",
     )
 
 
-def heat_chart(cells: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
+def heat_chart(cells: pl.DataFrame, chosen: Chosen) -> Chart:
     """Latency above, energy below, over GPU clock and memory clock; darker is more."""
     has_energy = bool(cells["energy"].is_not_null().any())
-    kinds = [("latency", "Latency of one batch, ms")]
-    kinds += [("energy", "Energy of one item, mJ")] if has_energy else []
+    kinds = [("latency", "Latency, ms")]
+    kinds += [("energy", "Energy of an item, mJ")] if has_energy else []
     is_labelled = cells["gpu"].n_unique() <= MOST_LABELLED
     maps = [
         _map(cells, kind, is_labelled=is_labelled)
-        .properties(width=MAP_PX[0], height=MAP_PX[1], title=network_title(first, title))
-        .transform_filter(_drawn(first))
+        .properties(width=MAP_PX[0], height=MAP_PX[1], title=heading(title))
+        .transform_filter(_DRAWN)
         for kind, title in kinds
     ]
     return following(
@@ -325,80 +403,69 @@ def heat_chart(cells: pl.DataFrame, chosen: Chosen, first: str) -> Chart:
 
 
 def _map(cells: pl.DataFrame, kind: str, *, is_labelled: bool) -> Chart:
-    base = plot(cells).encode(
+    is_known = f"isValid(datum.{kind})"
+    told_as = "time" if kind == "latency" else "item"  # "at best 3.2 ms", rounded down
+    placed = _told(cells).transform_calculate(
+        shade=f"{is_known} ? datum.{kind}_shade : 0",
+        text=f"!({is_known}) ? '{UNKNOWN}' : datum.reading === '{AT_BEST}' ? "
+        f"replace(datum.{told_as}, 'at best ', '') : datum.reading === '{BOUNDS}' ? "
+        f"replace(replace(datum.{told_as}, 'between ', ''), ' and ', '–') : "
+        f"format(datum.{kind}, '.3~r')",
+    )
+    base = placed.encode(
         x=alt.X("gpu:O", axis=alt.Axis(title="GPU clock, MHz", labelAngle=0, format="~g")),
         y=alt.Y("memory:O", sort="descending", axis=alt.Axis(title="Memory, MHz", format="~g")),
     )
-    shade = alt.Color(f"{kind}_shade:Q", scale=alt.Scale(domain=[0, 1]), legend=None)
-    layers = [base.mark_rect(style="m-cell").encode(color=shade, tooltip=_told())]
+    shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1]), legend=None)
+    layers = [base.mark_rect(style="m-cell").encode(color=shade)]
     if is_labelled:
-        dark = f"datum.{kind}_shade > 0.45"
-        text = alt.Text(f"{kind}:Q", format=".3~r")
+        dark = "datum.shade > 0.45"
         layers += [
-            base.mark_text(style=style).encode(text=text).transform_filter(where)
+            base.mark_text(style=style).encode(text="text:N").transform_filter(where)
             for style, where in (("m-cell-low", f"!({dark})"), ("m-cell-high", dark))
         ]
     layers += [
         base.mark_rect(style="m-picked").transform_filter("datum.mode === picked"),
-        base.mark_point(style="m-best", size=250, shape=_STAR, opacity=1, yOffset=-18)
-        .encode(tooltip=_told())
-        .transform_filter("datum.is_recommended"),
+        base.mark_point(
+            style="m-best", size=250, shape=_STAR, opacity=1, yOffset=-18
+        ).transform_filter("datum.is_recommended"),
     ]
     return alt.layer(*layers)
 
 
-def _drawn(first: str) -> str:
-    return f"{of_network(first)} && {OF_PRECISION} && (device === '' || datum.device === device)"
-
-
-def _told() -> list[alt.Tooltip]:
-    return tooltips(
+def _told(points: pl.DataFrame) -> Chart:
+    return told(
+        plot(points),
         mode="mode",
         gpu="GPU, MHz",
         memory="memory, MHz",
         precision="precision",
         batch="batch",
-        latency="latency, ms",
-        energy="energy of one item, mJ",
-        power="power, W",
+        time="latency",
+        item="energy of one item",
+        watts="power",
         bound="bound by",
-        source="source",
+        remark="remark",
     )
 
 
-def mode_point_table(points: pl.DataFrame, network: str) -> Table:
-    """The modes drawn for ``network`` in its first precision, the least energy first."""
-    own = points.filter((pl.col("network") == network) & pl.col("is_main"))
+def mode_point_table(name: str, shown: Shown) -> LiveTable:
+    """The modes drawn for a network in a precision, the least energy first."""
     columns = (
-        *(Column.name("Mode", "mode"), Column.number("GPU, MHz", "gpu")),
-        *(
-            Column.number("Memory, MHz", "memory"),
-            Column.number("Latency of one batch, ms", "latency"),
-        ),
-        *(Column.number("Energy of one item, mJ", "energy"), Column.number("Power, W", "power")),
-        *(Column.text("Bound by", "bound"), Column("Remark", _remark)),
+        *(Column.name("Mode", "mode"), Column.number("GPU, MHz", "gpu", ",.5g")),
+        Column.number("Memory, MHz", "memory", ",.5g"),
+        *(Column.text(title, field, is_numeric=True) for title, field in told_costs(is_item=True)),
+        *(Column.text("Bound by", "bound"), Column.text("Remark", "remark")),
     )
-    n_left = len(own) - MOST_TABLE_ROWS
-    more = f", the best {MOST_TABLE_ROWS} of {len(own)} by energy" if n_left > 0 else ""
-    return tabulate(
-        f"Modes as drawn for {display_name(network)}, batch {_only(own, 'batch')}, "
-        f"{_only(own, 'precision')}{more}",
-        columns,
-        own.sort("energy", "latency", nulls_last=True).head(MOST_TABLE_ROWS).iter_rows(named=True),
-    )
+    return LiveTable(name, f"Modes as drawn for {HEADING}", columns, shown, order="energy")
 
 
-def _remark(row: dict[str, object]) -> str:
+def _remark(row: dict[str, Any]) -> str:
     words = [str(row["source"])]
     words += ["recommended"] if row["is_recommended"] else []
     words += ["on the front"] if row["is_front"] else []
     words += ["extrapolated"] if row["is_extrapolated"] else []
     return ", ".join(words)
-
-
-def _only(frame: pl.DataFrame, column: str) -> str:
-    values = sorted({str(value) for value in frame[column].to_list()})
-    return display_name(" and ".join(values)) if values else UNKNOWN
 
 
 def _notes(points: ModePoints) -> tuple[str, ...]:
@@ -410,9 +477,10 @@ def _notes(points: ModePoints) -> tuple[str, ...]:
     )
     n_outside = frame.filter("is_extrapolated")["mode"].n_unique()
     outside = (
-        f"{n_outside} modes drawn lie outside the clocks that were measured: they are extrapolated."
+        f"Modes drawn that lie outside the clocks that were measured: {n_outside}; their tooltips "
+        "say extrapolated."
     )
-    why = "their latency is unknown"
+    why = "their latency is unknown; counted over all networks and modes"
     return (
         *([few] if n_drawn < points.n_modes else []),
         *([outside] if n_outside else []),

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import joules, seconds
-from mansard.analytics.figures.charting import Chart, plot, shape_scale, tooltips
+from mansard.analytics.figures.charting import Chart, plot, shape_scale, told
 from mansard.analytics.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
 from mansard.analytics.figures.parameters import equals, equals_or_all
 from mansard.analytics.figures.tables import batch_text, bound_text
@@ -166,9 +166,19 @@ def _priced(
 
 def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
     """The slowest layers of the chosen network, larger where they take more of its time."""
+    base = told(
+        plot(layers),
+        layer="layer",
+        operator="operator",
+        network="network",
+        intensity="FLOP/byte",
+        time_ms="time at best, ms",
+        share="of the network's time, %",
+        energy_mj="energy at best, mJ",
+        bound="bound by",
+    )
     return (
-        plot(layers)
-        .transform_filter(f"{equals('network')} && datum.intensity > 0 && datum.{y} > 0")
+        base.transform_filter(f"{equals('network')} && datum.intensity > 0 && datum.{y} > 0")
         .mark_point(style="m-layer", opacity=0.6, clip=True)
         .encode(
             x="intensity:Q",
@@ -177,16 +187,6 @@ def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
                 "share:Q",
                 scale=alt.Scale(domain=[0, 30], range=[40, 1300], clamp=True),
                 legend=None,
-            ),
-            tooltip=tooltips(
-                layer="layer",
-                operator="operator",
-                network="network",
-                intensity="FLOP/byte",
-                time_ms="modelled time, ms",
-                share="of the network, %",
-                energy_mj="modelled energy, mJ",
-                bound="bound by",
             ),
         )
     )
@@ -197,9 +197,19 @@ def network_marks(
 ) -> Chart:
     """Whole networks at the chosen batch; networks that are not chosen are faint."""
     key = alt.Legend(title=None, columns=4) if with_key else None
+    base = told(
+        plot(points),
+        network="network",
+        batch="batch",
+        precision="precision",
+        intensity="FLOP/byte",
+        time="modelled time",
+        energy="modelled energy",
+        power="power at the roof, W",
+        bound="bound by",
+    )
     return (
-        plot(points)
-        .transform_filter(equals("batch"))
+        base.transform_filter(equals("batch"))
         .mark_point(style="m-network", size=110)
         .encode(
             x="intensity:Q",
@@ -207,16 +217,6 @@ def network_marks(
             color=alt.Color("network:N", scale=alt.Scale(domain=list(networks)), legend=key),
             shape=alt.Shape("network:N", scale=shape_scale(networks), legend=key),
             opacity=alt.condition(equals_or_all("network"), alt.value(1), alt.value(0.2)),
-            tooltip=tooltips(
-                network="network",
-                batch="batch",
-                precision="precision",
-                intensity="FLOP/byte",
-                time="modelled time",
-                energy="modelled energy",
-                power="modelled power",
-                bound="bound by",
-            ),
         )
     )
 

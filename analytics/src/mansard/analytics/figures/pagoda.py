@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
-from mansard.analytics.figures.charting import Chart, colour, plot, shape, tooltips
+from mansard.analytics.figures.charting import Chart, colour, plot, shape, told
 from mansard.analytics.figures.figure import GIGA, MILLI, Figure, make_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.published.reference import MODE, NETWORKS, OPERATOR_LAUNCH_S
@@ -128,7 +128,14 @@ def roofs_chart(marks: pl.DataFrame, lines: pl.DataFrame) -> Chart:
     roofs = plot(lines).encode(x="x:Q", y="y:Q", detail="roof:N", tooltip="roof:N")
     last = lines.group_by("roof", maintain_order=True).last()
     names = plot(last).encode(x="x:Q", y="y:Q", text="roof:N")
-    dots = plot(marks).encode(
+    dots = told(
+        plot(marks),
+        network="network",
+        batch="batch",
+        count="by",
+        intensity="FLOP/byte",
+        rate="GFLOP/s",
+    ).encode(
         x=alt.X(
             "intensity:Q",
             scale=_scale(lines["x"]),
@@ -137,9 +144,6 @@ def roofs_chart(marks: pl.DataFrame, lines: pl.DataFrame) -> Chart:
         y=alt.Y("rate:Q", scale=_scale(heights), axis=alt.Axis(title="GFLOP/s", format="~g")),
         color=colour(*_SERIES),
         shape=shape(*_SERIES),
-        tooltip=tooltips(
-            network="network", batch="batch", count="by", intensity="FLOP/byte", rate="GFLOP/s"
-        ),
     )
     ours = "datum.count === 'our count, fused'"
     return alt.layer(
@@ -168,21 +172,21 @@ def _panel(points: pl.DataFrame, measured: str, estimate: str, title: str) -> Ch
         return alt.Axis(title=f"{word} {title}", format=".12~g", tickCount=6, labelOverlap="greedy")
 
     ground = plot(band).encode(x=alt.X("x:Q", scale=scale, axis=axis("Measured")))
-    dots = plot(points).encode(
+    dots = told(
+        plot(points),
+        network="network",
+        batch="batch",
+        measured_ms="measured, ms",
+        estimate_ms="estimated, ms",
+        roof_ms="at best, by the roofs in TF32, ms",
+        measured_w="measured, W",
+        estimate_w="estimated, W",
+        doubt="remark",
+    ).encode(
         x=alt.X(f"{measured}:Q", scale=scale),
         y=alt.Y(f"{estimate}:Q", scale=scale, axis=axis("Estimated")),
         color=colour(*_SERIES),
         shape=shape(*_SERIES),
-        tooltip=tooltips(
-            network="network",
-            batch="batch",
-            measured_ms="measured, ms",
-            estimate_ms="estimated, ms",
-            roof_ms="at the roofs in TF32, ms",
-            measured_w="measured, W",
-            estimate_w="estimated, W",
-            doubt="remark",
-        ),
     )
     layers = [
         ground.mark_area(style="m-roof-area", clip=True).encode(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import altair as alt
 
-from mansard.analytics.data.names import display_name, in_order, network_key
+from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
 from mansard.analytics.figures.tables import batch_text
 from mansard.analytics.results import Results
 
@@ -48,15 +48,10 @@ def equals_or_all(name: Name) -> str:
     return f"({name} === '' || datum.{name} === '' || datum.{name} === {name})"
 
 
-def of_network(first: str) -> str:
-    """A filter: rows of the chosen network, of ``first`` where none is chosen."""
-    return f"datum.network === (network === '' ? {json.dumps(first)} : network)"
-
-
-def network_title(first: str, text: str) -> alt.TitleParams:
-    """``text`` and the network that is shown."""
-    network = f"(network === '' ? {json.dumps(first)} : network)"
-    return alt.TitleParams(text=alt.ExprRef(f"{json.dumps(text + ', ')} + {network}"))
+def roof_devices(results: Results) -> dict[str, str]:
+    """The device of each roof, by its label."""
+    devices = device_labels(results.dataset.manifests)
+    return {roof.label: devices.get(roof.run_id, roof.machine) for roof in results.roofs}
 
 
 def mode_labels(results: Results) -> dict[Key, str]:
@@ -65,28 +60,32 @@ def mode_labels(results: Results) -> dict[Key, str]:
     keys = sorted(
         {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
     )
-    several = len({device for device, _ in keys}) > 1
-    roofs = {roof.label for roof in results.roofs}
-    newest = {roof.mode: roof.label for roof in results.roofs}  # of several runs of one mode
+    devices = roof_devices(results)
+    # Of several runs of one mode the newest, which comes last.
+    roofs = {(devices[roof.label], roof.mode): roof.label for roof in results.roofs}
+    several = len({device for device, _ in (*keys, *roofs)}) > 1
+    plain = {key: display_name(f"{key[0]}, {key[1]}") if several else key[1] for key in keys}
+    return plain | roofs
 
-    def label(device: str, mode: str) -> str:
-        full = f"{device}, {mode}"
-        if full in roofs:
-            return full
-        if several:
-            return display_name(full)
-        return mode if mode in roofs else newest.get(mode, mode)
 
-    return {key: label(*key) for key in keys}
+class Option(NamedTuple):
+    """One choice of a control; a mode is of a device, other choices are of all."""
+
+    value: str
+    text: str
+    device: str = EVERY
+
+
+_ALL = Option(EVERY, "all")
 
 
 @dataclass(frozen=True)
 class Control:
-    """One choice: pairs of value and text, and the value chosen first."""
+    """One choice, and the value chosen first."""
 
     name: Name
     title: str
-    options: Sequence[tuple[str, str]]
+    options: Sequence[Option]
     value: str
 
     @property
@@ -96,20 +95,58 @@ class Control:
 
 
 def first_choice(results: Results) -> Chosen:
-    """What the page shows first: the recommended mode where it has a roof, the smallest batch."""
-    modes = [roof.label for roof in results.roofs]
-    labels = mode_labels(results)
-    picks = [each.choice for each in results.recommendations if each.choice is not None]
-    wanted = [labels.get((pick.device, pick.mode), pick.mode) for pick in picks]
-    mode = next((label for label in wanted if label in modes), modes[-1] if modes else EVERY)
+    """What the page shows first: the recommended device and mode, the smallest batch."""
     batches = batch_options(results)
     devices = device_options(results)
+    picks = [each.choice.device for each in results.recommendations if each.choice is not None]
+    n_roofs = Counter(roof_devices(results).values())
+    # Of several the one with most roofs; of those the first that something is recommended for.
+    device = max([*picks, *devices], key=lambda name: n_roofs[name], default=EVERY)
+    start = starts(results).get(device, Start(EVERY, EVERY))
     return Chosen(
-        mode=mode,
+        mode=start.mode,
         batch=batches[0] if batches else "1",
-        device=(picks[0].device if picks else devices[-1]) if len(devices) > 1 else EVERY,
-        picked=wanted[0] if wanted else mode,
+        device=device if len(devices) > 1 else EVERY,
+        picked=start.picked,
     )
+
+
+class Start(NamedTuple):
+    """What a page shows first of a device: its mode, and the mode marked where modes are drawn."""
+
+    mode: str
+    picked: str
+
+
+def starts(results: Results) -> dict[str, Start]:
+    """For each device the mode that is recommended most often, else its last.
+
+    A recommended mode without a roof of its own is only marked.
+    """
+    labels = mode_labels(results)
+    wanted: dict[str, Counter[str]] = {}
+    for each in results.recommendations:
+        if each.choice is not None:
+            label = labels.get((each.choice.device, each.choice.mode), each.choice.mode)
+            wanted.setdefault(each.choice.device, Counter())[label] += 1
+    found = {}
+    for device, modes in _modes_of_devices(results).items():
+        ranked = [label for label, _ in wanted.get(device, Counter()).most_common()]
+        mode = next((label for label in ranked if label in modes), modes[-1])
+        found[device] = Start(mode, ranked[0] if ranked else mode)
+    return found
+
+
+def _modes_of_devices(results: Results) -> dict[str, list[str]]:
+    """The modes to choose from: those with a roof; of a device without any, all of its modes."""
+    found: dict[str, list[str]] = {}
+    for label, device in roof_devices(results).items():
+        found.setdefault(device, []).append(label)
+    without: dict[str, list[str]] = {}
+    for (device, _), label in mode_labels(results).items():
+        if device not in found:
+            without.setdefault(device, []).append(label)
+    return found | without
 
 
 def controls(results: Results, chosen: Chosen) -> list[Control]:
@@ -125,14 +162,29 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
     frames = (results.networks, results.predictions)
     precisions = in_order([name for each in frames for name in each["precision"].drop_nulls()])
     found = [
-        Control("mode", "Power mode", _same([r.label for r in results.roofs]), chosen.mode),
-        Control("network", "Network", [(EVERY, "all"), *_same(networks)], chosen.network),
-        Control("precision", "Precision", [(EVERY, "all"), *_same(precisions)], chosen.precision),
-        Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
         Control("device", "Device", _same(device_options(results)), chosen.device),
+        Control("mode", "Power mode", mode_options(results), chosen.mode),
+        Control("network", "Network", [_ALL, *_same(networks)], chosen.network),
+        Control("precision", "Precision", [_ALL, *_same(precisions)], chosen.precision),
+        Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
     ]
     least = {"mode": 1, "network": 2, "precision": 3, "batch": 2, "device": 2}
     return [each for each in found if len(each.options) >= least[each.name]]
+
+
+def mode_options(results: Results) -> list[Option]:
+    """The modes of every device; the device's own name is left out of their texts."""
+    found = _modes_of_devices(results)
+    is_one = len(found) < 2
+    return [
+        Option(
+            label,
+            display_name(label.removeprefix(f"{device}, ")),
+            EVERY if is_one else device,
+        )
+        for device, labels in found.items()
+        for label in labels
+    ]
 
 
 def batch_options(results: Results) -> list[str]:
@@ -142,9 +194,9 @@ def batch_options(results: Results) -> list[str]:
 
 
 def device_options(results: Results) -> list[str]:
-    """The devices that networks were predicted for."""
-    return in_order(results.predictions["device"].unique().to_list())
+    """The devices that have roofs or modes."""
+    return in_order([*_modes_of_devices(results)])
 
 
-def _same(values: Sequence[str]) -> list[tuple[str, str]]:
-    return [(value, display_name(value)) for value in values]
+def _same(values: Sequence[str]) -> list[Option]:
+    return [Option(value, display_name(value)) for value in values]

@@ -9,10 +9,11 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import quantity
-from mansard.analytics.figures.charting import Chart, following, log_scale, plot, tooltips
+from mansard.analytics.figures.charting import Chart, following, log_scale, plot, told
 from mansard.analytics.figures.figure import (
     GIGA,
     Figure,
+    Following,
     Missing,
     Row,
     dropped_note,
@@ -37,8 +38,9 @@ from mansard.analytics.figures.network_points import (
     spots,
     under_roofs,
 )
-from mansard.analytics.figures.parameters import Chosen, equals, equals_or_all
-from mansard.analytics.figures.tables import Column, ceiling_text, tabulate, value_text
+from mansard.analytics.figures.parameters import Chosen, Name, equals, equals_or_all
+from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.figures.tables import Column, ceiling_text, value_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
@@ -51,7 +53,8 @@ LABEL_GAP_PX = 22  # the height of a line of text, on the slope
 CAPTION = (
     "Heavy lines are the roofs of main memory and of arithmetic, thin lines the roofs of the "
     "caches. The shaded area can be reached with data from main memory. Diamonds mark the ridge "
-    "points. A network lies below the roof where some of its layers are bound by memory and "
+    "points. A network stands at the best that the roofs allow it, and not where it was measured. "
+    "It lies below the roof where some of its layers are bound by memory and "
     "others by arithmetic. Choosing a network shows its slowest layers, larger where they take "
     "more of its time.",
 )
@@ -59,6 +62,11 @@ NO_ROOFS = (
     "No roofs: nothing was measured here and no ceilings were imported. `mansard bench` measures "
     "them, `mansard import` takes a table of GFLOP/s and GB/s."
 )
+NO_ROOF_HERE = (
+    "{mode} has no roofs: nothing was measured in it and no ceilings of it were imported. "
+    "`mansard bench` measures them, `mansard import` takes a table of GFLOP/s and GB/s."
+)
+HEADING = "{mode}, batch {batch}"
 # A filter: rows of the chosen mode and precision.
 OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
 # "precision" is that of a peak, and "" for a memory roof.
@@ -99,21 +107,31 @@ def roofline_figure(
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
         height=seen.height_px,
+        title=heading("Roofs"),
         description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
         "roofs of the chosen power mode and the networks under them",
     )
-    why = "their time or their work is unknown or zero"
+    why = "their time or their work is unknown or zero; counted over all modes"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
     if len(labels) < len(named):
         notes += ("Where points are close, some names are left out; the tooltips have them.",)
     columns = (
-        *(Column.text("Network", "network"), Column.text("Mode", "mode")),
-        *(Column.text("Batch", "batch"), Column.text("Precision", "precision")),
+        *(Column.text("Network", "network"), Column.text("Batch", "batch")),
+        Column.text("Precision", "precision"),
         *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
     )
-    table = tabulate("Networks as drawn", columns, points.networks.iter_rows(named=True))
-    return make_figure("roofline", chart, table, CAPTION, notes)
+    table = LiveTable(
+        "roofline", "{network} as drawn in {mode}, batch {batch}", columns, under(points)
+    )
+    follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
+    return make_figure("roofline", chart, table, CAPTION, notes, follows=follows)
+
+
+def under(points: Points) -> Shown:
+    """The networks under the roofs of the chosen mode."""
+    by: dict[Name, How] = {"mode": "equal", "batch": "equal", "network": "all", "precision": "all"}
+    return Shown(points.networks, by)
 
 
 def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
@@ -279,4 +297,4 @@ def _label_marks(labels: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list
 
 def _ridges(ridges: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
     diamonds = plot(ridges).mark_point(style="m-ridge", size=60, shape="diamond", opacity=1)
-    return diamonds.encode(x=x, y=y, tooltip=tooltips(text="ridge", interval="at"))
+    return told(diamonds, text="ridge", interval="at").encode(x=x, y=y)

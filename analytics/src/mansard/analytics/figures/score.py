@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order
-from mansard.analytics.figures.charting import Chart, colour, log_scale, plot, shape, tooltips
+from mansard.analytics.figures.charting import Chart, colour, log_scale, plot, shape, told
 from mansard.analytics.figures.figure import Figure, make_figure, schema_of
 from mansard.analytics.figures.tables import Table
 from mansard.core.records import LayerScore, ModelScore
@@ -116,12 +116,11 @@ def share_chart(frame: pl.DataFrame) -> Chart:
     """Two columns of bars, shares of work and of bytes, one row for each layer."""
     layers = list(dict.fromkeys(frame["layer"].to_list()))
     bars = (
-        plot(frame)
+        told(plot(frame), layer="layer", operator="operator", what="of", text="share")
         .mark_bar(style="m-share")
         .encode(
             x=alt.X("share:Q", axis=alt.Axis(title="share, %")),
             y=alt.Y("layer:N", sort=layers, axis=alt.Axis(title=None, labelLimit=260)),
-            tooltip=tooltips(layer="layer", operator="operator", what="of", text="share"),
             column=alt.Column("what:N", sort=["work", "bytes"], header=alt.Header(title=None)),
         )
     )
@@ -132,7 +131,7 @@ def spread_chart(frame: pl.DataFrame) -> Chart:
     """Work over intensity, both logarithmic: one point for each layer."""
     operators = in_order(frame["operator"].to_list())
     return (
-        plot(frame)
+        told(plot(frame), layer="layer", operator="operator", text="counts")
         .mark_point(opacity=0.75)
         .encode(
             x=alt.X(
@@ -146,7 +145,6 @@ def spread_chart(frame: pl.DataFrame) -> Chart:
             size=alt.Size("mbytes:Q", scale=alt.Scale(type="sqrt", range=[20, 700]), legend=None),
             color=colour("operator", operators),
             shape=shape("operator", operators),
-            tooltip=tooltips(layer="layer", operator="operator", text="counts"),
         )
         .properties(width=2 * _WIDTH_PX, height=_HEIGHT_PX)
     )

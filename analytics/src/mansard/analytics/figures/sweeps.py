@@ -19,13 +19,14 @@ from mansard.analytics.figures.charting import (
     rate_axis,
     shape,
     size_axis,
-    tooltips,
+    told,
 )
 from mansard.analytics.figures.figure import (
     GIGA,
     NANO,
     Drawn,
     Figure,
+    Following,
     Row,
     Schema,
     dropped_note,
@@ -36,7 +37,8 @@ from mansard.analytics.figures.figure import (
 )
 from mansard.analytics.figures.label_layout import WIDTH_PX
 from mansard.analytics.figures.parameters import Chosen, equals
-from mansard.analytics.figures.tables import Column, Table, ceiling_text, tabulate
+from mansard.analytics.figures.selection import LiveTable, Shown, heading
+from mansard.analytics.figures.tables import Column, ceiling_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS
 from mansard.analytics.roofs.levels import Level, gpu_levels
@@ -59,6 +61,10 @@ STAIRCASE_CAPTION_OF_A_GPU = (
 )
 LATENCY_CAPTION = ("Dashed lines are the caches that one SM sees: its own L1, and L2.",)
 CHAINS_CAPTION = ("Dashed lines are the peaks, from the points of at least 64 FMA per element.",)
+NONE = (
+    "Nothing of this kind was measured in {mode}. `mansard bench` measures what a mode's processor "
+    "can run; a published table has no such points."
+)
 _SIZE = Column.text("Working set", "size")
 _CALM = "!datum.is_disturbed"
 _CROSS = "M-1,-1L1,1M1,-1L-1,1"
@@ -77,12 +83,9 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
         return None
     kernels = series_order(found.frame["kernel"].to_list())
     x_scale, x, y = _size_axes(found.frame, "rate", "GB/s")
-    base = plot(found.frame).encode(
-        x=x,
-        y=y,
-        color=colour("kernel", kernels),
-        tooltip=tooltips(kernel="kernel", size="working set", interval="bandwidth", trial="trial"),
-    )
+    base = told(
+        plot(found.frame), kernel="kernel", size="working set", interval="bandwidth", trial="trial"
+    ).encode(x=x, y=y, color=colour("kernel", kernels))
     steps = (
         plot(ceiling_steps(results.roofs, *_around(found.frame["working_set_bytes"], 1.3, 1.3)))
         .mark_rule(style="m-ceiling", strokeCap="butt")
@@ -90,15 +93,18 @@ def staircase_figure(results: Results, chosen: Chosen) -> Figure | None:
     )
     caches = cache_rules((roof.label, roof.levels) for roof in results.roofs)
     chart = _sweep(
+        "Bandwidth",
         [steps, *_cache_marks(caches, x_scale)],
         _curves(base, "kernel", kernels, is_dashed=True),
         chosen,
         "Bandwidth in GB/s of each stream kernel over the working set, with the caches' capacities",
     )
-    table = _table("Bandwidth as drawn", found, "Kernel", "kernel", "Bandwidth")
+    table = _table("staircase", "Bandwidth", found, "Kernel", "kernel")
     has_gpu = any(roof.processor == "gpu" for roof in results.roofs)
     caption = (STAIRCASE_CAPTION, *([STAIRCASE_CAPTION_OF_A_GPU] if has_gpu else []))
-    return make_figure("staircase", chart, table, caption, _notes(found))
+    return make_figure(
+        "staircase", chart, table, caption, _notes(found), follows=_follows(found, chosen)
+    )
 
 
 def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
@@ -107,12 +113,9 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     if found.frame.is_empty():
         return None
     x_scale, x, y = _size_axes(found.frame, "latency", "ns a load")
-    base = plot(found.frame).encode(
-        x=x,
-        y=y,
-        color=colour("path", PATHS),
-        tooltip=tooltips(path="loads", size="working set", interval="latency", trial="trial"),
-    )
+    base = told(
+        plot(found.frame), path="loads", size="working set", interval="latency", trial="trial"
+    ).encode(x=x, y=y, color=colour("path", PATHS))
     # The caches that one SM sees. A published roof has no manifest.
     gpus = {each.run_id: each.gpu for each in results.dataset.manifests if each.gpu is not None}
     caches = cache_rules(
@@ -121,13 +124,15 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
         if roof.run_id in gpus
     )
     chart = _sweep(
+        "Latency of a load",
         _cache_marks(caches.drop("level"), x_scale),
         _curves(base, "path", PATHS),
         chosen,
         "Nanoseconds of one dependent load over the working set",
     )
-    table = _table("Latencies as drawn", found, "Loads", "path", "Latency")
-    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(found))
+    table = _table("latency", "Latency", found, "Loads", "path")
+    follows = _follows(found, chosen)
+    return make_figure("latency", chart, table, LATENCY_CAPTION, _notes(found), follows=follows)
 
 
 def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
@@ -138,7 +143,13 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
     precisions = in_order(found.frame["precision"].to_list())
     highest = max(found.frame["rate"].to_list()) * 1.15
     y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis("GFLOP/s"))
-    base = plot(found.frame).encode(
+    base = told(
+        plot(found.frame),
+        precision="precision",
+        fma_per_element="FMA per element",
+        interval="rate",
+        trial="trial",
+    ).encode(
         x=alt.X(
             "fma_per_element:Q",
             scale=log_scale(0.9, 1150, base=2),
@@ -148,12 +159,10 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         ),
         y=y,
         color=colour("precision", precisions),
-        tooltip=tooltips(
-            precision="precision", fma_per_element="FMA per element", interval="rate", trial="trial"
-        ),
     )
     peak = plot(peak_rules(results.roofs)).encode(y=y)
     chart = _sweep(
+        "Arithmetic",
         [
             peak.mark_rule(style="m-peak"),
             peak.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N"),
@@ -162,9 +171,10 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         chosen,
         "GFLOP/s of the FMA chains over the FMA done on each element",
     )
-    across = Column("FMA per element", lambda row: f"{row['fma_per_element']:g}")
-    table = _table("FMA rates as drawn", found, "Precision", "precision", "Rate", across)
-    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(found))
+    across = Column.number("FMA per element", "fma_per_element", "g")
+    table = _table("chains", "Rate", found, "Precision", "precision", across)
+    follows = _follows(found, chosen)
+    return make_figure("chains", chart, table, CHAINS_CAPTION, _notes(found), follows=follows)
 
 
 def staircase(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
@@ -385,7 +395,11 @@ def _curves(
 
 
 def _sweep(
-    behind: Sequence[Chart], curves: Sequence[Chart], chosen: Chosen, description: str
+    title: str,
+    behind: Sequence[Chart],
+    curves: Sequence[Chart],
+    chosen: Chosen,
+    description: str,
 ) -> Chart:
     in_mode = [layer.transform_filter(equals("mode")) for layer in (*behind, *curves)]
     return following(
@@ -394,19 +408,27 @@ def _sweep(
         "mode",
         width=WIDTH_PX,
         height=HEIGHT_PX,
+        title=heading(title),
         description=description,
     )
 
 
 def _table(
-    caption: str, found: Drawn, series: str, name: str, height: str, across: Column = _SIZE
-) -> Table:
+    name: str, height: str, found: Drawn, series: str, field: str, across: Column = _SIZE
+) -> LiveTable:
     columns = (
-        *(across, Column.text("Mode", "mode")),
-        *(Column.text(series, name), Column.text(height, "interval", is_numeric=True)),
-        Column.text("Trial", "trial"),
+        *(across, Column.text(series, field)),
+        *(Column.text(height, "interval", is_numeric=True), Column.text("Trial", "trial")),
     )
-    return tabulate(caption, columns, found.frame.iter_rows(named=True))
+    return LiveTable(name, height + " in {mode} as drawn", columns, _shown(found))
+
+
+def _shown(found: Drawn) -> Shown:
+    return Shown(found.frame, {"mode": "equal"})
+
+
+def _follows(found: Drawn, chosen: Chosen) -> Following:
+    return Following(_shown(found), chosen, "{mode}", NONE)
 
 
 def _notes(found: Drawn) -> tuple[str, ...]:

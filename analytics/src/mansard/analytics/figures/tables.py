@@ -22,6 +22,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     numeric: frozenset[int] = field(default_factory=frozenset)
+    live: str = ""  # the name by which report.js writes it again; see ``selection.LiveTable``
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,18 @@ class Column:
     title: str
     cell: Callable[[Any], str]
     is_numeric: bool = False
+    field: str = ""  # of the row; "" where the cell is made of several
+    form: str = ""  # of a number; "" where the field is a text
 
     @staticmethod
     def text(title: str, name: str, *, is_numeric: bool = False) -> Column:
         """The text ``row[name]`` as it stands, or that it is unknown."""
-        return Column(title, lambda row: str(_or_unknown(row[name])), is_numeric)
+        return Column(title, lambda row: str(_or_unknown(row[name])), is_numeric, name)
 
     @staticmethod
     def name(title: str, name: str) -> Column:
         """A name from outside, made readable."""
-        return Column(title, lambda row: display_name(row[name]))
+        return Column(title, lambda row: display_name(row[name]), field=name)
 
     @staticmethod
     def number(title: str, name: str, form: str = ",.4g") -> Column:
@@ -49,6 +52,8 @@ class Column:
             title,
             lambda row: UNKNOWN if row[name] is None else format(row[name], form),
             is_numeric=True,
+            field=name,
+            form=form,
         )
 
 

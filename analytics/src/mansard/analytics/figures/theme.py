@@ -97,7 +97,7 @@ def _legend(theme: Theme) -> dict[str, Any]:
         "titleColor": theme.ink,
         "titleFontSize": 12.5,
         "titleFontWeight": 500,
-        "labelLimit": 240,
+        "labelLimit": 420,
         "orient": "top",
         "direction": "horizontal",
         "columnPadding": 22,

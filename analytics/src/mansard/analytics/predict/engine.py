@@ -115,7 +115,7 @@ SHARE_SCHEMA: FrameSchema = {
 _SCORE_FIELDS = ("score_id", "network", "batch", "precision", "phase")
 _VALUES = frozenset({"latency_s", "energy_j", "power_w"})
 _ENDS = frozenset(name for name in PREDICTION_SCHEMA if "_low_" in name or "_high_" in name)
-_NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
+NO_LAUNCH = "launch costs are left out: they are not known of every mode and device here"
 _NO_LIMIT = "the power limit of the mode is not in it: that takes the energy"
 _NO_POWER_LEFT = "the power limit leaves nothing beside the constant power"
 _NO_ENERGY = "no energy is known in this mode: it takes a power meter and a fitted energy model"
@@ -223,34 +223,26 @@ class ScorePrediction:
         squares, and a longer time is more energy and less power.
         """
         middle, fast, slow = self.middle, self.fast, self.slow
-        is_endless, power_w = np.isinf(slow.time_s), self._power_w
+        time_s, energy_j, power_w = middle.time_s, middle.energy_j, self._power_w
+        is_endless = np.isinf(slow.time_s)
         with np.errstate(invalid="ignore", divide="ignore"):
-            low_j = middle.energy_j - np.hypot(
-                middle.constant_w * (middle.time_s - fast.time_s),
-                middle.energy_j - _energy_j(fast, middle.time_s),
-            )
-            high_j = middle.energy_j + np.hypot(
-                middle.constant_w * (slow.time_s - middle.time_s),
-                _energy_j(slow, middle.time_s) - middle.energy_j,
-            )
-            low_w = power_w - np.hypot(
-                middle.dynamic_j * (1 / middle.time_s - 1 / slow.time_s),
-                power_w - _energy_j(fast, middle.time_s) / middle.time_s,
-            )
-            high_w = power_w + np.hypot(
-                middle.dynamic_j * (1 / fast.time_s - 1 / middle.time_s),
-                _energy_j(slow, middle.time_s) / middle.time_s - power_w,
-            )
+            cheaper_j = energy_j - fast.dynamic_j - fast.constant_w * time_s
+            dearer_j = slow.dynamic_j + slow.constant_w * time_s - energy_j
+            sooner, later = time_s - fast.time_s, slow.time_s - time_s
+            low_j = energy_j - _both(middle.constant_w * sooner, cheaper_j)
+            high_j = energy_j + _both(middle.constant_w * later, dearer_j)
+            low_w = power_w - _both(middle.dynamic_j * later / slow.time_s, cheaper_j) / time_s
+            high_w = power_w + _both(middle.dynamic_j * sooner / fast.time_s, dearer_j) / time_s
             # All errors at once are the furthest that there is.
             low_j = np.maximum(low_j, fast.energy_j)
             low_w = np.maximum(low_w, fast.dynamic_j / slow.time_s + fast.constant_w)
         if self.part.has_limit:  # what a limit holds down does not go above it
             high_w = np.where(high_w > self.part.limit_w, self.part.limit_w, high_w)
         return {
-            "latency_low_s": self._low(fast.time_s, middle.time_s, is_endless),
-            "latency_high_s": self._finite(np.maximum(slow.time_s, middle.time_s)),
-            "energy_low_j": self._low(low_j, middle.energy_j, is_endless),
-            "energy_high_j": self._finite(np.maximum(high_j, middle.energy_j)),
+            "latency_low_s": self._low(fast.time_s, time_s, is_endless),
+            "latency_high_s": self._finite(np.maximum(slow.time_s, time_s)),
+            "energy_low_j": self._low(low_j, energy_j, is_endless),
+            "energy_high_j": self._finite(np.maximum(high_j, energy_j)),
             "power_low_w": np.where(is_endless, np.nan, np.minimum(low_w, power_w)),
             "power_high_w": np.where(is_endless, np.nan, np.maximum(high_w, power_w)),
         }
@@ -312,7 +304,7 @@ class ScorePrediction:
         if self.lost is not None or self.missing:
             return self._text(self.note)
         lacks_launches = bool(self.work.n_launches.any()) and LAUNCH not in self.keys
-        said = [each for each in (self.note, _NO_LAUNCH if lacks_launches else None) if each]
+        said = [each for each in (self.note, NO_LAUNCH if lacks_launches else None) if each]
         plain = self._text("; ".join(said) or None)
         is_unlimited = np.isfinite(self.part.limit_w) & np.isnan(self.middle.energy_j)
         if not is_unlimited.any():
@@ -326,9 +318,9 @@ class ScorePrediction:
         return repeated(pl.Series([text], dtype=pl.String), self.n_modes)
 
 
-def _energy_j(end: ModeTotals, time_s: Array) -> Array:
-    """With the costs of ``end`` in ``time_s``."""
-    return end.dynamic_j + end.constant_w * time_s
+def _both(one: Array, other: Array) -> Array:
+    """Two errors that are apart."""
+    return np.asarray(np.sqrt(one * one + other * other), dtype=np.float64)
 
 
 def _bounds(

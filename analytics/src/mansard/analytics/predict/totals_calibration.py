@@ -26,8 +26,10 @@ from mansard.analytics.data.model_frames import (
 )
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.class_calibration import Misfit, misfit
+from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.totals_fit import Array
 from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
+from mansard.analytics.scaling.repeats import pool_repeats
 
 # What such calibrations were off on recorded networks (docs/calibration.md), and as how many
 # networks or modes that counts: the square of an error over what the line expects, and the square
@@ -166,17 +168,23 @@ def apply_totals(
 
 
 def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFrame:
-    """PAIR_SCHEMA and measured_source: a row where both times are known and above 0."""
+    """PAIR_SCHEMA and _OWN: a row where both times are known and above 0."""
     is_published = pl.col("source") == "published"
-    measured = (
+    timed = (
         observations.select(list(OBSERVATION_SCHEMA))
         .filter(_is_above_0("latency_s"))
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
-        .group_by(_KEY)
-        .agg(
-            measured_s=pl.col("latency_s").median(),
-            measured_w=pl.col("power_w").median(),
-            measured_source=pl.col("source").first(),
+    )
+    measured = (
+        pool_repeats(timed, [*_KEY, "source"])
+        .unique(_KEY, keep="first", maintain_order=True)
+        .select(
+            *_KEY,
+            measured_s="latency_s",
+            measured_w="power_w",
+            measured_source="source",
+            measured_half="latency_half",
+            measured_w_half="power_half",
         )
     )
     return (
@@ -185,7 +193,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
-        .select(*PAIR_SCHEMA, "measured_source")
+        .select(*PAIR_SCHEMA, *_OWN)
     )
 
 
@@ -222,8 +230,12 @@ def _misfit_of_logs(logs: Sequence[Array]) -> Misfit | None:
     return misfit(ratio, np.ones_like(ratio))
 
 
+# Beside PAIR_SCHEMA: where the time is from, and half the widths of its and the power's interval.
+_OWN = ("measured_source", "measured_half", "measured_w_half")
+
+
 def _no_times() -> list[pl.Expr]:
-    kinds = {"time_s": pl.Float64, "half": pl.Float64, "measured_w": pl.Float64}
+    kinds = dict.fromkeys(("time_s", "half", "measured_w", "measured_w_half"), pl.Float64)
     empty = [pl.lit(None, kind).alias(name) for name, kind in kinds.items()]
     return [*empty, pl.lit(None, pl.String).alias("measured_source")]
 
@@ -231,7 +243,7 @@ def _no_times() -> list[pl.Expr]:
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     """row, the calibrated time_s, half its interval's width in ln, and what was measured.
 
-    ``half``: NaN where nothing tells, null where the time was measured.
+    ``half``: NaN where nothing tells; where the time was measured, that of its repeats.
     """
     lines = found.lines
     parted = with_parts(rows)
@@ -243,7 +255,7 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     half = np.hypot(by_network, by_mode)
     is_outside = rows["is_extrapolated"].fill_null(value=False).to_numpy()
     half[np.logical_and(is_new, is_outside)] = np.nan
-    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", "measured_source")
+    own = lines.pairs.select(*_KEY, "measured_s", "measured_w", *_OWN)
     return (
         rows.select("row", *_KEY)
         .with_columns(
@@ -254,8 +266,9 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
         .select(
             "row",
             time_s=pl.coalesce("measured_s", "time_s"),
-            half=pl.when(pl.col("measured_s").is_null()).then("half"),
+            half=pl.coalesce("measured_half", "half"),
             measured_w="measured_w",
+            measured_w_half="measured_w_half",
             measured_source="measured_source",
         )
     )
@@ -281,10 +294,14 @@ def _ends() -> list[pl.Expr]:
         energy_j = pl.col("work_j") + pl.col("constant_w") * time_s
         other_s = pl.col("time_s") * (-sign * half).exp()
         power_w = pl.col("work_j") / other_s + pl.col("constant_w")
+        own_w = pl.col("measured_w_half")  # null where no power was measured
+        seen_j = pl.col("new_j") * (sign * (half**2 + own_w**2).sqrt()).exp()
+        modelled_j = _both("new_j", energy_j, "energy", end, "j", sign)
+        modelled_w = _both("new_w", power_w, "power", end, "w", sign)
         found += [
             time_s.alias(f"new_{end}_s"),
-            _both("new_j", energy_j, "energy", end, "j", sign).alias(f"new_{end}_j"),
-            _both("new_w", power_w, "power", end, "w", sign).alias(f"new_{end}_w"),
+            pl.coalesce(seen_j, modelled_j).alias(f"new_{end}_j"),
+            pl.coalesce(pl.col("new_w") * (sign * own_w).exp(), modelled_w).alias(f"new_{end}_w"),
         ]
     return found
 
@@ -318,8 +335,15 @@ def _calibrated() -> dict[str, pl.Expr]:
         "source": pl.coalesce("measured_source", "source"),
         "is_calibrated": pl.lit(value=True),
         "reason": _joined(pl.col("reason"), pl.when(lost_j).then(pl.lit(_NO_POWER))),
-        "notes": _joined(pl.col("notes"), no_end),
+        "notes": _joined(_without_launches(pl.col("notes")), no_end),
     }
+
+
+def _without_launches(notes: pl.Expr) -> pl.Expr:
+    """The line has a cost of launches of its own."""
+    said = pl.lit("; ") + notes
+    rest = said.str.replace(f"; {NO_LAUNCH}", "", literal=True).str.strip_prefix("; ")
+    return pl.when(rest != "").then(rest)
 
 
 def _joined(*texts: pl.Expr) -> pl.Expr:

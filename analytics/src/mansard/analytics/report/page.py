@@ -10,6 +10,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mansard.analytics.figures.figure import json_markup
+from mansard.analytics.figures.parameters import Chosen, Start
 from mansard.analytics.figures.theme import THEMES, vega_config
 from mansard.analytics.report import scripts
 from mansard.core.files import make_folder, write_atomic
@@ -64,6 +66,12 @@ def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def choice(chosen: Chosen, starts: Mapping[str, Start]) -> Markup:
+    """What the page shows first, in all and of each device, as JSON for report.js."""
+    of_devices = {device: start._asdict() for device, start in starts.items()}
+    return json_markup({"chosen": asdict(chosen), "starts": of_devices})
+
+
 def _common() -> dict[str, Any]:
     bundle = _script(scripts.bundle())
     boot = _script((_TEMPLATES / "report.js").read_text())
@@ -74,6 +82,8 @@ def _common() -> dict[str, Any]:
         "style": Markup((_TEMPLATES / "report.css").read_text() + _NUMERIC),  # noqa: S704 - ours
         "themes": json_markup({name: vega_config(theme) for name, theme in THEMES.items()}),
         "version": VERSION,
+        "choice": choice(Chosen(), {}),
+        "tables": json_markup([]),
     }
 
 

@@ -12,13 +12,13 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import differing_dimensions, display_name, in_order
 from mansard.analytics.data.quantities import UNKNOWN, digits
-from mansard.analytics.figures.figure import Figure, pool
+from mansard.analytics.figures.figure import Figure, live_tables, pool
 from mansard.analytics.figures.network_points import roof_points
-from mansard.analytics.figures.parameters import controls, first_choice
+from mansard.analytics.figures.parameters import controls, first_choice, starts
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.score import busy_layers, layer_name, share_figure, spread_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.report.page import render, write_page
+from mansard.analytics.report.page import choice, render, write_page
 from mansard.analytics.results import compute
 from mansard.core.records import LayerScore, ModelScore
 
@@ -77,6 +77,7 @@ def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, An
         **roofs,
         "figures": drawn,
         "datasets": pool(drawn),
+        "tables": live_tables(drawn),
     }
 
 
@@ -94,6 +95,7 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
         "machine": " and ".join(in_order([display_name(roof.machine) for roof in results.roofs])),
         "sources": in_order([roof.source for roof in results.roofs]),
         "controls": controls(results, chosen),
+        "choice": choice(chosen, starts(results)),
     }
 
 

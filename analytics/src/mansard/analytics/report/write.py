@@ -12,12 +12,18 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
-from mansard.analytics.figures.energy_roofline import arch_figure, balances
-from mansard.analytics.figures.figure import Figure, evenly, pool
+from mansard.analytics.figures.energy_roofline import arch_figure
+from mansard.analytics.figures.figure import Figure, evenly, live_tables, pool
 from mansard.analytics.figures.layers import layer_figure
 from mansard.analytics.figures.modes import gather, heat_figure, pareto_figure
 from mansard.analytics.figures.network_points import roof_points
-from mansard.analytics.figures.parameters import Chosen, controls, device_options, first_choice
+from mansard.analytics.figures.parameters import (
+    Chosen,
+    controls,
+    device_options,
+    first_choice,
+    starts,
+)
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.report import (
@@ -67,6 +73,7 @@ def _context(every: Results) -> dict[str, Any]:
         "warnings": warnings(every),
         "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
         "controls": controls(results, chosen),
+        "choice": page.choice(chosen, starts(results)),
         "cards": cards.mode_cards(results, chosen.mode),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "overview": list(
@@ -78,7 +85,6 @@ def _context(every: Results) -> dict[str, Any]:
         "known_modes": modes.known_modes_table(results),
         "scaling": modes.scaling_table(results),
         **_figures(results, chosen),
-        "balances": balances(results, chosen.mode),
         "peaks": ceilings.peak_table(results),
         "bandwidths": ceilings.bandwidth_table(results),
         "ridges": ceilings.ridge_table(results),
@@ -126,7 +132,13 @@ def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
         "latency": latency_figure(results, chosen),
     }
     drawn = [figure for figure in found.values() if isinstance(figure, Figure)]
-    return {**found, "figures": drawn, "datasets": pool(drawn)}
+    return {
+        **found,
+        "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
+        "figures": drawn,
+        "datasets": pool(drawn),
+        "tables": live_tables(drawn),
+    }
 
 
 def _started(results: Results) -> str:
