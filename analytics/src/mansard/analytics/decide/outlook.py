@@ -363,7 +363,7 @@ def _floor(seen: Mapping[str, Array], terms: Terms, powers: Mapping[str, float])
 
 
 _OVERLAP = 4.0  # of layers, before any measurement tells
-_N_RIDGES = 9  # places where layers go over from arithmetic to traffic, evenly over the modes
+_N_RIDGES = 3  # places where layers go over from arithmetic to traffic, evenly over the modes
 _DEPARTURE = 0.02  # of what no term says, beside a term: a choice
 
 

@@ -291,7 +291,8 @@ def why_chosen(
             f"{_rest(counts)}"
         ]
     if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
-        lines.append(_BOUND_WORDS[choice.bound])
+        where = "at its roof " if choice.interval == "roof" else ""
+        lines.append(f"{where}{_BOUND_WORDS[choice.bound]}")
     if choice.is_extrapolated:
         lines.append("its clocks are beyond those that were measured: measure it before you use it")
     return tuple(lines)
@@ -446,19 +447,53 @@ def lost_words(
 
 
 def trade_words(other: Candidate, choice: Candidate) -> str:
-    """``0.8 ms faster, but 1.9 W more``: what another one gives and takes beside the choice."""
+    """``0.8 ms faster, but 1.9 W more``: what another one gives and takes beside the choice.
+
+    What the intervals do not tell apart is named without a number, and a difference of uncertain
+    values has two digits.
+    """
+    if (other.interval == "roof") != (choice.interval == "roof"):
+        roofed = other if other.interval == "roof" else choice
+        return f"not compared: {_mode_words(roofed)} is known by its roof alone"
     better: list[str] = []
     worse: list[str] = []
-    pairs: tuple[tuple[Quantity, float | None, float | None, str, str], ...] = (
-        ("latency", other.latency_s, choice.latency_s, "faster", "slower"),
-        ("power", other.power_w, choice.power_w, "less", "more"),
-        ("energy", other.energy_j, choice.energy_j, "less per item", "more per item"),
+    alike: list[str] = []
+    pairs: tuple[tuple[Quantity, str, str], ...] = (
+        ("latency", "faster", "slower"),
+        ("power", "less", "more"),
+        ("energy", "less per item", "more per item"),
     )
-    for kind, mine, its, less, more in pairs:
+    for kind, less, more in pairs:
+        mine, its = spread_of(other, kind)[0], spread_of(choice, kind)[0]
         if mine is None or its is None or mine == its:
             continue
-        words = f"{amount(kind, abs(mine - its))} {less if mine < its else more}"
+        if not _are_apart(other, choice, kind):
+            alike.append("time" if kind == "latency" else kind)
+            continue
+        words = f"{_difference(kind, abs(mine - its), other)} {less if mine < its else more}"
         (better if mine < its else worse).append(words)
-    if not better:
-        return f"{' and '.join(worse)}" if worse else "the same in every figure"
-    return " and ".join(better) + (f", but {' and '.join(worse)}" if worse else "")
+    parts = [" and ".join(better), " and ".join(worse)]
+    told = ", but ".join(filter(None, parts))
+    if alike:
+        names = " and ".join(filter(None, (", ".join(alike[:-1]), alike[-1])))
+        told = "; ".join(filter(None, (told, f"{names} not told apart")))
+    return told or "the same in every figure"
+
+
+def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
+    """Whether the ends that face each other tell two values apart; of values without, they do."""
+    spreads = (spread_of(each, kind) for each in (other, choice))
+    (less, _, less_high), (more, more_low, _) = sorted(spreads, key=lambda each: each[0] or 0.0)
+    if not less or not more or not less_high or not more_low or other.interval == "roof":
+        return True
+    if "bounds" in {other.interval, choice.interval}:
+        return less_high < more_low
+    reach = math.hypot(math.log(less_high / less), math.log(more / more_low))
+    return math.log(more / less) > reach
+
+
+def _difference(kind: Quantity, value: float, other: Candidate) -> str:
+    if other.interval is None or value <= 0:
+        return amount(kind, value)
+    places = 1 - math.floor(math.log10(value))
+    return _limit(kind, round(value, places))

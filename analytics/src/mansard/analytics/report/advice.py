@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
@@ -133,12 +133,20 @@ def _advice(each: Recommendation) -> Advice:
     commands = each.commands
     return Advice(
         sentence=_line(each.sentence),
-        why=[_line(reason) for reason in each.why],
+        why=[_line(reason) for reason in (*each.why, *_beside(each))],
         neighbours=_neighbours(each),
         set_lines=commands.set_lines if commands is not None else (),
         undo_lines=commands.undo_lines if commands is not None else (),
         notes=[_line(note) for note in (*each.notes, *(commands.notes if commands else ()))],
     )
+
+
+def _beside(each: Recommendation) -> Iterator[str]:
+    """The best measured mode beside a modelled one, and the measurement that decides most."""
+    if each.measured is not None:
+        yield f"best measured: {each.measured.why_lost}"
+    if each.measure_next is not None:
+        yield f"next: {each.measure_next.what}"
 
 
 def _neighbours(each: Recommendation) -> Table:
