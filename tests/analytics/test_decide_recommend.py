@@ -72,7 +72,7 @@ def test_where_nothing_is_as_likely_as_asked_the_likeliest_is_taken_and_said() -
     assert (found.verdict, chosen(found), found.n_feasible) == ("uncertain", "30W", 0)
     assert found.sentence.replace("\u00a0", " ").startswith(
         "No mode is known to keep the limit 20 ms for net in fp16 with a probability of 90 %. "
-        "30W is likeliest to, with 70 % (17.7 to 21.5 ms, "
+        "30W is likeliest to, with 70 % (19.5 ± 2.0 ms, "
     )
     assert "least energy" not in found.sentence
     assert found.why[0].replace("\u00a0", " ") == (

@@ -61,3 +61,10 @@ def test_a_table_that_follows_has_the_chosen_rows_in_order_and_says_unknown() ->
 def test_rows_within_a_limit_are_kept() -> None:
     shown = Shown(ROWS, {}, within={"time": 3.0})
     assert shown.resolve(Chosen())[1]["time"].to_list() == [3.0, 2.0]
+
+
+def test_numbers_of_cells_have_no_exponents() -> None:
+    column = Column.number("GFLOP/s", "rate")
+    cells = {13517.0: "13,520", 1234567.0: "1,235,000", 0.0000123456: "0.00001235", 99.5: "99.5"}
+    assert [column.cell({"rate": rate}) for rate in cells] == list(cells.values())
+    assert Column.number("Error, %", "error", "+.3g").cell({"error": 12345.0}) == "+12,300"

@@ -1,4 +1,4 @@
-"""Forty questions to ``mansard recommend``, each with the runs and tables that it is asked of.
+"""Questions to ``mansard recommend``, each with the runs and tables that it is asked of.
 
 Their answers stand in ``recommendations.txt``, as a user reads them. Times and powers of the
 language models are those that others recorded on an Orin Nano Super; those of the grids are lawful

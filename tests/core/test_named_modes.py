@@ -68,6 +68,16 @@ def test_modes_are_found_by_any_usual_spelling() -> None:
     assert one("AGX Xavier").find("MAXN_SUPER") is None
 
 
+def test_what_no_source_says_stays_unknown() -> None:
+    # The GPU clock of the 32GB module is in the module's table from memory.
+    (smaller,) = (board for board in NAMED_MODES if board.board == "Jetson AGX Orin 32GB")
+    maxn, lower = smaller.find("MAXN"), smaller.find("40W")
+    assert maxn is not None
+    assert lower is not None
+    assert (maxn.gpu_hz, maxn.memory_hz, maxn.n_sms) == (None, 3199e6, 14)
+    assert lower.gpu_hz == 816e6
+
+
 def compare(board: NamedModes, found: BoardModes) -> int:
     """Check every mode that both have; how many."""
     listed = {each.mode.name: each.mode for each in found.modes}

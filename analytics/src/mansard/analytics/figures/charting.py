@@ -52,17 +52,14 @@ def told(base: Chart, **titles: str) -> Chart:
     """``base`` with fields to show as they are, each under its title, in tooltips and to screen
     readers; a value that is not there reads "unknown". Numbers are rounded beforehand.
     """
-    texts = {
-        f"told_{name}": f"isValid(datum.{name}) ? datum.{name} : '{UNKNOWN}'" for name in titles
+    cells = {
+        json.dumps(title): f"(isValid(datum.{name}) ? datum.{name} : '{UNKNOWN}')"
+        for name, title in titles.items()
     }
-    named = {name: json.dumps(f"{title}: ") for name, title in titles.items()}
-    lines = ", ".join(f"{title} + datum.told_{name}" for name, title in named.items())
-    return base.transform_calculate(**texts, told=f"join([{lines}], '; ')").encode(
-        tooltip=[
-            alt.Tooltip(f"told_{name}", type="nominal", title=title)
-            for name, title in titles.items()
-        ],
-        description=alt.Description("told:N"),
+    told_as = ", ".join(f"{title}: {cell}" for title, cell in cells.items())
+    said = " + '; ' + ".join(f"{title} + ': ' + {cell}" for title, cell in cells.items())
+    return base.encode(
+        tooltip=alt.value(alt.ExprRef(f"{{{told_as}}}")), description=alt.value(alt.ExprRef(said))
     )
 
 

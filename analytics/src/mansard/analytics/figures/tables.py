@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from mansard.analytics.data.names import display_name
@@ -50,7 +51,7 @@ class Column:
         """The number ``row[name]`` in the format ``form``, or that it is unknown."""
         return Column(
             title,
-            lambda row: UNKNOWN if row[name] is None else format(row[name], form),
+            lambda row: UNKNOWN if row[name] is None else _formatted(row[name], form),
             is_numeric=True,
             field=name,
             form=form,
@@ -112,6 +113,15 @@ def clock_text(clock_hz: float | None) -> str:
 def percent_fine(share: float | None) -> str:
     """A share of a limit in percent with one decimal: 97.4 and 97.6 differ."""
     return UNKNOWN if share is None else f"{100 * share:.1f}{NBSP}%"
+
+
+def _formatted(value: float, form: str) -> str:
+    """``value`` in ``form``, without an exponent: 13,520 and not 1.352e+04."""
+    text = format(value, form)
+    if "e" not in text:
+        return text
+    sign = "+" if form.startswith("+") else ""
+    return format(Decimal(text.replace(",", "")), f"{sign},f")
 
 
 def _or_unknown(value: object) -> object:

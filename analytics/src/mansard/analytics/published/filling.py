@@ -8,6 +8,7 @@ filled where all of them agree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -67,13 +68,17 @@ def fill_modes(
         found = [each for board in boards if (each := board.find(name)) is not None]
         lacking = [setting for setting in wanted if getattr(mode, setting) is None]
         values = {setting: {getattr(each, setting) for each in found} for setting in lacking}
-        agreed = {setting: min(each) for setting, each in values.items() if len(each) == 1}
+        agreed = {
+            setting: least
+            for setting, each in values.items()
+            if len(each) == 1 and (least := min(each)) is not None
+        }
         filled[name] = _filled(mode, agreed)
         if agreed:
             added.setdefault(tuple(agreed), []).append(name)
         for setting in lacking:
-            if setting not in agreed:
-                said = " or ".join(_text(setting, value) for value in sorted(values[setting]))
+            if setting not in agreed and len(values[setting]) > 1:
+                said = " or ".join(sorted(_text(setting, value) for value in values[setting]))
                 disagreed.setdefault(_SETTINGS[setting], []).append(f"{name} {said}")
     return FilledModes(filled, tuple(_notes(device, boards, added, disagreed)))
 
@@ -95,7 +100,7 @@ def _is_mode(mode: PublishedMode, board: NamedModes, name: str) -> bool:
     return (
         its is not None
         and all(
-            (getattr(mode, clock) or 0) <= SLACK * getattr(its, clock)
+            (getattr(mode, clock) or 0) <= SLACK * (getattr(its, clock) or math.inf)
             for clock in ("gpu_hz", "memory_hz")
         )
         and mode.n_sms in (None, its.n_sms)
@@ -133,7 +138,9 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _text(setting: str, value: float) -> str:
+def _text(setting: str, value: float | None) -> str:
+    if value is None:
+        return "unknown"
     return f"{value:g}" if setting in {"n_sms", "n_cpus"} else format_frequency(value)
 
 

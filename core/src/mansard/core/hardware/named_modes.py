@@ -12,7 +12,7 @@ from functools import cache
 import msgspec
 
 from mansard.core.hardware import before_orin, table
-from mansard.core.hardware.module import Module
+from mansard.core.hardware.module import FROM_MEMORY, Module
 
 
 class NamedMode(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,21 +27,24 @@ class NamedMode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
-    """The named modes of one board. ``gpu_hz``, ``memory_hz`` and ``cpu_hz``: without a cap."""
+    """The named modes of one board. ``gpu_hz``, ``memory_hz`` and ``cpu_hz``: without a cap.
+
+    None where no source says how high that is.
+    """
 
     board: str
     module: Module
     memory_gb: tuple[int, ...]
     is_super: bool
     has_kit: bool  # whether NVIDIA sells it as a developer kit too
-    gpu_hz: float
+    gpu_hz: float | None
     memory_hz: float
-    cpu_hz: float
+    cpu_hz: float | None
     modes: tuple[NamedMode, ...]
     source: str
 
     def find(self, name: str) -> NamedMode | None:
-        """The mode of that name, each clock with the cap or the board's highest; None without one.
+        """The mode of that name, each clock with the cap or the board's highest; None if absent.
 
         Letters' case, ``MODE_``, spaces and dashes do not matter; MAXN is MAXN_SUPER on a board
         that has no other.
@@ -137,17 +140,21 @@ def _board(
     *,
     is_super: bool = False,
     has_kit: bool = True,
-    cpu_hz: float | None = None,
+    knows_cpu: bool = True,
 ) -> NamedModes:
+    # What the module's table has from memory alone is not known here.
+    knows = {name: FROM_MEMORY not in source for name, source in module.sources.items()}
+    gpu_hz = module.highest_gpu_hz if is_super else module.gpu_hz
+    cpu_hz = max(cluster.max_hz for cluster in module.cpu_clusters)
     return NamedModes(
         board=module.name + (" Super" if is_super else ""),
         module=module,
         memory_gb=memory_gb,
         is_super=is_super,
         has_kit=has_kit,
-        gpu_hz=module.highest_gpu_hz if is_super else module.gpu_hz,
+        gpu_hz=gpu_hz if knows["gpu_hz"] else None,
         memory_hz=module.highest_memory_hz if is_super else module.memory_hz,
-        cpu_hz=cpu_hz or max(cluster.max_hz for cluster in module.cpu_clusters),
+        cpu_hz=cpu_hz if knows_cpu and knows["cpu_clusters"] else None,
         modes=modes,
         source=source,
     )
@@ -255,8 +262,8 @@ NAMED_MODES = (
     _board(
         table.ORIN_NX_8, (8,), _ORIN_NX_8_SUPER, "nvpmodel_p3767_0001_super.conf", is_super=True
     ),
-    # Without a cap the CPUs of an Orin Nano that is not Super reach 1510.4 MHz (its data sheet).
-    _board(table.ORIN_NANO_8, (8,), _ORIN_NANO_8, "nvpmodel_p3767_0003.conf", cpu_hz=1510.4e6),
+    # The CPU clock of the module's table is that of Super.
+    _board(table.ORIN_NANO_8, (8,), _ORIN_NANO_8, "nvpmodel_p3767_0003.conf", knows_cpu=False),
     _board(
         table.ORIN_NANO_8,
         (8,),
@@ -270,7 +277,7 @@ NAMED_MODES = (
         (4,),
         _ORIN_NANO_4,
         "nvpmodel_p3767_0004.conf",
-        cpu_hz=1510.4e6,
+        knows_cpu=False,
         has_kit=False,
     ),
     _board(

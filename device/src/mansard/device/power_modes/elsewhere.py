@@ -63,6 +63,10 @@ def modes_elsewhere(
     return tuple(_published(_find(name, device, boards[0])) for name in split_names(text))
 
 
+def _highest_cpu_hz(board: NamedModes) -> float:
+    return board.cpu_hz or max(cluster.max_hz for cluster in board.module.cpu_clusters)
+
+
 class _Choices:
     """What a grid may set on a device of which its modules are all that is known."""
 
@@ -70,9 +74,12 @@ class _Choices:
 
     def __init__(self, boards: Sequence[NamedModes]) -> None:
         self._highest = {
-            "gpu": max((board.gpu_hz for board in boards), default=_HIGHEST_HZ),
+            "gpu": max(
+                (board.gpu_hz or board.module.highest_gpu_hz for board in boards),
+                default=_HIGHEST_HZ,
+            ),
             "emc": max((board.memory_hz for board in boards), default=_HIGHEST_HZ),
-            "cpu": max((board.cpu_hz for board in boards), default=_HIGHEST_HZ),
+            "cpu": max(map(_highest_cpu_hz, boards), default=_HIGHEST_HZ),
             "cores": max((float(board.module.n_cpus) for board in boards), default=_MOST_CORES),
         }
 

@@ -50,19 +50,20 @@ _CLOCKS = (
 _EMC_CAP = "/sys/kernel/nvpmodel_clk_cap/emc"
 
 
+_NAMED = spec.named_modes("Jetson AGX Orin 64GB")
+
+
 def _mode(
     number: int,
     name: str,
-    *,
-    n_cpus: int,
-    tpc_mask: int,
-    khz: int | None,
-    gpu_hz: int | None,
-    emc: int,
     clocks_hz: tuple[int, int, int, int] | None,  # DLA core, DLA falcon, PVA VPS, PVA AXI
 ) -> ModeSpec:
-    on = range(n_cpus)
-    before, after = spec.gpu_settings(gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(tpc_mask)),))
+    mode = _NAMED[name.removeprefix("MODE_")]
+    on = range(mode.n_cpus)
+    gated = 256 - 2 ** (mode.n_sms // 2)  # the upper of 8 TPCs
+    before, after = spec.gpu_settings(
+        mode.gpu_hz, (("TPC_POWER_GATING", "TPC_PG_MASK", str(gated)),)
+    )
     core, falcon, vps, axi = clocks_hz or (-1, -1, -1, -1)
     names = ("DLA0_CORE", "DLA1_CORE", "DLA0_FALCON", "DLA1_FALCON", "PVA0_VPS", "PVA0_AXI")
     caps = (core, core, falcon, falcon, vps, axi)
@@ -72,9 +73,9 @@ def _mode(
         (
             *spec.core_settings(_CPUS, on),
             *before,
-            *spec.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, mode.cpu_hz),
             *after,
-            ("EMC", "MAX_FREQ", str(emc)),
+            ("EMC", "MAX_FREQ", spec.cap_text(mode.memory_hz)),
             *((clock, "MAX_FREQ", str(cap)) for clock, cap in zip(names, caps, strict=True)),
         ),
     )
@@ -132,46 +133,10 @@ AGX_ORIN = BoardSpec(
         *spec.clock_params(_CLOCKS),
     ),
     modes=(
-        _mode(
-            0,
-            "MAXN",
-            n_cpus=12,
-            tpc_mask=0,
-            khz=None,
-            gpu_hz=None,
-            emc=-1,
-            clocks_hz=None,
-        ),
-        _mode(
-            1,
-            "MODE_15W",
-            n_cpus=4,
-            tpc_mask=248,
-            khz=1113600,
-            gpu_hz=408000000,
-            emc=2133000000,
-            clocks_hz=(614400000, 294400000, 307200000, 217600000),
-        ),
-        _mode(
-            2,
-            "MODE_30W",
-            n_cpus=8,
-            tpc_mask=240,
-            khz=1728000,
-            gpu_hz=612000000,
-            emc=-1,
-            clocks_hz=(1369600000, 729600000, 512000000, 358400000),
-        ),
-        _mode(
-            3,
-            "MODE_50W",
-            n_cpus=12,
-            tpc_mask=0,
-            khz=1497600,
-            gpu_hz=816000000,
-            emc=-1,
-            clocks_hz=(1369600000, 729600000, 704000000, 486400000),
-        ),
+        _mode(0, "MAXN", None),
+        _mode(1, "MODE_15W", (614400000, 294400000, 307200000, 217600000)),
+        _mode(2, "MODE_30W", (1369600000, 729600000, 512000000, 358400000)),
+        _mode(3, "MODE_50W", (1369600000, 729600000, 704000000, 486400000)),
     ),
     default=2,
     resolves=True,

@@ -48,17 +48,21 @@ _MASKS: tuple[Setting, ...] = (
 )
 
 
-def _mode(number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int) -> ModeSpec:
-    before, after = spec.gpu_settings(gpu_hz, _MASKS)
+_NAMED = spec.named_modes("Jetson Orin Nano 8GB Super")
+
+
+def _mode(number: int, name: str) -> ModeSpec:
+    mode = _NAMED[name]
+    before, after = spec.gpu_settings(mode.gpu_hz, _MASKS)
     return ModeSpec(
         number,
         name,
         (
             *spec.core_settings(_CPUS, _CPUS),
             *before,
-            *spec.cpu_settings(_CORES, _CPUS, khz),
+            *spec.cpu_settings(_CORES, _CPUS, mode.cpu_hz),
             *after,
-            ("EMC", "MAX_FREQ", str(emc)),
+            ("EMC", "MAX_FREQ", spec.cap_text(mode.memory_hz)),
         ),
     )
 
@@ -112,9 +116,9 @@ ORIN_NANO_SUPER = BoardSpec(
         spec.cap_param("EMC", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap", _EMC_CAP),
     ),
     modes=(
-        _mode(0, "15W", 1497600, 612000000, 2133000000),
-        _mode(1, "25W", 1344000, 918000000, 3199000000),
-        _mode(2, "MAXN_SUPER", None, None, -1),
+        _mode(0, "15W"),
+        _mode(1, "25W"),
+        _mode(2, "MAXN_SUPER"),
     ),
     default=1,
     resolves=True,

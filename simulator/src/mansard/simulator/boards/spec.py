@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from mansard.core.hardware import NAMED_MODES, NamedMode
+
 Setting = tuple[str, str, str]  # PARAM, argument, value: one line of a POWER_MODEL
 
 
@@ -144,6 +146,17 @@ def steps(first: int, step: int, n: int, *rest: int) -> tuple[int, ...]:
     return (*range(first, first + step * n, step), *rest)
 
 
+def named_modes(board: str) -> dict[str, NamedMode]:
+    """NVIDIA's modes of ``board`` by name; a board's caps stand in one table for all rooms."""
+    (found,) = (each.modes for each in NAMED_MODES if each.board == board)
+    return {mode.name: mode for mode in found}
+
+
+def cap_text(hz: float | None, uncapped: str = UNCAPPED) -> str:
+    """The value of a cap, as ``uncapped`` says that there is none."""
+    return uncapped if hz is None else str(round(hz))
+
+
 def core_param(cpus: Sequence[int]) -> ParamSpec:
     """CPU_ONLINE: one switch for each core."""
     return ParamSpec(
@@ -223,10 +236,10 @@ def core_settings(all_cpus: Sequence[int], on: Sequence[int]) -> tuple[Setting, 
 
 
 def cpu_settings(
-    clusters: Sequence[ClusterSpec], on: Sequence[int], khz: int | None
+    clusters: Sequence[ClusterSpec], on: Sequence[int], hz: float | None
 ) -> tuple[Setting, ...]:
     """The clock range of each cluster that has a core on; None is uncapped."""
-    cap = UNCAPPED if khz is None else str(khz)
+    cap = cap_text(None if hz is None else hz / 1e3)
     return tuple(
         setting
         for cluster in clusters
@@ -238,12 +251,14 @@ def cpu_settings(
     )
 
 
-def gpu_settings(hz: int | None, masks: Sequence[Setting] = ()) -> tuple[tuple[Setting, ...], ...]:
+def gpu_settings(
+    hz: float | None, masks: Sequence[Setting] = ()
+) -> tuple[tuple[Setting, ...], ...]:
     """What stands before and after the CPU clocks: gating and power, then the GPU's range."""
     before = (*masks, ("GPU_POWER_CONTROL_ENABLE", "GPU_PWR_CNTL_EN", "on"))
     after = (
         ("GPU", "MIN_FREQ", "0"),
-        ("GPU", "MAX_FREQ", UNCAPPED if hz is None else str(hz)),
+        ("GPU", "MAX_FREQ", cap_text(hz)),
         ("GPU_POWER_CONTROL_DISABLE", "GPU_PWR_CNTL_DIS", "auto"),
     )
     return before, after

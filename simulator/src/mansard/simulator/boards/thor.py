@@ -73,7 +73,7 @@ def _mode(
         (
             *spec.core_settings(_CPUS, on),
             ("GPU_POWER_GATING", "GPU_PG_MASK", gated),
-            *spec.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, None if khz is None else khz * 1e3),
             ("GPU", "MIN_FREQ", "0"),
             ("GPU", "MAX_FREQ", cap),
             ("GPU_NVD", "MIN_FREQ", "0"),

@@ -39,16 +39,19 @@ _GPU = GpuSpec(
 _EMC_CAP = "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"
 
 
-def _mode(
-    number: int, name: str, khz: int | None, gpu_hz: int | None, emc: int, *, denver: bool
-) -> ModeSpec:
-    on = _CPUS if denver else _A57.cpus
-    cap = spec.UNCAPPED if khz is None else str(khz)
-    clusters = ("CPU_A57", "CPU_DENVER") if denver else ("CPU_A57",)
+_NAMED = spec.named_modes("Jetson TX2")
+
+
+def _mode(number: int, name: str) -> ModeSpec:
+    mode = _NAMED[name]
+    has_denver = mode.n_cpus == len(_CPUS)
+    on = _CPUS if has_denver else _A57.cpus
+    clusters = ("CPU_A57", "CPU_DENVER") if has_denver else ("CPU_A57",)
+    cap = spec.cap_text(None if mode.cpu_hz is None else mode.cpu_hz / 1e3)
     clocks: list[Setting] = []
     for cluster in clusters:
         clocks += [(cluster, "MIN_FREQ", "0"), (cluster, "MAX_FREQ", cap)]
-    before, after = spec.gpu_settings(gpu_hz)
+    before, after = spec.gpu_settings(mode.gpu_hz)
     return ModeSpec(
         number,
         name,
@@ -57,7 +60,7 @@ def _mode(
             *clocks,
             *before,
             *after,
-            ("EMC", "MAX_FREQ", str(emc)),
+            ("EMC", "MAX_FREQ", spec.cap_text(mode.memory_hz, "0")),
         ),
     )
 
@@ -130,10 +133,10 @@ TX2 = BoardSpec(
         spec.cap_param("EMC", _EMC_CAP),
     ),
     modes=(
-        _mode(0, "MAXN", None, None, 0, denver=True),
-        _mode(1, "MAXQ", 1200000, 850000000, 1331200000, denver=False),
-        _mode(2, "MAXP_CORE_ALL", 1400000, 1120000000, 1600000000, denver=True),
-        _mode(3, "MAXP_CORE_ARM", 2000000, 1120000000, 1600000000, denver=False),
+        _mode(0, "MAXN"),
+        _mode(1, "MAXQ"),
+        _mode(2, "MAXP_CORE_ALL"),
+        _mode(3, "MAXP_CORE_ARM"),
     ),
     default=2,
     resolves=False,

@@ -87,19 +87,23 @@ _MASK: tuple[Setting, ...] = (("TPC_POWER_GATING", "TPC_PG_MASK", "1"),)
 _CAP_COLUMN = {10: 2, 15: 3, 20: 4}
 
 
-def _mode(number: int, watts: int, kind: str, n_cpus: int, khz: int, gpu_hz: int) -> ModeSpec:
-    on = range(n_cpus)
-    before, after = spec.gpu_settings(gpu_hz, _MASK)
+_NAMED = spec.named_modes("Jetson Xavier NX")
+
+
+def _mode(number: int, watts: int, kind: str) -> ModeSpec:
+    mode = _NAMED[f"{watts}W_{kind}"]
+    on = range(mode.n_cpus)
+    before, after = spec.gpu_settings(mode.gpu_hz, _MASK)
     column = _CAP_COLUMN[watts]
     return ModeSpec(
         number,
-        f"MODE_{watts}W_{kind}",
+        f"MODE_{mode.name}",
         (
             *spec.core_settings(_CPUS, on),
             *before,
-            *spec.cpu_settings(_CLUSTERS, on, khz),
+            *spec.cpu_settings(_CLUSTERS, on, mode.cpu_hz),
             *after,
-            ("EMC", "MAX_FREQ", "1866000000" if watts == 20 else "1600000000"),
+            ("EMC", "MAX_FREQ", spec.cap_text(mode.memory_hz)),
             *((cap[0], "MAX_FREQ", str(cap[column])) for cap in _CAPS),
             ("VDDIN_OC_LIMIT", "WARN", "4000" if watts == 20 else "3000"),
             ("VDDIN_OC_LIMIT", "CRIT", "5000"),
@@ -170,15 +174,15 @@ XAVIER_NX = BoardSpec(
         ),
     ),
     modes=(
-        _mode(0, 15, "2CORE", 2, 1907200, 1109250000),
-        _mode(1, 15, "4CORE", 4, 1420800, 1109250000),
-        _mode(2, 15, "6CORE", 6, 1420800, 1109250000),
-        _mode(3, 10, "2CORE", 2, 1497600, 803250000),
-        _mode(4, 10, "4CORE", 4, 1190400, 803250000),
-        _mode(5, 10, "DESKTOP", 4, 1907200, 510000000),
-        _mode(6, 20, "2CORE", 2, 1907200, 1109250000),
-        _mode(7, 20, "4CORE", 4, 1420800, 1109250000),
-        _mode(8, 20, "6CORE", 6, 1420800, 1109250000),
+        _mode(0, 15, "2CORE"),
+        _mode(1, 15, "4CORE"),
+        _mode(2, 15, "6CORE"),
+        _mode(3, 10, "2CORE"),
+        _mode(4, 10, "4CORE"),
+        _mode(5, 10, "DESKTOP"),
+        _mode(6, 20, "2CORE"),
+        _mode(7, 20, "4CORE"),
+        _mode(8, 20, "6CORE"),
     ),
     default=5,
     resolves=True,
