@@ -120,7 +120,7 @@ def test_one_to_three_measured_modes_are_completed_to_four_before_others() -> No
 def test_fewer_than_four_modes_are_picked_and_it_is_said() -> None:
     plan = plan_next(GRID, n=2)
     assert len(plan.picks) == 2
-    assert plan.notes == ("2 measured modes are too few to predict others well: ask for 4",)
+    assert plan.notes == ("fewer than 4 measured modes predict the others badly: ask for 4",)
 
 
 def test_each_pick_lessens_the_expected_error_of_those_before() -> None:

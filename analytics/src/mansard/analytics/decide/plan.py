@@ -242,7 +242,7 @@ def plan_next(
         notes.append(f"{free.size} of {modes.height} modes are left to measure")
     elif n_taken + n < DESIGN_SIZE:
         notes.append(
-            f"{n_taken + n} measured modes are too few to predict others well: "
+            f"fewer than {DESIGN_SIZE} measured modes predict the others badly: "
             f"ask for {DESIGN_SIZE - n_taken}"
         )
     if outlook is None and max_latency_s is not None:

@@ -80,8 +80,8 @@ def plan(
     ]
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
     print_table(f"Modes to measure next ({found.plan.minimise}; {measured})", columns, rows)
-    if found.plan.n_designed:
-        typer.echo(_designed_line(found.plan))
+    if line := _designed_line(found.plan):
+        typer.echo(line)
     if found.command:
         typer.echo(printable(found.command, len(found.command)))
 
@@ -89,8 +89,8 @@ def plan(
 def _designed_line(plan: api.Plan) -> str:
     """Which of the picks are a set that is measured as a whole."""
     n = plan.n_designed
-    if n == 1:
-        return "The first mode completes a set of four."
+    if n < 2:
+        return "The first mode completes a set of four." if n and plan.n_measured == 3 else ""
     which = "These modes" if n == len(plan.picks) else f"The first {n} modes"
     return f"{which} are one set: measure all of them before you plan again."
 
