@@ -4,11 +4,15 @@
 
 1. Modes: k = 1 to 10 modes of a recorded network are taken as measured, the others are predicted.
    All choices of k modes, or ``--draws`` random ones of a fixed seed. Beside Mansard: 1/f of the
-   GPU, a/f + b/m + c by non-negative relative least squares, and the nearest measured mode.
+   GPU, a/f + b/m + c by non-negative relative least squares (a·f + b·m + c of powers), and the
+   nearest measured mode.
 2. Decisions: the energy of the chosen mode above the best one that keeps a limit, and how often a
    mode is called feasible that is not (``recorded/regret.py``).
+3. Networks: k networks of a board are taken as measured, the others are calibrated by them
+   (``recorded/calibrations.py``).
+4. Boards: no network of a board is known. What is said then is the roof's "at best".
 
-Printed in Markdown, for docs/trust.md.
+Errors are median / nine of ten / worst, in percent. Printed in Markdown, for docs/trust.md.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from recorded.calibrations import print_networks
 from recorded.mode_sweeps import Sweep, read_sweeps
+from recorded.network_totals import read_tables
+from recorded.regret import answers, metered, summary
 from scipy.optimize import nnls
 
 from mansard.analytics.scaling.network_fit import fit_network
@@ -204,15 +211,11 @@ def _held(errors: Errors, inside: bool) -> str:
     return f"{100 * of.mean():.0f} % of {of.size}" if of.size else "–"
 
 
-def main() -> None:
-    """Print all tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--draws", type=int, default=5)
-    arguments = parser.parse_args()
+def print_sweeps(sweeps: Sequence[Sweep], n_draws: int) -> None:
+    """A table for each sweep and quantity, and how often intervals of all of them held."""
     kinds: dict[tuple[str, bool], list[Errors]] = {}
-    for sweep in read_sweeps(arguments.data):
-        for quantity, errors in print_modes(sweep, arguments.draws).items():
+    for sweep in sweeps:
+        for quantity, errors in print_modes(sweep, n_draws).items():
             kinds.setdefault((quantity, sweep.is_pinned), []).extend(errors)
     print("\n**Intervals, two measured modes and more**\n")
     print("| | clocks | between held | beyond held |\n| --- | --- | --- | --- |")
@@ -222,6 +225,54 @@ def main() -> None:
             f"| {quantity} | {'pinned' if is_pinned else 'governed'} | {_held(both, True)} | "
             f"{_held(both, False)} |"
         )
+
+
+def print_decisions(sweeps: Sequence[Sweep]) -> None:
+    """Mean, nine of ten and worst regret of each rule, and how often it promises wrongly."""
+    print("| board | k | rule | mean | nine of ten | worst | answered | wrongly feasible |")
+    print("|" + " --- |" * 8)
+    for row in summary(answers(metered(sweeps))).iter_rows(named=True):
+        cells = [
+            "–" if row[name] is None else f"{100 * row[name]:.1f} %"
+            for name in ("mean", "p90", "worst", "answered", "wrong")
+        ]
+        print(f"| {row['board']} | {row['k']} | {row['rule']} | {' | '.join(cells)} |")
+
+
+def print_boards(data: Path) -> None:
+    """How many times the roof's time the recorded ones are: what "at best" leaves open."""
+    ratios: dict[str, list[Array]] = {}
+    key = ["network", "batch", "precision"]
+    for table in read_tables(data):
+        both = table.predictions.select(*key, roof_s="latency_s").join(
+            table.observations.select(*key, recorded_s="latency_s"), on=key
+        )
+        ratios.setdefault(table.name, []).append((both["recorded_s"] / both["roof_s"]).to_numpy())
+    print("| recording | times | recorded / at best: least | median | most | below 1 |")
+    print("|" + " --- |" * 6)
+    for name, parts in ratios.items():
+        of = np.concatenate(parts)
+        print(
+            f"| {name} | {of.size} | {of.min():.2f} | {np.median(of):.2g} | {of.max():.3g} | "
+            f"{100 * (of < 1).mean():.1f} % |"
+        )
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--draws", type=int, default=5)
+    arguments = parser.parse_args()
+    sweeps = read_sweeps(arguments.data)
+    print("## Modes")
+    print_sweeps(sweeps, arguments.draws)
+    print("\n## Decisions\n")
+    print_decisions(sweeps)
+    print("\n## Networks")
+    print_networks(arguments.data)
+    print("\n## Boards\n")
+    print_boards(arguments.data)
 
 
 if __name__ == "__main__":

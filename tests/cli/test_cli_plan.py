@@ -48,6 +48,7 @@ def test_a_first_plan_of_a_table_and_the_command_that_measures_it(table: Path) -
     done = run("plan", "--modes", table, "--next", "5")
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 of 5 modes are measured" in done.stdout
+    assert "These modes are one set: measure all of them before you plan again." in done.stdout
     words = shlex.split(done.stdout.splitlines()[-1])
     assert words[:3] == ["mansard", "bench", "--mode"]
     # by their clocks, as the board does not know the table's names; 1300.5 MHz is cut to 1300

@@ -87,10 +87,12 @@ def plan(
 
 
 def _designed_line(plan: api.Plan) -> str:
-    """That the modes of a design count together, and which of the picks they are."""
+    """Which of the picks are a set that is measured as a whole."""
     n = plan.n_designed
-    which = "These" if n == len(plan.picks) else f"The first {n}" if n > 1 else "The first"
-    return f"{which} complete a set that is measured as a whole: only then plan again."
+    if n == 1:
+        return "The first mode completes a set of four."
+    which = "These modes" if n == len(plan.picks) else f"The first {n} modes"
+    return f"{which} are one set: measure all of them before you plan again."
 
 
 def _clock(pick: api.Pick, name: str) -> str:
