@@ -301,3 +301,14 @@ def test_the_highest_mode_is_the_unlimited_one_or_that_of_the_highest_clocks(
         )
     )
     assert highest_mode(modes) == highest
+
+
+def test_a_roof_and_a_measurement_are_not_compared_in_numbers() -> None:
+    rows = [
+        row("30W", 0.020, 0.4, spread=1.03, source="measured"),
+        row("MAXN", 0.010, 0.5, spread=1.01, interval="roof"),
+    ]
+    found = recommend(frame(rows), Wanted())
+    assert chosen(found) == "30W"
+    words = [each.why_lost for each in found.neighbours if each.candidate.mode == "MAXN"]
+    assert words == ["not compared: known by its roof alone"]

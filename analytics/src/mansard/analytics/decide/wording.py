@@ -453,8 +453,8 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
     values has two digits.
     """
     if (other.interval == "roof") != (choice.interval == "roof"):
-        roofed = other if other.interval == "roof" else choice
-        return f"not compared: {_mode_words(roofed)} is known by its roof alone"
+        whose = "" if other.interval == "roof" else "the choice is "
+        return f"not compared: {whose}known by its roof alone"
     better: list[str] = []
     worse: list[str] = []
     alike: list[str] = []
