@@ -49,6 +49,17 @@ def test_the_api_loads_no_library_before_a_function_needs_it() -> None:
     assert not loaded & (HEAVY | {"msgspec", "typer", "rich"})
 
 
+def test_predicting_and_recommending_load_no_scipy() -> None:
+    # Its import takes as long as a third of a whole recommendation.
+    modules = "mansard.analytics.decide.recommend, mansard.analytics.decide.plan, "
+    modules += "mansard.analytics.predict.prediction, mansard.analytics.report.write"
+    result = run_python("-X", "importtime", "-c", f"import {modules}")
+    assert result.returncode == 0, result.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
+    assert "polars" in loaded
+    assert "scipy" not in loaded
+
+
 def cpu_s(*arguments: str) -> float:
     """Processor time of a Python process, the least of five: other work does not count."""
 
