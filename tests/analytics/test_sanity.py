@@ -114,6 +114,15 @@ def test_a_cache_slower_than_memory(tmp_path: Path) -> None:
     )
 
 
+def test_levels_of_a_simulated_board_are_not_those_of_its_caches(tmp_path: Path) -> None:
+    # Its kernels run in this machine's caches, which have other sizes than the board's.
+    trials = stream_trials("r", Ceilings(levels={"L2": 12e9, "L3": 64e9, "DRAM": 11e9}))
+    made_up = manifest("r", 2, len(trials), replace(board(), is_simulated=True))
+    write_run(tmp_path / "r", made_up, trials)
+    found = find_faults(find_models(ingest(tmp_path)))
+    assert [each for each in found if each.subject == "levels"] == []
+
+
 def test_levels_whose_intervals_overlap_are_in_order(tmp_path: Path) -> None:
     wide = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
     trials = [

@@ -205,5 +205,6 @@ def _line(text: str) -> str:
 def _change(ratio: float | None) -> str:
     if ratio is None:
         return UNKNOWN
-    sign = "+" if ratio >= 1 else "\u2212"
-    return f"{sign}{percent(abs(ratio - 1))}"
+    shown = percent(abs(ratio - 1))
+    sign = "+" if ratio > 1 else "\u2212"
+    return shown if shown == percent(0.0) else f"{sign}{shown}"

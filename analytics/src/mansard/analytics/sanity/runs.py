@@ -145,7 +145,13 @@ def _why_rough(ceiling: Ceiling) -> str:
 
 
 def _wrong_levels(roof: Roofline) -> str | None:
-    """Of two levels the farther one is faster, by its reads or by its roof."""
+    """Of two levels the farther one is faster, by its reads or by its roof.
+
+    Not of a simulated board: its levels have the made-up board's sizes, and its kernels run in
+    the caches of this machine.
+    """
+    if roof.source == "simulated":
+        return None
     for near, far in combinations([level.name for level in roof.levels], 2):
         for pick in (roof.traffic_bandwidth, roof.bandwidth):
             one, other = pick(near), pick(far)
