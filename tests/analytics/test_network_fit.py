@@ -105,6 +105,22 @@ def test_one_mode_bounds_all_others() -> None:
     assert row["reason"] == "power was measured in no mode"
 
 
+@pytest.mark.parametrize("known", ["n_sms", "memory_hz", "both"])
+def test_named_modes_that_hide_their_settings_have_no_bounds(known: str) -> None:
+    # 7W of an Orin Nano has half the SMs of 15W: a table of GPU clocks alone does not say it.
+    line = modes((0.4, 0.6, 0.9, 1.0)).with_columns(
+        mode=pl.Series(["7W", "15W", "25W", "MAXN"]),
+        n_sms=pl.lit(None if known == "memory_hz" else 8, pl.Int64),
+        memory_hz=pl.lit(None if known == "n_sms" else 2e9, pl.Float64),
+    )
+    fit = fit_network(some(observe(line, lambda gpu, _: 0.010 / gpu), ["15W", "25W", "MAXN"]), line)
+    row = predicted(fit, "7W", line)
+    assert row["latency_s"] is not None
+    assert row["is_extrapolated"] is True
+    assert row["interval"] == ("bounds" if known == "both" else None)
+    assert ("no bounds" in str(row["notes"])) is (known != "both")
+
+
 LAYERS = st.floats(0.1, 10)
 
 

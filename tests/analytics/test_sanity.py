@@ -24,7 +24,8 @@ from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
 from mansard.analytics.sanity.checks import find_faults
 from mansard.analytics.sanity.finding import Finding, refusals
-from mansard.analytics.sanity.modes import nominal_w, time_findings
+from mansard.analytics.sanity.modes import time_findings
+from mansard.core.power_mode import nominal_w
 from mansard.core.records import Trial
 from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (

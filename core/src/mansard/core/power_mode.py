@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import msgspec
@@ -105,3 +106,11 @@ def parse_custom_name(name: str) -> ModeSettings | None:
         except UsageError:
             return None
     return ModeSettings(n_cpus=int(match[1]), **wanted)
+
+
+def nominal_w(mode: str) -> float:
+    """The power that one of NVIDIA's modes is named after, W: infinite for MAXN; NaN for others."""
+    found = re.fullmatch(r"(?:MODE_?)?(\d{1,3})W(?:_.*)?", mode.strip(), re.IGNORECASE)
+    if found is not None:
+        return float(found[1])
+    return math.inf if re.fullmatch(r"MAXN(?:_SUPER)?", mode.strip(), re.IGNORECASE) else math.nan

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,6 +15,7 @@ from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
 from mansard.analytics.scaling.repeats import pool_repeats
+from mansard.core.power_mode import nominal_w
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -241,11 +240,3 @@ class _Order:
             by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
         is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
         return has_more, by_name, is_sure
-
-
-def nominal_w(mode: str) -> float:
-    """The power that a mode is named after, W: infinite for MAXN; NaN for other names."""
-    found = re.fullmatch(r"(?:MODE_?)?(\d{1,3})W(?:_.*)?", mode.strip(), re.IGNORECASE)
-    if found is not None:
-        return float(found[1])
-    return math.inf if re.fullmatch(r"MAXN(?:_SUPER)?", mode.strip(), re.IGNORECASE) else math.nan

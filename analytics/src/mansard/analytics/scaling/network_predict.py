@@ -31,6 +31,7 @@ from mansard.analytics.scaling.repeats import (
     single_half,
 )
 from mansard.core.hashing import content_hash
+from mansard.core.power_mode import nominal_w
 
 Mask: TypeAlias = "NDArray[np.bool_]"
 
@@ -55,7 +56,10 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
     outside = is_outside(setting_values(fit.measured), values)
-    latency, power, energy = estimate_modes(fit, values)
+    is_hiding = outside & _hide_settings(modes, values)
+    latency, power, energy = (
+        _without_ends(each, is_hiding) for each in estimate_modes(fit, values)
+    )
     kinds = np.where(outside, "bounds", "spread")
     columns: dict[str, object] = {
         "device": modes.get_column("device"),
@@ -78,9 +82,35 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
         pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name)
         for name, value in _same_in_all(fit).items()
     )
+    hiding_note = pl.when(pl.Series(is_hiding)).then(pl.lit(_HIDING))
+    frame = frame.with_columns(
+        notes=pl.concat_str([hiding_note, "notes"], separator="; ", ignore_nulls=True)
+    ).with_columns(notes=pl.when(pl.col("notes") != "").then("notes"))
     return frame.select(
         pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
         for name, kind in PREDICTION_SCHEMA.items()
+    )
+
+
+_HIDING = (
+    "no bounds: the mode's SMs or memory clock are not known; name the device, or give the table "
+    "these columns"
+)
+
+
+def _hide_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
+    """Which modes are NVIDIA's, by their names, and do not say their SMs or their memory clock.
+
+    Such modes differ in more than the clock of the GPU: nothing bounds what else they change.
+    """
+    is_named = [not math.isnan(nominal_w(name)) for name in modes.get_column("mode").to_list()]
+    lacks = np.isnan(values["n_sms"]) | np.isnan(values["memory_hz"])
+    return np.asarray(is_named, dtype=bool) & lacks & ~np.isnan(values["gpu_hz"])
+
+
+def _without_ends(found: NetworkEstimate, at: Mask) -> NetworkEstimate:
+    return NetworkEstimate(
+        found.value, np.where(at, np.nan, found.low), np.where(at, np.nan, found.high)
     )
 
 
