@@ -106,7 +106,9 @@ def test_one_mode_bounds_all_others() -> None:
 
 
 @pytest.mark.parametrize("known", ["n_sms", "memory_hz", "both"])
-def test_named_modes_that_hide_their_settings_have_no_bounds(known: str) -> None:
+def test_named_modes_that_hide_settings_are_unknown_outside(
+    known: str,
+) -> None:
     # 7W of an Orin Nano has half the SMs of 15W: a table of GPU clocks alone does not say it.
     line = modes((0.4, 0.6, 0.9, 1.0)).with_columns(
         mode=pl.Series(["7W", "15W", "25W", "MAXN"]),
@@ -115,10 +117,10 @@ def test_named_modes_that_hide_their_settings_have_no_bounds(known: str) -> None
     )
     fit = fit_network(some(observe(line, lambda gpu, _: 0.010 / gpu), ["15W", "25W", "MAXN"]), line)
     row = predicted(fit, "7W", line)
-    assert row["latency_s"] is not None
     assert row["is_extrapolated"] is True
     assert row["interval"] == ("bounds" if known == "both" else None)
-    assert ("no bounds" in str(row["notes"])) is (known != "both")
+    assert (row["latency_s"] is None) is (known != "both")
+    assert ("SMs or memory clock" in str(row["reason"])) is (known != "both")
 
 
 LAYERS = st.floats(0.1, 10)

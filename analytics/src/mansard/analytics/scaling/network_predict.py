@@ -57,9 +57,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     values = setting_values(modes)
     outside = is_outside(setting_values(fit.measured), values)
     is_hiding = outside & _hide_settings(modes, values)
-    latency, power, energy = (
-        _without_ends(each, is_hiding) for each in estimate_modes(fit, values)
-    )
+    latency, power, energy = (_unknown_at(each, is_hiding) for each in estimate_modes(fit, values))
     kinds = np.where(outside, "bounds", "spread")
     columns: dict[str, object] = {
         "device": modes.get_column("device"),
@@ -76,16 +74,12 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
             dtype=pl.String,
         ),
         "is_extrapolated": outside,
-        "reason": _reasons(fit, values, latency, power),
+        "reason": _reasons(fit, values, latency, power).set(pl.Series(is_hiding), _HIDING),
     }
     frame = pl.DataFrame(columns).with_columns(
         pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name)
         for name, value in _same_in_all(fit).items()
     )
-    hiding_note = pl.when(pl.Series(is_hiding)).then(pl.lit(_HIDING))
-    frame = frame.with_columns(
-        notes=pl.concat_str([hiding_note, "notes"], separator="; ", ignore_nulls=True)
-    ).with_columns(notes=pl.when(pl.col("notes") != "").then("notes"))
     return frame.select(
         pl.col(name).cast(kind).fill_nan(None) if kind == pl.Float64 else pl.col(name).cast(kind)
         for name, kind in PREDICTION_SCHEMA.items()
@@ -93,8 +87,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
 
 
 _HIDING = (
-    "no bounds: the mode's SMs or memory clock are not known; name the device, or give the table "
-    "these columns"
+    "the mode's SMs or memory clock are not known: name the device, or give the table these columns"
 )
 
 
@@ -108,10 +101,9 @@ def _hide_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
     return np.asarray(is_named, dtype=bool) & lacks & ~np.isnan(values["gpu_hz"])
 
 
-def _without_ends(found: NetworkEstimate, at: Mask) -> NetworkEstimate:
-    return NetworkEstimate(
-        found.value, np.where(at, np.nan, found.low), np.where(at, np.nan, found.high)
-    )
+def _unknown_at(found: NetworkEstimate, at: Mask) -> NetworkEstimate:
+    value, low, high = (np.where(at, np.nan, e) for e in (found.value, found.low, found.high))
+    return NetworkEstimate(value, low, high)
 
 
 def _same_in_all(fit: NetworkFit) -> dict[str, object]:
