@@ -81,6 +81,12 @@ _BOUND_WORDS = {
     "launch": "its time is limited by the start of kernels: a larger batch would help",
     "power": "its time is limited by the mode's power limit",
 }
+# Times of whole networks tell which clock they follow, not whether it is arithmetic.
+_CLOCK_WORDS = _BOUND_WORDS | {
+    "compute": "its time follows the processor's clock more than the memory's",
+    "memory": "its time follows the memory's clock more than the processor's",
+    "launch": "its time follows neither the processor's clock nor the memory's",
+}
 
 
 def _mode_words(candidate: Candidate) -> str:
@@ -291,8 +297,9 @@ def why_chosen(
             f"{_rest(counts)}"
         ]
     if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
-        where = "at its roof " if choice.interval == "roof" else ""
-        lines.append(f"{where}{_BOUND_WORDS[choice.bound]}")
+        is_roof = choice.interval == "roof"
+        words = f"at its roof {_BOUND_WORDS[choice.bound]}"
+        lines.append(words if is_roof else _CLOCK_WORDS[choice.bound])
     if choice.is_extrapolated:
         lines.append("its clocks are beyond those that were measured: measure it before you use it")
     return tuple(lines)
