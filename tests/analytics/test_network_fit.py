@@ -123,6 +123,13 @@ def test_named_modes_that_hide_settings_are_unknown_outside(
     assert ("SMs or memory clock" in str(row["reason"])) is (known != "both")
 
 
+def test_times_that_are_far_apart_are_fitted() -> None:
+    line = modes((1.0, 1.001), (2.0,))
+    found = observe(line, lambda gpu, _: 1e9 if gpu == 1.0 else 1e-9)
+    rows = predict_modes(fit_network(found, line), line)
+    assert rows["latency_s"].is_finite().all()
+
+
 LAYERS = st.floats(0.1, 10)
 
 

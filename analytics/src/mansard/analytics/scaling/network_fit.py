@@ -44,6 +44,7 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # Before a mode is left out: that errors are so many times as large as expected, counted as
 # _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
+_ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 
 
@@ -173,7 +174,8 @@ def _form(basis: Basis, terms: Array, measured: Array) -> tuple[FormFit, float]:
         np.concatenate([np.full(len(rows), 1 / scatter), whiten @ mean]),
     )
     scatter = math.sqrt(float(_shares(evidence) @ SCATTERS**2))
-    covariance = np.linalg.inv(rows.T @ rows / scatter**2 + precision)
+    information = _steady(rows.T @ rows / scatter**2 + precision)
+    covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
     total = float(evidence.max() + np.log(np.exp(evidence - evidence.max()).sum()))
     return FormFit(basis, weights, level, covariance, scatter, 1.0), total
 
@@ -183,12 +185,18 @@ def _evidence(rows: Array, mean: Array, precision: Array) -> Array:
     residual = 1 - rows @ mean
     gram, along = rows.T @ rows, rows.T @ residual
     # All scatters at once: inner = ΦᵀΦ / σ² + Λ⁻¹.
-    inner = gram / SCATTERS[:, None, None] ** 2 + precision
+    inner = _steady(np.asarray(gram / SCATTERS[:, None, None] ** 2 + precision))
     prior_size = float(np.linalg.slogdet(precision)[1])
     size = 2 * len(rows) * np.log(SCATTERS) + np.linalg.slogdet(inner)[1] - prior_size
     fitted = np.linalg.solve(inner, along[None, :, None])[:, :, 0] @ along / SCATTERS**4
     found = -(size + float(residual @ residual) / SCATTERS**2 - fitted) / 2
     return np.asarray(found, dtype=np.float64)
+
+
+def _steady(matrices: Array) -> Array:
+    """Positive definite ``matrices`` (… × n × n), also where measurements are 1e9 times apart."""
+    most = np.abs(matrices).max(axis=(-2, -1), keepdims=True)
+    return np.asarray(matrices + _ROUNDING * most * np.eye(matrices.shape[-1]), dtype=np.float64)
 
 
 def _shares(logs: Array) -> Array:
