@@ -72,7 +72,7 @@ def _plain(name: str) -> str:
 def boards_called(name: str) -> tuple[NamedModes, ...]:
     """The boards that ``name`` may mean: "Orin Nano" four, "Orin Nano 4GB" two of them.
 
-    Empty where the name is none of a board here.
+    Empty where no board here has that name.
     """
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     text = " ".join(re.findall(r"[a-z0-9]+", spaced.casefold()))
