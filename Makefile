@@ -22,7 +22,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench estimator analytics containers api cli
 
-.PHONY: help bench demo report test test-gpu engine check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test test-random test-gpu engine check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ doctor: setup ## say what can be measured on this machine, and what is missing
 
 test: check browser engine ## set up and run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-random: setup-dev ## run every property with new random examples
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random
 
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .

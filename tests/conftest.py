@@ -15,8 +15,10 @@ from hypothesis import settings
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 # How long an example takes is the machine's matter: under load a write to disk can wait.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# A change is judged by the same examples on every machine; `make test-random` looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None, max_examples=1000)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

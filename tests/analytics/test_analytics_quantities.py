@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.quantities import (
@@ -197,6 +197,14 @@ def test_a_roof_never_promises_more_than_its_own_end(
     assert high * (1 - 1e-9) <= most <= high * 1.12
 
 
+def test_ends_without_a_unit_have_one_prefix() -> None:
+    # 661 × 0.5 = 330.5, rounded down to 330; 661 × 1.5 = 991.5, rounded up to 1,000
+    assert plain(quantity(661.0, "", 330.5, 991.5)) == "0.33 to 1 k"
+    assert plain(quantity(661.0, "W", 330.5, 991.5)) == "330 W to 1 kW"
+    assert plain(quantity(661.0, "", 0.0, 991.5)) == "0 to 1 k"
+
+
+@example(661.0, 0.5)
 @given(st.floats(min_value=1e-3, max_value=1e15), st.floats(min_value=1e-6, max_value=0.9))
 def test_the_printed_interval_covers_the_real_one(value: float, share: float) -> None:
     low, high = value * (1 - share), value * (1 + share)

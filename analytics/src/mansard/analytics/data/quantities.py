@@ -202,14 +202,18 @@ def _ends(value: float, low: float | None, high: float | None) -> tuple[float, f
 
 
 def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str) -> str:
-    """``9.1 to 79 ms``, ``910 µs to 1.4 ms``: two digits of each end, more where it is narrow."""
-    first = _rounded(low, _step(low, high - low, 4), prefixes, unit)
+    """``9.1 to 79 ms``, ``910 µs to 1.4 ms``: two digits of each end, more where it is narrow.
+
+    Without a unit both have one prefix, ``0.33 to 1 k``: a bare 330 would be read as 330 k.
+    """
     last = _rounded(high, _step(high, high - low, 4), prefixes, unit, up=True)
-    (number, space, first_unit), (last_number, _, last_unit) = (
-        text.partition(NBSP) for text in (first, last)
-    )
+    last_number, last_space, last_unit = last.partition(NBSP)
+    if not unit:
+        prefixes = tuple(each for each in prefixes if each[1] == last_unit)
+    first = _rounded(low, _step(low, high - low, 4), prefixes, unit)
+    number, space, first_unit = first.partition(NBSP)
     shown_unit = "" if first_unit == last_unit else f"{space}{first_unit}"
-    return f"{_trimmed(number)}{shown_unit} {word} {_trimmed(last_number)}{space}{last_unit}"
+    return f"{_trimmed(number)}{shown_unit} {word} {_trimmed(last_number)}{last_space}{last_unit}"
 
 
 def _trimmed(number: str) -> str:
