@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,8 @@ def in_child(action: Callable[[], object]) -> int:
         try:
             action()
             code = 0
+        except BaseException:
+            traceback.print_exc()  # os._exit tells nothing
         finally:
             os._exit(code)
     return os.waitpid(pid, 0)[1]

@@ -100,8 +100,8 @@ class RunningClocks:
             self._gpu.append(tuple(ReadingFile(folder / name) for name in names))
         # Its own folder shows the load as well.
         self._gpu_load = ReadingFile(root / (board.gpu_folder or "none").lstrip("/") / "load")
-        rate = root / "sys/kernel/debug/bpmp/debug/clk/emc/rate"
-        self._memory = [ReadingFile(rate)]
+        self._rate = root / "sys/kernel/debug/bpmp/debug/clk/emc/rate"
+        self._memory = [ReadingFile(self._rate)]
         if board.bwmgr:
             self._memory.append(ReadingFile(root / board.bwmgr.lstrip("/") / "cur_freq"))
         self._activity = ReadingFile(root / (board.cactmon or "none").lstrip("/"))
@@ -146,7 +146,9 @@ class RunningClocks:
         low = kernel.memory[0].low if kernel.memory else table[0]
         wanted = max(low, load.memory * cap)
         hz = kernel.locked_hz or min(next(f for f in table if f >= wanted), cap)
-        for file in self._memory:
+        if not self._memory[0].is_awaited(read_text(self._rate)):  # else a new rate would be lost
+            self._memory[0].show(hz)
+        for file in self._memory[1:]:
             file.show(hz)
         # cactmon counts kHz of activity: utilisation is activity over rate.
         self._activity.show(round(load.memory * hz / 1000))

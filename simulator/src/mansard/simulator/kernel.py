@@ -48,6 +48,10 @@ class ReadingFile:
             self.forget()
         return not ours
 
+    def is_awaited(self, text: str | None) -> bool:
+        """Whether another has written ``text`` and its event is still on the way."""
+        return self._last is not None and text != str(self._last)
+
     def close(self) -> None:
         if self._handle >= 0:
             os.close(self._handle)
@@ -71,7 +75,10 @@ def set_text(path: Path, text: str) -> None:
 
 def number_in(path: Path) -> int | None:
     """The integer that was written; None while a writer is half way, and for junk."""
-    text = read_text(path)
+    return _integer(read_text(path))
+
+
+def _integer(text: str | None) -> int | None:
     try:
         return int(text) if text else None
     except ValueError:
@@ -105,10 +112,11 @@ class ClockLimits:
         a lowest above the highest is refused, as by EINVAL: the old value stands.
         """
         which = self.paths.index(path)
-        written = number_in(path)
+        text = read_text(path)
+        written = _integer(text)
         if written is None:
-            if read_text(path):  # junk; an empty file is one that is being written
-                set_text(path, str(self.kept[which]))
+            if text:  # junk; an empty file is one that is being written
+                self._correct(path, text, self.kept[which])
             return False
         value = self._step(written, which)
         if lower and written != self.kept[which]:
@@ -122,10 +130,15 @@ class ClockLimits:
         if refused or wanted[0] > wanted[1]:
             wanted = [*self.kept]
         if written != wanted[which]:
-            set_text(path, str(wanted[which]))
+            self._correct(path, text, wanted[which])
         changed = wanted != self.kept
         self.kept = wanted
         return changed
+
+    def _correct(self, path: Path, judged: str | None, value: int) -> None:
+        """Put ``value`` there, unless a newer write is there already: its event is on the way."""
+        if read_text(path) == judged:
+            set_text(path, str(value))
 
     def _step(self, value: int, which: int) -> int:
         inside = min(max(value, self.table[0]), self.table[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -134,28 +135,45 @@ def differences(wanted: PowerMode, found: PowerMode) -> tuple[str, ...]:
     return tuple(lines)
 
 
+_POLL_S = 0.01
 _RATE_SLACK = 1e-3  # a rate that the boot processor computes is not round; steps are 2 % and more
 # Not nvfancontrol: it drives the fan and sets no clocks; without it a board overheats.
 _MEDDLERS = ("nvpmodel", "jtop", "jetson_clocks", "thermald", "tuned", "nvpower")
 
 
-def check_writes(root: Path, writes: Sequence[Write], clocks: Clocks, *, is_settled: bool) -> None:
+def check_writes(
+    root: Path,
+    writes: Sequence[Write],
+    clocks: Clocks,
+    *,
+    is_settled: bool = False,
+    patience_s: float = 0.0,
+) -> None:
     """Read every setting back; raises DeviceError that says wanted, found and available.
 
     ``is_settled``: it was right at once, so that another value now was set by another program.
+    ``patience_s``: how long the kernel may take until a setting is what was written.
     """
     what = "it was set, and something has set it back" if is_settled else "the kernel made it that"
+    deadline_s = time.monotonic() + patience_s
     last = {write.path: write for write in writes}
     for write in last.values():
-        found = (read_setting(root, write.path) or "").strip()
-        if not _is_equal(found, write.value):
-            domain = _domain_of(clocks, write.path)
-            raise DeviceError(
-                f"{write.why}: wanted {write.value}, found {found or 'nothing'}; {what}"
-                f"{_available(domain)}",
-                where=write.path,
-                fix=_remedy(root),
-            )
+        found = _reading(root, write)
+        while not _is_equal(found, write.value):
+            if time.monotonic() > deadline_s:
+                domain = _domain_of(clocks, write.path)
+                raise DeviceError(
+                    f"{write.why}: wanted {write.value}, found {found or 'nothing'}; {what}"
+                    f"{_available(domain)}",
+                    where=write.path,
+                    fix=_remedy(root),
+                )
+            time.sleep(_POLL_S)
+            found = _reading(root, write)
+
+
+def _reading(root: Path, write: Write) -> str:
+    return (read_setting(root, write.path) or "").strip()
 
 
 def _is_equal(found: str, wanted: str) -> bool:

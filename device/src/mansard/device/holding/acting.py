@@ -29,7 +29,7 @@ from mansard.device.cards import (
     restoring_writes,
     write_card,
 )
-from mansard.device.clocks.settings import Clocks, find_clocks, real_path
+from mansard.device.clocks.settings import Clocks, find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, core_steps, lock_steps
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
@@ -42,9 +42,12 @@ from mansard.device.system import (
     run_tool,
     write_text,
 )
+from mansard.device.topology import CPU_FOLDER
 
 _TOOLS = ("nvpmodel", "jetson_clocks")
 _POLL_S = 0.05
+_APPEARS_S = 2.0  # after which a core has no clock of its own
+_SOON_S = 0.002
 
 
 class MachineStep(msgspec.Struct, frozen=True):
@@ -93,6 +96,8 @@ class Actor:
         with self._shield():
             self._on_step(MachineStep("write", path, text.strip(), why))
             write_text(real_path(self.root, path), text)
+            if text.strip() == "1" and path.endswith("/online"):
+                _wait_for_clock(self.root, path)
 
     def set_nvpmodel(self, number: int, name: str, why: str) -> ModeOutcome:
         """Have nvpmodel set a mode; raises DeviceError."""
@@ -108,6 +113,21 @@ class Actor:
         with self._shield():
             self._on_step(tool_step(self.root, name, " ".join(arguments), why))
             return run_tool([tool, *arguments], answer="Y\n")
+
+
+def _wait_for_clock(root: Path, switch: str) -> None:
+    """Wait until the clock of a core that was switched on can be read, if others' can.
+
+    A clock that comes to light later would count as one that the core does not have.
+    """
+    clock = "cpufreq/scaling_max_freq"
+    if read_setting(root, f"{CPU_FOLDER}/cpu0/{clock}") is None:
+        return
+    deadline_s = time.monotonic() + _APPEARS_S
+    while read_setting(root, f"{switch.removesuffix('online')}{clock}") is None:
+        if time.monotonic() > deadline_s:
+            return
+        time.sleep(_SOON_S)
 
 
 def nvpmodel_step(root: Path, number: int, name: str, why: str) -> MachineStep:

@@ -47,6 +47,7 @@ from mansard.device.holding.restoring import Restored, in_order, restore_mode, r
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
+_PATIENCE_S = 1.0  # the most that a kernel takes until a setting is what was written
 _BEFORE_NEXT = "as it was found, before the next mode"
 SETTLE_S = 0.3  # after which a setting that something writes back has changed
 
@@ -137,7 +138,7 @@ class Hold:
         writes = (*on, *clock_steps(self._root, mode, clocks, is_set=is_set), *off)
         self._write(writes[len(on) :])
         time.sleep(min(_ROUNDING_S, self._settle_s))
-        check_writes(self._root, writes, clocks, is_settled=False)
+        check_writes(self._root, writes, clocks, patience_s=_PATIENCE_S)
         time.sleep(self._settle_s)
         check_writes(self._root, writes, clocks, is_settled=True)
         found = read_mode(self._root, mode)
