@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -97,6 +98,23 @@ def test_cores_whose_clocks_vanish_with_them(running_agx_orin: Path) -> None:
     assert read(running_agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq") == "729600"
     assert read(running_agx_orin, f"{CPU}/cpufreq/policy4/scaling_min_freq") == "729600"
     assert read(running_agx_orin, f"{CPU}/cpu8/online") == "0"
+
+
+def test_a_clock_that_comes_to_light_late_is_kept_and_put_back(agx_orin: Path) -> None:
+    """A busy kernel makes the folder of a core some time after the core is switched on."""
+    link = agx_orin / CPU / "cpu8/cpufreq"
+    target = link.readlink()
+    link.unlink()
+
+    def appear(step: MachineStep) -> None:
+        if step.target.endswith("cpu8/online") and not link.is_symlink():
+            threading.Timer(0.1, link.symlink_to, (target,)).start()
+
+    before = read(agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq")
+    with hold_machine(agx_orin, on_step=appear, settle_s=0) as hold:
+        hold.set(board_mode(agx_orin, "MAXN"))
+        assert read(agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq") != before
+    assert read(agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq") == before
 
 
 def test_an_error_in_the_body_restores_and_is_not_hidden(agx_orin: Path) -> None:
