@@ -102,13 +102,14 @@ def test_cores_whose_clocks_vanish_with_them(running_agx_orin: Path) -> None:
 
 def test_a_clock_that_comes_to_light_late_is_kept_and_put_back(agx_orin: Path) -> None:
     """A busy kernel makes the folder of a core some time after the core is switched on."""
-    link = agx_orin / CPU / "cpu8/cpufreq"
-    target = link.readlink()
-    link.unlink()
+    links = [agx_orin / CPU / f"cpu{cpu}/cpufreq" for cpu in range(8, 12)]
+    for link in links:
+        link.unlink()
 
     def appear(step: MachineStep) -> None:
-        if step.target.endswith("cpu8/online") and not link.is_symlink():
-            threading.Timer(0.1, link.symlink_to, (target,)).start()
+        for link in links:
+            if step.target.endswith(f"{link.parent.name}/online") and not link.is_symlink():
+                threading.Timer(0.05, link.symlink_to, ("../cpufreq/policy8",)).start()
 
     before = read(agx_orin, f"{CPU}/cpufreq/policy8/scaling_min_freq")
     with hold_machine(agx_orin, on_step=appear, settle_s=0) as hold:
