@@ -24,7 +24,7 @@ from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import finished_trials, wait_for_trials
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
-PATIENCE_S = 300
+PATIENCE_S = 900  # a machine with other work needs several times as long
 
 
 @pytest.fixture
