@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 MAX_SHOWN_CHARACTERS = 2000
 
 
@@ -13,6 +15,11 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     """
     shown = "".join(_escape(character) for character in text[:limit])
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``; empty of none."""
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _escape(character: str) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from mansard.analytics.decide.limits import Mask, Screen
 from mansard.analytics.decide.records import Wanted
 from mansard.analytics.decide.values import Values
+from mansard.analytics.decide.wording import unknown_words
 
 _METER = "measure with a power meter ('mansard doctor' says what is missing)"
 # By what the reasons of energy/, scaling/ and predict/ say, the first that matches.
@@ -68,8 +69,7 @@ def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:
         last = "leave out limits of power and energy"
         is_first = wanted.minimise == "latency"
         ways = [*ways, last] if is_first else [*ways[:-1], f"{ways[-1]} and {last}"]
-    verb = "are" if " and " in needed else "is"
-    return f"the {needed} of every mode {verb} unknown{why}: {', or '.join(ways)}"
+    return f"{unknown_words(needed, 'every mode')}{why}: {', or '.join(ways)}"
 
 
 def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -> str:
@@ -80,11 +80,9 @@ def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -
     needed = missing_quantity(values, screened, wanted, rows)
     reason = why_missing(values, rows)
     why = f" ({reason})" if reason else ""
-    way, verb = remedy(reason), "are" if " and " in needed else "is"
-    return (
-        f"the {needed} of {n_rows} of {len(values)} candidates {verb} unknown{why}, and "
-        f"they are left out{': ' * bool(way)}{way}"
-    )
+    way = remedy(reason)
+    of = f"{n_rows} of {len(values)} candidates"
+    return f"{unknown_words(needed, of)}{why}, and they are left out{': ' * bool(way)}{way}"
 
 
 def without_energy(predictions: pl.DataFrame, whys: Mapping[tuple[str, str], str]) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from mansard.analytics.decide.records import (
     Saving,
     Wanted,
 )
+from mansard.core.text import listed
 
 
 def amount(kind: Quantity, value: float) -> str:
@@ -228,11 +229,10 @@ def nearest_sentence(
     limits, network = _limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
     if counts.n_unknown:
-        verb = "are" if " and " in lacks else "is"
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
             f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
-            f"{counts.n_all} cannot, and of {counts.n_unknown} the {lacks} {verb} unknown"
+            f"{counts.n_all} cannot, and of {counts.n_unknown} {unknown_words(lacks)}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
@@ -263,15 +263,20 @@ def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
     return tuple(f"a looser limit would be kept: {_relaxed(way)}" for way in relaxations)
 
 
+def unknown_words(quantities: str, of: str = "") -> str:
+    """``the energy and power of every mode are unknown``; ``of``: of what, if it is to be said."""
+    verb = "are" if " and " in quantities else "is"
+    return f"the {quantities}{of and f' of {of}'} {verb} unknown"
+
+
 def why_none(counts: Counts, lacks: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
     if not counts.n_unknown:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
         return f"{who} breaks a limit"
-    verb = "are" if " and " in lacks else "is"
     return (
         f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
-        f"{counts.n_unknown} the {lacks} {verb} unknown"
+        f"{counts.n_unknown} {unknown_words(lacks)}"
     )
 
 
@@ -482,8 +487,7 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
     parts = [" and ".join(better), " and ".join(worse)]
     told = ", but ".join(filter(None, parts))
     if alike:
-        names = " and ".join(filter(None, (", ".join(alike[:-1]), alike[-1])))
-        told = "; ".join(filter(None, (told, f"{names} not told apart")))
+        told = "; ".join(filter(None, (told, f"{listed(alike)} not told apart")))
     return told or "the same in every figure"
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from mansard.core.hardware import Module, NamedModes, boards_called
 from mansard.core.records import Processor, PublishedMode, PublishedRate, PublishedRun
+from mansard.core.text import listed
 from mansard.core.units import format_frequency
 
 SLACK = 1.02  # clocks are rounded in tables
@@ -118,12 +119,11 @@ def _notes(
     added: Mapping[tuple[str, ...], Sequence[str]],
     disagreed: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    named = _listed([board.board for board in boards], "or")
+    named = listed([board.board for board in boards], "or")
     for settings, names in added.items():
-        what = _listed([_SETTINGS[setting] for setting in settings])
+        what = listed([_SETTINGS[setting] for setting in settings])
         yield (
-            f"{what} of {_listed(names)} from NVIDIA's modes of {named}: "
-            "the table does not say them"
+            f"{what} of {listed(names)} from NVIDIA's modes of {named}: the table does not say them"
         )
     if disagreed:
         what = "; ".join(f"{setting}: {', '.join(said)}" for setting, said in disagreed.items())
@@ -131,11 +131,6 @@ def _notes(
             f"{device} may be {named}, which differ, so that these stay unknown: {what}; "
             "import it with the board's whole name as --device to have them filled"
         )
-
-
-def _listed(words: Sequence[str], last: str = "and") -> str:
-    """ "a, b and c"."""
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _text(setting: str, value: float | None) -> str:

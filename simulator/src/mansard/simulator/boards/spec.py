@@ -157,6 +157,11 @@ def cap_text(hz: float | None, uncapped: str = UNCAPPED) -> str:
     return uncapped if hz is None else str(round(hz))
 
 
+def khz_text(hz: float | None) -> str:
+    """The value of a CPU's cap, which is in kHz."""
+    return cap_text(None if hz is None else hz / 1e3)
+
+
 def core_param(cpus: Sequence[int]) -> ParamSpec:
     """CPU_ONLINE: one switch for each core."""
     return ParamSpec(
@@ -239,7 +244,7 @@ def cpu_settings(
     clusters: Sequence[ClusterSpec], on: Sequence[int], hz: float | None
 ) -> tuple[Setting, ...]:
     """The clock range of each cluster that has a core on; None is uncapped."""
-    cap = cap_text(None if hz is None else hz / 1e3)
+    cap = khz_text(hz)
     return tuple(
         setting
         for cluster in clusters

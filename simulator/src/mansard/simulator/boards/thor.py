@@ -62,20 +62,19 @@ GATES = "/opt/nvidia/l4t-gpusetup/gpu_pg_mask"
 
 
 def _mode(
-    number: int, name: str, n_cpus: int, khz: int | None, gpu_hz: int | None, emc: int
+    number: int, name: str, n_cpus: int, cpu_hz: int | None, gpu_hz: int | None, emc: int
 ) -> ModeSpec:
     gated = "512" if number <= 1 else "17353"
     on = range(n_cpus)
-    cap = spec.UNCAPPED if gpu_hz is None else str(gpu_hz)
     return ModeSpec(
         number,
         name,
         (
             *spec.core_settings(_CPUS, on),
             ("GPU_POWER_GATING", "GPU_PG_MASK", gated),
-            *spec.cpu_settings(_CLUSTERS, on, None if khz is None else khz * 1e3),
+            *spec.cpu_settings(_CLUSTERS, on, cpu_hz),
             ("GPU", "MIN_FREQ", "0"),
-            ("GPU", "MAX_FREQ", cap),
+            ("GPU", "MAX_FREQ", spec.cap_text(gpu_hz)),
             ("GPU_NVD", "MIN_FREQ", "0"),
             ("GPU_NVD", "MAX_FREQ", spec.UNCAPPED),
             ("EMC", "MAX_FREQ", str(emc)),
@@ -146,9 +145,9 @@ THOR = BoardSpec(
     ),
     modes=(
         _mode(0, "MAXN", 14, None, None, -1),
-        _mode(1, "120W", 14, 2592000, 1395000000, -1),
-        _mode(2, "90W", 12, 2106000, 1035000000, -1),
-        _mode(3, "70W", 8, 1566000, 855000000, 3200000000),
+        _mode(1, "120W", 14, 2592000000, 1395000000, -1),
+        _mode(2, "90W", 12, 2106000000, 1035000000, -1),
+        _mode(3, "70W", 8, 1566000000, 855000000, 3200000000),
     ),
     default=1,
     resolves=True,

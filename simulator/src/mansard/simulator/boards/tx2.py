@@ -47,7 +47,7 @@ def _mode(number: int, name: str) -> ModeSpec:
     has_denver = mode.n_cpus == len(_CPUS)
     on = _CPUS if has_denver else _A57.cpus
     clusters = ("CPU_A57", "CPU_DENVER") if has_denver else ("CPU_A57",)
-    cap = spec.cap_text(None if mode.cpu_hz is None else mode.cpu_hz / 1e3)
+    cap = spec.khz_text(mode.cpu_hz)
     clocks: list[Setting] = []
     for cluster in clusters:
         clocks += [(cluster, "MIN_FREQ", "0"), (cluster, "MAX_FREQ", cap)]
