@@ -86,7 +86,9 @@ def judge(table: NetworkTable, seen: Sequence[str]) -> Iterator[NetworkRow]:
     rows = apply_totals(table.predictions, found, pl.DataFrame(schema=COEFFICIENT_SCHEMA))
     times = table.observations.select(*_KEY, recorded_s="latency_s")
     rows = rows.join(times, on=_KEY, maintain_order="left")
-    other, own = rows.filter(~is_seen), table.predictions.join(times, on=_KEY).filter(is_seen)
+    other = rows.filter(~is_seen)
+    # In the order of the table: networks at equal distance are told apart by it.
+    own = table.predictions.join(times, on=_KEY, maintain_order="left").filter(is_seen)
     recorded_s = other["recorded_s"].to_numpy()
     held = other.select(
         pl.col("recorded_s").is_between("latency_low_s", "latency_high_s")

@@ -194,7 +194,7 @@ def _eager(data: Path) -> Iterator[NetworkTable]:
         with_shares=True,
     ).collect()
     measured = recording.timed.group_by(TOTAL).agg(measured_s=pl.col("measured_s").sum())
-    rows = found.join(starts, on="score_id").join(measured, on=TOTAL)
+    rows = found.join(starts, on="score_id").join(measured, on=TOTAL).sort(TOTAL)
     for mode in CPU_HZ:
         own = rows.filter(pl.col("mode") == mode).to_dicts()
         yield _table("10 networks, eager PyTorch", mode, own)
