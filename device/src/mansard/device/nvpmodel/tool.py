@@ -92,8 +92,13 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
     return answer or _query_notes(root, reason)
 
 
+def read_number(root: Path) -> int | None:
+    """The number of the mode that nvpmodel has set last, by its notes; None where it has none."""
+    return parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
+
+
 def _query_notes(root: Path, reason: str) -> Query:
-    number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
+    number = read_number(root)
     found = _known(root).by_id(number) if number is not None else None
     if found is None:
         raise DeviceError(
