@@ -57,12 +57,14 @@ class RunWriter:
         image: ContainerImage | None,
         rows: RowWriter[Any],
         stack: ExitStack,
+        *,
+        changes: Callable[[], tuple[str, ...]] | None,
         on_progress: Callable[[SweepState], None] | None,
     ) -> None:
         self._path, self._runs = folder / "manifest.json", folder.parent
         self._samples_path = folder / "samples.jsonl"
         self._job, self._image, self._rows, self._stack = job, image, rows, stack
-        self._on_progress = on_progress
+        self._changes, self._on_progress = changes, on_progress
         self._samples: RowWriter[PowerSample] | None = None
         missing = set(job.missing)
         self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
@@ -112,15 +114,24 @@ class RunWriter:
                 f"trial {trial.trial_id} was not asked for",
                 fix="report this: the measuring process does another job than it was given",
             )
+        changed = self._changed()
+        if changed:
+            disturbances = (*trial.disturbances, *changed)
+            trial = msgspec.structs.replace(trial, disturbances=disturbances)
         self._rows.append(trial)
         del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:
         manifest = self._known_manifest()
-        if event.window is not None:
+        changed = self._changed()
+        if event.window is not None and not changed:
             self._write(with_idle(manifest, event.window))
         else:
-            self._write(without_idle(manifest, event.reason))
+            self._write(without_idle(manifest, event.reason or "; ".join(changed)))
+
+    def _changed(self) -> tuple[str, ...]:
+        """Why the machine is no longer in the mode of the run; raises where that is not known."""
+        return self._changes() if self._changes is not None else ()
 
     def _known_manifest(self) -> Manifest:
         if self.manifest is None:
