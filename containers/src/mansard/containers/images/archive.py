@@ -28,7 +28,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from mansard.core.errors import InputError
-from mansard.core.files import check_regular, storage_error
+from mansard.core.files import open_file, storage_error
 from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.text import printable
 
@@ -415,11 +415,9 @@ def _most_bytes(path: Path) -> int:
 def _opened(path: Path) -> Iterator[_Limited]:
     """The file unpacked, with a limit on that; its faults are raised with its name."""
     try:
-        check_regular(path)
-        with path.open("rb") as file:
-            limit = _Limit(_most_bytes(path), "bytes once unpacked")
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield _Limited(unpacked, limit)
+        limit = _Limit(_most_bytes(path), "bytes once unpacked")
+        with open_file(path) as file, gzip.GzipFile(fileobj=file) as unpacked:
+            yield _Limited(unpacked, limit)
     except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"is no tar.gz: {error}", where=str(path), fix=_AGAIN) from error
     except InputError as error:

@@ -21,7 +21,7 @@ from mansard.containers.images.store import (
 from mansard.containers.images.table import Image, ImageTable
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import ContainerError, InputError, StorageError
-from mansard.core.files import check_regular, storage_error
+from mansard.core.files import open_file, storage_error
 from mansard.core.text import printable
 from mansard.core.version import VERSION
 from mansard.measuring.manifest import ContainerImage
@@ -107,20 +107,18 @@ def _check_disk(engine: Engine, contents: Contents, path: Path) -> None:
 
 
 def _check_digest(path: Path) -> None:
-    beside = digest_path(path)
+    reading = digest_path(path)
     try:
-        for each in (beside, path):
-            check_regular(each)
-        with beside.open("rb") as stream:
+        with open_file(reading) as stream:
             expected = _DIGEST_LINE.fullmatch(stream.read(_MOST_DIGEST_BYTES))
+        reading = path
         found = sha256_of(path).encode()
     except FileNotFoundError as error:
-        missing = Path(error.filename or path)
         raise InputError(
-            "is not there", where=str(missing), fix="copy the archive and its .sha256 together"
+            "is not there", where=str(reading), fix="copy the archive and its .sha256 together"
         ) from error
     except OSError as error:
-        raise storage_error(error, path) from error
+        raise storage_error(error, reading) from error
     if expected is None or expected[1] != found:
         raise InputError(
             "is damaged or not complete: its digest is not the one beside it",
