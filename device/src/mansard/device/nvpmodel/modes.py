@@ -238,6 +238,13 @@ def _groups(
         policy = related_cpus(root, cpu) if root is not None else ()
         shared = policy or _by_order(param, cpu, sorted(placed), cpus)
         groups.setdefault(tuple(one for one in shared if one in cpus), []).append(param)
+    seen = {cpu for shared in groups for cpu in shared}
+    for cpu in cpus if groups else ():  # CPUs whose clock no parameter sets
+        if cpu not in seen:
+            policy = related_cpus(root, cpu) if root is not None else ()
+            rest = tuple(one for one in cpus if one not in seen and (not policy or one in policy))
+            groups[rest or (cpu,)] = []
+            seen.update(rest or (cpu,))
     return tuple(Group(shared, tuple(found)) for shared, found in groups.items())
 
 
@@ -274,6 +281,11 @@ class BoardModes(msgspec.Struct, frozen=True):
         """The mode of that name, with or without NVIDIA's ``MODE_``, in any case of letters."""
         wanted = _plain(name)
         return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
+
+    def why_refused(self, name: str) -> str:
+        """Why the configuration's mode of that name is not taken; empty for any other name."""
+        found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
+        return next((f"{one.name} is refused: {one.why}" for one in found), "")
 
     def by_id(self, number: int) -> BoardMode | None:
         """The mode that the tool knows by this number."""
