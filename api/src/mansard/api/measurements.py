@@ -113,17 +113,21 @@ def _measure_mode(
     reporter: Reporter,
     n_later: int,
 ) -> str:
+    from mansard.measuring.measurer import while_in_mode
     from mansard.measuring.runner import run_plan
 
     mode = each.plan.mode
     read_back = None
     if held is not None and each.n_missing and needs_setting(mode):
         read_back = held.set(mode)
+    measurer = target.measurer()
+    if held is not None and read_back is not None:
+        measurer = while_in_mode(measurer, held.check)
     with reporter.progress(f"Measuring {printable(mode.name)}") as progress:
         outcome = run_plan(
             each.plan,
             runs,
-            measurer=target.measurer(),
+            measurer=measurer,
             read_back=read_back,
             image=target.image,
             on_progress=partial(_show, progress, n_later),

@@ -39,6 +39,10 @@ class Holding(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Raises DeviceError if the board has left the mode that was set last, or is not held."""
+        ...
+
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """Of the board's own ``modes`` those that need a reboot: name -> the tool's words.
 

@@ -20,6 +20,7 @@ from mansard.device.controller.messages import (
     PROTOCOL,
     AnyAnswer,
     AnyAsk,
+    CheckMode,
     ChooseModes,
     ErrorAnswer,
     FindReboots,
@@ -243,6 +244,10 @@ class RemoteHold:
     def set(self, mode: PowerMode) -> PowerMode:
         """Bring the board to ``mode`` and return what it is in, read back."""
         return self._line.ask(SetMode(mode), ModesAnswer).modes[0]
+
+    def check(self) -> None:
+        """Raises DeviceError if the board has left the mode that was set last, or is not held."""
+        self._line.ask(CheckMode(), Lines)
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """The board's own modes that need a reboot: name -> the tool's words."""

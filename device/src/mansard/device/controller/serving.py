@@ -18,6 +18,7 @@ from mansard.device.controller.messages import (
     PROTOCOL,
     AnyAnswer,
     AnyAsk,
+    CheckMode,
     ChooseModes,
     ErrorAnswer,
     FindReboots,
@@ -146,6 +147,9 @@ def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> Any
     match ask:
         case SetMode(mode):
             return ModesAnswer((held.set(mode),))
+        case CheckMode():
+            held.check()
+            return Lines(())
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)
