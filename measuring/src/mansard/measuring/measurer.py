@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from mansard.core.records import PowerSample
 from mansard.device.conditions import Sources, Watch, find_sources, mode_lost
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Done, Event, Idle, Measurer, Progress, Readings, Row, started
+from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, started
 from mansard.measuring.instruments import Instruments
 from mansard.measuring.kind import Job, MeasurementKind, Opened, find_kind
 from mansard.measuring.plan import PlannedTrial, RunPlan
@@ -74,28 +74,11 @@ class LocalMeasurer:
         yield Done()
 
 
-def while_in_mode(measurer: Measurer, check_mode: Callable[[], object]) -> Measurer:
-    """``measurer``, of whose work nothing is kept that was measured after the mode was lost.
-
-    ``check_mode`` raises where the machine has left its mode, or nobody holds it in that any more.
-    It is called before each trial and idle window is handed on.
-    """
-
-    def measure(job: Job) -> Iterator[Event]:
-        with closing(measurer(job)) as events:  # type: ignore[type-var]  # a generator
-            for event in events:
-                if isinstance(event, (Row, Idle)):
-                    check_mode()
-                yield event
-
-    return measure
-
-
 def _check_mode(instruments: Instruments) -> None:
     """Read the mode's settings back; raises DeviceError where they are not what they were."""
     losses = instruments.sources.losses()
     if losses:
-        raise mode_lost(instruments.root, instruments.mode.name, losses)
+        raise mode_lost(instruments.mode.name, losses)
 
 
 def _idle(instruments: Instruments, plan: RunPlan, readings: list[PowerSample]) -> Iterator[Event]:

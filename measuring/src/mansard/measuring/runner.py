@@ -38,13 +38,17 @@ def run_plan(
     measurer: Measurer | None = None,
     read_back: PowerMode | None = None,
     image: ContainerImage | None = None,
+    changes: Callable[[], tuple[str, ...]] | None = None,
     on_progress: Callable[[SweepState], None] | None = None,
 ) -> RunOutcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
 
     ``measurer`` does the work, by default in this process and without meters; ``image`` is
     the container image that it runs in. ``read_back`` is the power mode that the machine is
-    in; the plan's where nothing was set. A trial's row is synced to disk before the next
+    in; the plan's where nothing was set. ``changes`` is asked after every trial and idle window
+    before it is kept: what it returns are reasons, in sentences, why the machine is no longer in
+    that mode. They end the run as what it raises does: the trial is not kept, and the next run
+    measures it again. A trial's row is synced to disk before the next
     event is taken, so a run that is killed resumes after its last finished trial. Raises
     StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.
@@ -56,7 +60,9 @@ def run_plan(
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
         job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)
         with ExitStack() as stack:
-            writer = RunWriter(folder, job, image, rows, stack, on_progress)
+            writer = RunWriter(
+                folder, job, image, rows, stack, changes=changes, on_progress=on_progress
+            )
             if missing or writer.manifest is None:
                 try:
                     writer.write_all(measurer or LocalMeasurer())

@@ -166,7 +166,7 @@ def check_writes(
                     f"{write.why}: wanted {write.value}, found {found or 'nothing'}; {what}"
                     f"{_available(domain)}",
                     where=write.path,
-                    fix=what_sets_clocks(root),
+                    fix=_remedy(root),
                 )
             time.sleep(_POLL_S)
             found = _reading(root, write)
@@ -199,8 +199,7 @@ def _available(domain: Domain | None) -> str:
     return f"; available are {listed}"
 
 
-def what_sets_clocks(root: Path) -> str:
-    """What may have set clocks beside us, and what to do about it."""
+def _remedy(root: Path) -> str:
     names = {read_text(path) for path in glob(root / "proc", "[0-9]*/comm")}
     running = [name for name in _MEDDLERS if name in names]
     if running:

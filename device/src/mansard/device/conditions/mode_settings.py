@@ -14,7 +14,6 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import listed, printable
-from mansard.device.clocks.readback import what_sets_clocks
 from mansard.device.clocks.settings import Clocks, find_clocks, find_settings, real_path
 from mansard.device.nvpmodel.tool import STATUS_PATH
 from mansard.device.system import read_text
@@ -72,12 +71,12 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
     return ModeSettings({path: files[path] for path in known}, known)
 
 
-def mode_lost(root: Path, mode: str, losses: Iterable[str]) -> DeviceError:
+def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
     """The error of a machine that is not in ``mode`` any more, while trials are to be measured."""
     return DeviceError(
         f"the machine has left power mode {printable(mode)}: {'; '.join(losses)}; what was "
         "measured since is not kept",
-        fix=f"{what_sets_clocks(root)}; the same command measures what is missing",
+        fix="stop what sets it (nvpmodel, jtop, jetson_clocks); the same command measures the rest",
     )
 
 

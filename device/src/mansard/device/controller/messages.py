@@ -67,8 +67,8 @@ class SetMode(Ask, tag="set", frozen=True):
     mode: PowerMode
 
 
-class CheckMode(Ask, tag="check", frozen=True):
-    """Within a sweep: is the board still in the mode that was set last?"""
+class FindChanges(Ask, tag="changes", frozen=True):
+    """Within a sweep: what is no longer as SetMode left it?"""
 
 
 class Release(Ask, tag="release", frozen=True):
@@ -105,7 +105,8 @@ class Steps(Answer, tag="steps", frozen=True):
 
 
 class Lines(Answer, tag="lines", frozen=True):
-    """To PutBack and HoldBoard: what an interrupted run had left. To others: none."""
+    """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what is no
+    longer as it was set. To Release: none."""
 
     lines: tuple[str, ...]
 
@@ -131,7 +132,7 @@ AnyAsk = (
     | HoldBoard
     | FindReboots
     | SetMode
-    | CheckMode
+    | FindChanges
     | Release
 )
 AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer

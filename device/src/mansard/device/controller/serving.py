@@ -18,9 +18,9 @@ from mansard.device.controller.messages import (
     PROTOCOL,
     AnyAnswer,
     AnyAsk,
-    CheckMode,
     ChooseModes,
     ErrorAnswer,
+    FindChanges,
     FindReboots,
     Greeting,
     HoldBoard,
@@ -147,9 +147,8 @@ def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> Any
     match ask:
         case SetMode(mode):
             return ModesAnswer((held.set(mode),))
-        case CheckMode():
-            held.check()
-            return Lines(())
+        case FindChanges():
+            return Lines(held.changes())
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)

@@ -20,11 +20,7 @@ from mansard.device.cards import read_back
 from mansard.device.clocks.readback import check_caps, check_writes, read_mode
 from mansard.device.clocks.settings import find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
-from mansard.device.conditions.mode_settings import (
-    ModeSettings,
-    find_mode_settings,
-    mode_lost,
-)
+from mansard.device.conditions.mode_settings import ModeSettings, find_mode_settings
 from mansard.device.conditions.sources import find_throttling
 from mansard.device.holding.acting import (
     STORE,
@@ -83,8 +79,8 @@ class Hold:
         self._kept: set[Path] = set()  # files whose content is in it
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
-        self._present: PowerMode | None = None  # the mode that was set last
-        self._settings: ModeSettings | None = None  # as they were then
+        self._settings: ModeSettings | None = None  # as the present mode left them
+        self._card_mode: PowerMode | None = None  # the present one, of a graphics card
         self.restored: Restored | None = None  # what an earlier run had left
 
     def __enter__(self) -> Hold:
@@ -129,10 +125,10 @@ class Hold:
         Raises UsageError for what the machine does not have, RebootRequired, and DeviceError
         for what cannot be written or does not stay.
         """
-        self._present = None
+        self._settings = self._card_mode = None
         if mode.kind == "card":
             found = self._set_card(mode)
-            self._present = mode
+            self._card_mode = mode
             return found
         clocks = find_clocks(self._root)
         check_permissions(self._root, lock_steps(self._root, mode, clocks))
@@ -156,23 +152,24 @@ class Hold:
         found = read_mode(self._root, mode)
         if is_set:
             check_caps(mode, found, clocks)
-        self._present, self._settings = mode, find_mode_settings(self._root)
+        self._settings = find_mode_settings(self._root)
         return found
 
-    def check(self) -> None:
-        """Raises DeviceError if the machine has left the mode that was set last."""
-        mode, settings = self._present, self._settings
-        if mode is None:
-            raise DeviceError("is in none of its modes", where=str(self._root))
-        if mode.kind == "card":
-            card = self._journal.card if self._journal is not None else None
-            if card is not None:
-                read_back(mode, card)
-        elif settings is not None:
+    def changes(self) -> tuple[str, ...]:
+        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+
+        Files are read and no tool is started: it is asked after every trial.
+        """
+        self._require_journal()
+        if self._settings is not None:
             is_throttled = any(find_throttling(self._root, ()).read_alarms())
-            losses = settings.losses(is_throttled=is_throttled)
-            if losses:
-                raise mode_lost(self._root, mode.name, losses)
+            return self._settings.losses(is_throttled=is_throttled)
+        if self._card_mode is not None and self._journal is not None and self._journal.card:
+            try:
+                read_back(self._card_mode, self._journal.card)
+            except DeviceError as error:
+                return (error.what,)
+        return ()
 
     def _release(self, mode: PowerMode) -> None:
         """Undo the locks of the mode before, so that none of it is left in the next one."""
