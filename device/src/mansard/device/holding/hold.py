@@ -16,7 +16,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, RebootRequired
 from mansard.core.records import PowerMode
-from mansard.device.clocks.readback import check_caps, check_writes, read_mode
+from mansard.device.clocks.readback import check_caps, check_writes, differences, read_mode
 from mansard.device.clocks.settings import find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
 from mansard.device.holding.acting import (
@@ -44,6 +44,7 @@ from mansard.device.holding.journal import (
     write_journal,
 )
 from mansard.device.holding.restoring import Restored, in_order, restore_mode, restore_pending
+from mansard.device.nvpmodel.tool import read_number
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
@@ -76,6 +77,8 @@ class Hold:
         self._kept: set[Path] = set()  # files whose content is in it
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
+        self._set: tuple[PowerMode, tuple[Write, ...]] | None = None  # as it was, what it wrote
+        self._number: int | None = None  # of the present mode, to nvpmodel
         self.restored: Restored | None = None  # what an earlier run had left
 
     def __enter__(self) -> Hold:
@@ -120,6 +123,7 @@ class Hold:
         Raises UsageError for what the machine does not have, RebootRequired, and DeviceError
         for what cannot be written or does not stay.
         """
+        self._set = self._number = None
         if mode.kind == "card":
             return self._set_card(mode)
         clocks = find_clocks(self._root)
@@ -144,7 +148,28 @@ class Hold:
         found = read_mode(self._root, mode)
         if is_set:
             check_caps(mode, found, clocks)
+        self._set = (found, writes)
         return found
+
+    def changes(self) -> tuple[str, ...]:
+        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+
+        Files are read and no tool is started: it is asked after every trial.
+        """
+        self._require_journal()
+        reasons = []
+        number = read_number(self._root)
+        if None not in {number, self._number} and number != self._number:
+            reasons.append(f"another power mode was set: {number} instead of {self._number}")
+        if self._set is not None:
+            mode, writes = self._set
+            clocks = find_clocks(self._root)
+            reasons += differences(mode, read_mode(self._root, mode, clocks))
+            try:
+                check_writes(self._root, writes, clocks, is_settled=True)
+            except DeviceError as error:
+                reasons.append(error.what)
+        return tuple(reasons)
 
     def _release(self, mode: PowerMode) -> None:
         """Undo the locks of the mode before, so that none of it is left in the next one."""
@@ -243,3 +268,4 @@ class Hold:
                 f"nvpmodel does not set power mode {mode.name}: {outcome.text}",
                 fix="run as root (sudo), on the board itself rather than in a container",
             )
+        self._number = found.id
