@@ -122,7 +122,8 @@ class ContainerTarget:
         """A measurer in a container of its own, with what the last probe was for."""
         from mansard.containers.measurer import ContainerMeasurer
 
-        return ContainerMeasurer(self._engine, self._launch(self._processor))
+        launch = self._launch(self._processor)
+        return ContainerMeasurer(self._engine, launch, check=self.controller.check)
 
     def _launch(self, processor: Processor) -> ContainerLaunch:
 
