@@ -24,6 +24,7 @@ from mansard.analytics.data.store import ENTRY_FILE, Store
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
+from mansard.core.leftovers import hidden_name
 from mansard.core.records import Trial
 from tests.analytics.dataset_checks import assert_same, write_samples
 from tests.analytics.factory import fma_trials, manifest, trial, write_run, write_two_modes
@@ -130,9 +131,10 @@ def test_an_ingest_that_was_killed_is_finished_by_the_next(runs: Path) -> None:
     # Killed after the trials of one run and half a file of the other, before any entry.
     shutil.rmtree(dataset / "runs")
     shutil.rmtree(dataset / "repetitions/run_id=run-1c")
-    (dataset / "trials/run_id=run-2c/.half.parquet.abc").write_bytes(b"PAR1")
+    half = dataset / "trials/run_id=run-2c" / hidden_name("x.parquet")
+    half.write_bytes(b"PAR1")
     assert_same(ingest(runs), wanted)
-    assert not (dataset / "trials/run_id=run-2c/.half.parquet.abc").exists()
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing"])

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import polars as pl
@@ -38,8 +37,9 @@ from mansard.analytics.data.store import (
 )
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.files import storage_error
+from mansard.core.files import find_status, names_in, storage_error
 from mansard.core.jsonl import Row, read_rows
+from mansard.core.leftovers import sweep, system_temporary, temporary_folder
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 DATASET_FOLDER = "dataset"
@@ -61,25 +61,34 @@ def update_dataset(runs: Path) -> DatasetPart:
     are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
     as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
     """
+    sweep(system_temporary())
     notes: list[str] = []
     folders = _run_folders(runs, notes)
-    if not folders and not any((runs / PUBLISHED_FOLDER).glob("*.jsonl")):
+    published = names_in(runs / PUBLISHED_FOLDER, runs)
+    if not folders and not any(name.endswith(".jsonl") for name in published):
         raise InputError(
-            "no run was found here", where=str(runs), fix="measure first, with 'mansard bench'"
+            "; ".join(["no run was found here", *notes]),
+            where=str(runs),
+            fix="measure first, with 'mansard bench'",
         )
-    store = Store(_dataset_folder(runs, notes))
+    store = _store(runs, notes)
     with store.locked():
         return _updated(runs, folders, store, notes)
 
 
-def _dataset_folder(runs: Path, notes: list[str]) -> Path:
+def _store(runs: Path, notes: list[str]) -> Store:
     folder = runs / DATASET_FOLDER
-    if os.access(folder if folder.exists() else runs, os.W_OK):
-        return folder
+    if os.access(runs if find_status(folder, runs) is None else folder, os.W_OK):
+        return Store(folder, runs)
     notes.append(f"{shown_folder(runs)}: cannot be written, so its dataset is not kept")
-    scratch = Path(tempfile.mkdtemp(prefix="mansard-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    return scratch
+    try:
+        return Store(_UNTIL_EXIT.enter_context(temporary_folder()))
+    except OSError as error:
+        raise storage_error(error, system_temporary()) from error
+
+
+_UNTIL_EXIT = ExitStack()
+atexit.register(_UNTIL_EXIT.close)
 
 
 def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) -> DatasetPart:
@@ -106,20 +115,20 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
 
 
 def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
-    try:
-        entries = sorted(runs.iterdir())
-    except FileNotFoundError:
+    if not exists(runs):
         raise InputError(
             "there is no such folder", where=str(runs), fix="measure first, with 'mansard bench'"
-        ) from None
-    except OSError as error:
-        raise storage_error(error, runs) from error
+        )
     found = []
-    for entry in entries:
-        others = {DATASET_FOLDER, PUBLISHED_FOLDER}
-        if entry.name in others or entry.name.startswith(".") or not _is_dir(entry):
+    for name in names_in(runs, runs):
+        entry = runs / name
+        if name in {DATASET_FOLDER, PUBLISHED_FOLDER} or name.startswith(".") or not _is_dir(entry):
             continue
-        if exists(entry / MANIFEST):
+        if entry.is_symlink():
+            notes.append(
+                f"{shown_folder(entry)}: ignored, it is a link, and a folder of runs holds none"
+            )
+        elif MANIFEST in names_in(entry, runs):
             found.append(entry)
         else:
             notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
@@ -163,7 +172,7 @@ def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.Dat
     is_whole = known is not None and _is_whole(known, store)
     if known is not None and is_whole and known["stamps_json"].item() == stamps:
         return known
-    manifest = read_document(folder / MANIFEST, Manifest)
+    manifest = read_document(folder / MANIFEST, Manifest, folder.parent)
     check_manifest(manifest, folder / MANIFEST)
     content = content_of(folder)
     if known is not None and is_whole and known["content"].item() == content:
@@ -195,9 +204,9 @@ def _files_of_runs(entries: pl.DataFrame, store: Store) -> set[str]:
 
 
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:
-    if not exists(path):
+    if find_status(path, path.parent) is None:
         return ()
-    found = read_rows(path, row_type)
+    found = read_rows(path, row_type, path.parent)
     if found.torn is not None:
         notes.append(
             f"{path.name}: the last line was being written when it was killed; "

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import io
+import os
+import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +29,16 @@ from mansard.analytics.data.run_frames import (
     TRIAL_SCHEMA,
 )
 from mansard.core.errors import InputError, StorageError
-from mansard.core.files import make_folder, storage_error, write_atomic
+from mansard.core.files import (
+    check_regular,
+    find_status,
+    make_folder,
+    names_in,
+    open_rows,
+    remove,
+    storage_error,
+    write_atomic,
+)
 from mansard.core.hashing import content_hash
 from mansard.core.records import Measurement, ModelScore
 
@@ -56,13 +67,15 @@ class Store:
     """The Parquet files of one dataset, by their names below ``root``.
 
     Credentials and regions of an object store come from the environment, as its own tools
-    read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, …).
+    read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, …). In a folder no link below
+    ``within`` is followed: the root itself by default, or a folder that the root lies in.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, within: Path | None = None) -> None:
         text = str(root) or "."
         self.root = text.rstrip("/") or "/"
         self.is_remote = is_url(self.root)
+        self._within = Path(self.root) if within is None else within
 
     def location(self, name: str) -> str:
         """The path or URL of one file."""
@@ -75,17 +88,20 @@ class Store:
             with _polars_errors(where, "check the URL, the credentials and the network"):
                 frame.write_parquet(where)  # an object appears whole
             return
-        make_folder(Path(where).parent)
+        make_folder(Path(where).parent, self._within)
         # Not straight into the file: of a full disk Polars says that Parquet is out of order.
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
-        write_atomic(Path(where), buffer.getvalue())
+        write_atomic(Path(where), buffer.getvalue(), self._within)
 
     def scan(self, names: Collection[str], schema: FrameSchema) -> pl.LazyFrame:
         """The rows of ``names`` in their order; nothing is read before it is collected."""
         if not names:
             return pl.LazyFrame(schema=schema)
         paths = [self.location(name) for name in names]
+        if not self.is_remote:
+            for path in paths:
+                self._check_file(Path(path))
         if not _is_utf8(self.root):  # Polars takes no such path, but a file that is open
             return pl.concat([_read_open(Path(path)) for path in paths]).lazy().select(list(schema))
         # Not by glob: a folder may be called "[old]"; nor by key=value: so may its parents.
@@ -113,48 +129,54 @@ class Store:
         """Whether the file is there in its full length; of an object store it is believed."""
         if self.is_remote:
             return True
-        try:
-            return Path(self.location(name)).stat().st_size == n_bytes
-        except OSError:
-            return False
+        status = find_status(Path(self.location(name)), self._within)
+        return status is not None and status.st_size == n_bytes
 
     def size(self, name: str) -> int:
         """The length of a file in bytes; 0 in an object store, where it is not looked up."""
-        return 0 if self.is_remote else Path(self.location(name)).stat().st_size
+        status = None if self.is_remote else find_status(Path(self.location(name)), self._within)
+        return 0 if status is None else status.st_size
 
     def remove(self, names: Collection[str]) -> None:
         """Remove files of a folder; in an object store they stay, unread."""
         if not self.is_remote:
             for name in names:
-                _remove(Path(self.location(name)))
+                remove(Path(self.location(name)), self._within)
 
     def remove_others(self, tables: Sequence[str], kept: Collection[str]) -> None:
         """Remove the files of ``tables`` that are not ``kept``, and halves of files; in a folder.
 
-        Files that do not bear our names are left alone.
+        Files that do not bear our names are left alone; raises StorageError for a link.
         """
         if self.is_remote:
             return
-        root = Path(self.root)
         for table in tables:
-            for folder in sorted(filter(Path.is_dir, (root / table).glob("*_id=*"))):
-                for path in sorted([*folder.glob("*.parquet"), *folder.glob(".*.parquet.*")]):
-                    if path.relative_to(root).as_posix() not in kept:
-                        _remove(path)
-                if not any(folder.iterdir()):
-                    _remove(folder)
+            for folder in self._folders(table):
+                names = names_in(folder, self._within)
+                others = [
+                    name
+                    for name in names
+                    if name.endswith(".parquet") and f"{table}/{folder.name}/{name}" not in kept
+                ]
+                for name in others:
+                    self._check_file(folder / name)
+                    remove(folder / name, self._within)
+                if len(others) == len(names):
+                    remove(folder, self._within)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Waits until no other process changes the dataset in this folder."""
-        path = make_folder(Path(self.root)) / ".lock"
+        path = make_folder(Path(self.root), self._within) / ".lock"
         try:
-            stream = path.open("ab")
+            handle = open_rows(path, self._within)
         except OSError as error:
             raise storage_error(error, path) from error
-        with stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(handle)
 
     def _checked(self, frame: pl.DataFrame, schema: FrameSchema) -> pl.DataFrame:
         if frame.schema != pl.Schema(schema):
@@ -164,12 +186,25 @@ class Store:
         return frame
 
     def _names(self, table: str, file: str) -> list[str]:
-        root = Path(self.root)
-        try:
-            found = sorted((root / table).glob(f"*/{file}"))
-        except OSError as error:
-            raise storage_error(error, root) from error
-        return [path.relative_to(root).as_posix() for path in found]
+        paths = [folder / file for folder in self._folders(table)]
+        return [
+            f"{table}/{path.parent.name}/{file}"
+            for path in paths
+            if find_status(path, self._within) is not None
+        ]
+
+    def _folders(self, table: str) -> list[Path]:
+        """The folders of single runs or scores in ``table``; raises StorageError for a link."""
+        folder = Path(self.root) / table
+        paths = [folder / name for name in names_in(folder, self._within) if "_id=" in name]
+        statuses = [(path, find_status(path, self._within)) for path in paths]
+        return [path for path, status in statuses if status and stat.S_ISDIR(status.st_mode)]
+
+    def _check_file(self, path: Path) -> None:
+        """Raises StorageError for a link, a pipe or a device; what is missing Polars says."""
+        status = find_status(path, self._within)
+        if status is not None:
+            check_regular(status, path)
 
 
 @contextmanager
@@ -194,13 +229,6 @@ def _is_utf8(path: str) -> bool:
 def _read_open(path: Path) -> pl.DataFrame:
     with path.open("rb") as stream:
         return pl.read_parquet(stream)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-    except OSError as error:
-        raise storage_error(error, path) from error
 
 
 # Of each run: its rows in files of bounded length.
