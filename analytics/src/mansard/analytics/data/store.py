@@ -20,6 +20,7 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import score_id
+from mansard.analytics.data.expansion import check_expansion
 from mansard.analytics.data.frames import LAYER_SCHEMA, FrameSchema, layer_frame, to_json
 from mansard.analytics.data.run_frames import (
     ENERGY_SCHEMA,
@@ -94,14 +95,21 @@ class Store:
         frame.write_parquet(buffer)
         write_atomic(Path(where), buffer.getvalue(), self._within)
 
-    def scan(self, names: Collection[str], schema: FrameSchema) -> pl.LazyFrame:
-        """The rows of ``names`` in their order; nothing is read before it is collected."""
+    def scan(
+        self, names: Collection[str], schema: FrameSchema, *, is_whole: bool = False
+    ) -> pl.LazyFrame:
+        """The rows of ``names`` in their order; nothing is read before it is collected.
+
+        Raises StorageError for a file in a folder that would fill the memory; where the rows of
+        all are collected at once (``is_whole``), also for all of them together.
+        """
         if not names:
             return pl.LazyFrame(schema=schema)
         paths = [self.location(name) for name in names]
         if not self.is_remote:
             for path in paths:
                 self._check_file(Path(path))
+            check_expansion([Path(path) for path in paths], is_whole=is_whole)
         if not _is_utf8(self.root):  # Polars takes no such path, but a file that is open
             return pl.concat([_read_open(Path(path)) for path in paths]).lazy().select(list(schema))
         # Not by glob: a folder may be called "[old]"; nor by key=value: so may its parents.
@@ -110,7 +118,7 @@ class Store:
     def read(self, names: Collection[str], schema: FrameSchema) -> pl.DataFrame:
         """The same, read; raises StorageError where a file is damaged or has other columns."""
         with _polars_errors(self.root, _MAKE_AGAIN):
-            return self._checked(self.scan(names, schema).collect(), schema)
+            return self._checked(self.scan(names, schema, is_whole=True).collect(), schema)
 
     def read_each(self, table: str, file: str, schema: FrameSchema) -> pl.DataFrame:
         """The rows of ``file`` in every folder of ``table``, in the order of their names."""
