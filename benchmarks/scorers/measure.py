@@ -1,34 +1,31 @@
-"""One scoring of one file by one tool, in a process of its own.
+"""What one scoring of one file by one tool costs, as a whole process, seen from outside.
 
-    python -m scorers.measure SIDE MODEL
-
-Prints one JSON line. CPU time is user and system time of the whole process, wall time
-from its first statement on, memory the kernel's high-water mark (VmHWM of
-/proc/self/status: ru_maxrss is inherited from the parent and would be wrong).
+CPU time is user and system time from the start of the interpreter to its end, with child
+processes (``os.wait4``); wall time likewise.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
 
 TIMEOUT_S = 120
 _HERE = Path(__file__).resolve().parents[1]
+COMMAND = "mansard score"  # the side that is our command, as a user types it
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one scoring took and found, or why there is none."""
+    """What one scoring took and found, or why there is none; of our command the time alone."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -39,25 +36,33 @@ class Run:
 
 def run_apart(side: str, path: Path) -> Run:
     """Score ``path`` with ``side`` in a new process."""
-    command = [sys.executable, "-m", "scorers.measure", side, str(path)]
-    started_s = time.monotonic()
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            cwd=_HERE,
-            env=_environment(),
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
+        started_s = time.monotonic()
+        process = subprocess.Popen(
+            _command(side, path), stdout=out, stderr=told, cwd=_HERE, env=_environment()
         )
-    except subprocess.TimeoutExpired:
-        return Run(error=f"no answer within {TIMEOUT_S} s")
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return Run(error=last[:120])
-    return Run(**{**json.loads(lines[-1]), "wall_s": time.monotonic() - started_s})
+        limit = threading.Timer(TIMEOUT_S, process.kill)
+        limit.start()
+        _, status, used = os.wait4(process.pid, 0)
+        limit.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall_s = time.monotonic() - started_s
+        out.seek(0)
+        told.seek(0)
+        if process.returncode != 0:
+            last = (told.read().decode(errors="replace").splitlines() or ["no message"])[-1]
+            return Run(error=last[:120])
+        cpu_s = used.ru_utime + used.ru_stime
+        if side == COMMAND:
+            return Run(cpu_s, wall_s)
+        flop, peak_bytes = map(int, out.read().split())
+        return Run(cpu_s, wall_s, peak_bytes, flop)
+
+
+def _command(side: str, path: Path) -> Sequence[str]:
+    if side == COMMAND:
+        return (str(Path(sys.executable).with_name("mansard")), "score", str(path))
+    return (sys.executable, "-m", "scorers.alone", side, str(path))
 
 
 @cache
@@ -88,23 +93,3 @@ def spread(runs: list[Run]) -> float:
     """Half the range of the CPU times over their median: the machine's noise."""
     times = [run.cpu_s for run in runs if run.error is None]
     return (max(times) - min(times)) / 2 / median(times) if times and median(times) else 0.0
-
-
-def _main() -> None:
-    from scorers.sides import SIDES
-
-    side, path = sys.argv[1:]
-    with contextlib.redirect_stdout(io.StringIO()):  # some tools print as they go
-        flop = SIDES[side](path)
-    print(json.dumps(asdict(Run(time.process_time(), 0.0, _peak_bytes(), flop))))
-
-
-def _peak_bytes() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit("/proc/self/status has no VmHWM")
-
-
-if __name__ == "__main__":
-    _main()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mansard.cli.app import app
+from mansard.cli.app import make_app
 from mansard.device.holding.board_lock import board_lock
 from mansard.simulator import create_board, running, set_fault
 
@@ -170,7 +170,7 @@ def test_doctor_tells_one_line_and_one_remedy(
 ) -> None:
     with running(create_board(name, tmp_path)) as root:
         break_it(root)
-        done = CliRunner().invoke(app, ["doctor", "--board", str(root)])
+        done = CliRunner().invoke(make_app(), ["doctor", "--board", str(root)])
     assert done.exit_code == 0, done.output  # the CPU can be measured all the same
     ((told, fix),) = faults(done.stdout)
     assert told[9:].startswith(f"{check} ")

@@ -19,7 +19,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.analytics.data.names import differing_dimensions as differing_dimensions
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import digits as digits
@@ -130,6 +129,7 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_dynamic as parse_dynamic
     from mansard.estimator.export.request import parse_input as parse_input
     from mansard.estimator.export.request import parse_settings as parse_settings
+    from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -230,6 +227,11 @@ def _outcomes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterato
 
 def _in_processes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterator[_Outcome]:
     """Outcomes of processes of their own; fewer than ``models`` where one of them is killed."""
+    # A single file, the usual case, needs none of this: its import takes a tenth of a command.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
     # Processes are started anew: a forked one would share whatever threads hold.
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
@@ -263,6 +265,8 @@ def _begin() -> None:
 
 def _leave_with_parent() -> None:
     """End when the first process is gone, for example killed: nothing else would end this one."""
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

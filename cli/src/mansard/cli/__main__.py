@@ -26,10 +26,10 @@ def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
     debug = "--debug" in arguments
     try:
-        from mansard.cli.app import app  # takes a moment, in which a Ctrl-C may come
+        from mansard.cli.app import make_app  # takes a moment, in which a Ctrl-C may come
 
         try:
-            app(arguments)
+            make_app(arguments)(arguments)
         finally:
             flush_output()
     except SystemExit as leaving:

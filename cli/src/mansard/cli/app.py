@@ -1,38 +1,65 @@
-"""The Typer application and its global options."""
+"""The Typer application: its commands, and its global options."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
-from mansard.cli.board.doctor import doctor
-from mansard.cli.board.image import image_app
-from mansard.cli.board.modes import modes
-from mansard.cli.board.restore import restore
-from mansard.cli.counting.export import export
-from mansard.cli.counting.score import score
-from mansard.cli.counting.zoo import zoo_app
-from mansard.cli.data.import_tables import import_tables
-from mansard.cli.data.merge import merge
-from mansard.cli.data.report import report
-from mansard.cli.data.telemetry import telemetry
-from mansard.cli.deciding.batch import batch
-from mansard.cli.deciding.compare import compare
-from mansard.cli.deciding.plan import plan
-from mansard.cli.deciding.recommend import recommend
-from mansard.cli.measuring.bench import bench
-from mansard.cli.measuring.demo import demo_app
 from mansard.core.version import VERSION
 
-app = typer.Typer(
-    name="mansard",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
-    rich_markup_mode=None,  # plain help starts twice as fast
-    help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+# Module of each command, and the function or the group of commands in it.
+_COMMANDS = MappingProxyType(
+    {
+        "bench": ("measuring.bench", "bench"),
+        "batch": ("deciding.batch", "batch"),
+        "score": ("counting.score", "score"),
+        "report": ("data.report", "report"),
+        "compare": ("deciding.compare", "compare"),
+        "export": ("counting.export", "export"),
+        "doctor": ("board.doctor", "doctor"),
+        "merge": ("data.merge", "merge"),
+        "modes": ("board.modes", "modes"),
+        "plan": ("deciding.plan", "plan"),
+        "recommend": ("deciding.recommend", "recommend"),
+        "restore": ("board.restore", "restore"),
+        "telemetry": ("data.telemetry", "telemetry"),
+        "import": ("data.import_tables", "import_tables"),
+        "demo": ("measuring.demo", "demo_app"),
+        "zoo": ("counting.zoo", "zoo_app"),
+        "image": ("board.image", "image_app"),
+    }
 )
+
+
+def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The application as far as ``arguments`` need it: with the command that they name alone.
+
+    All commands are there if they name none. To import and build all of them takes as long as to
+    score a small network.
+    """
+    app = typer.Typer(
+        name="mansard",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
+        rich_markup_mode=None,  # plain help starts twice as fast
+        help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+    )
+    app.callback()(main)
+    # No global option takes a value: the first word without a dash is the command.
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    for name in _COMMANDS if named not in _COMMANDS else (named,):
+        place, called = _COMMANDS[name]
+        found = getattr(import_module(f"mansard.cli.{place}"), called)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -41,7 +68,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
@@ -50,22 +76,3 @@ def main(
 ) -> None:
     """Rooflines of time and energy for deep networks: measure, score, predict, report."""
     del version, debug  # both act before this runs
-
-
-app.command()(bench)
-app.command()(batch)
-app.command()(score)
-app.command()(report)
-app.command()(compare)
-app.command()(export)
-app.command()(doctor)
-app.command()(merge)
-app.command()(modes)
-app.command()(plan)
-app.command()(recommend)
-app.command()(restore)
-app.command()(telemetry)
-app.command("import")(import_tables)
-app.add_typer(demo_app, name="demo")
-app.add_typer(zoo_app, name="zoo")
-app.add_typer(image_app, name="image")

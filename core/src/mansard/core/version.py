@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -15,15 +14,13 @@ def read_commit() -> str | None:
     place = Path(__file__).resolve()
     git = ["git", "-C", str(place.parent)]
     describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    from mansard.core.errors import MansardError
+    from mansard.core.programs import run_program
+
     try:
-        told = subprocess.run(describe, capture_output=True, text=True, timeout=10, check=False)
+        told = run_program(describe, timeout_s=10)
         # An installed package may lie inside another project's checkout: that commit is not ours.
-        ours = subprocess.run(
-            [*git, "ls-files", "--error-unmatch", place.name],
-            capture_output=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        ours = run_program([*git, "ls-files", "--error-unmatch", place.name], timeout_s=10)
+    except MansardError:
         return None
-    return (told.stdout.strip() or None) if ours.returncode == 0 else None
+    return (told.text.strip() or None) if ours.exit_code == 0 else None

@@ -86,7 +86,7 @@ def _compiler_version(compiler: Path) -> str | None:
     if not is_there(compiler):
         return None
     try:
-        match = _NVCC_VERSION.search(run_tool([compiler, "--version"], timeout_s=10).output)
+        match = _NVCC_VERSION.search(run_tool([compiler, "--version"], timeout_s=10).text)
     except DeviceError:
         return None
     return match[1] if match else None

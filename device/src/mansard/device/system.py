@@ -9,13 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from mansard.core.errors import DeviceError, InputError
+from mansard.core.programs import Finished, run_program
 
 SYSTEM_ROOT = Path("/")
 _MAX_BYTES = 16 << 20  # no file of /proc, /sys or /etc is longer; a junk one is cut
@@ -25,13 +24,6 @@ _MAX_DIGITS = 19  # of a 64-bit integer, its sign included
 _MAX_LIST_CHARACTERS = 1 << 16
 _NO_CPU = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPUs at most
 _TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
-
-
-class Finished(msgspec.Struct, frozen=True):
-    """How a tool ended and what it printed, both streams together."""
-
-    exit_code: int
-    output: str
 
 
 def below(root: Path, path: str) -> Path:
@@ -87,36 +79,34 @@ def find_tool(root: Path, name: str) -> Path | None:
     return None
 
 
-def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: float = 30) -> Finished:
-    """Run a tool to its end, ``answer`` on its stdin; raises DeviceError.
+# Seconds of hung calls so far, by tool: a tool that has hung gets less time the next time, so
+# that all attempts with it, and putting the machine back after them, end within a minute.
+_HUNG_S: dict[str, float] = {}
+_PATIENCE_S = 36.0
+_SHARE = 2 / 3  # of what is left, the most that one call may take
+_SHORTEST_S = 1.0  # a tool that is well answers within it
 
-    It gets a session of its own, so that a Ctrl-C for us does not stop it half way.
+
+def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: float = 30) -> Finished:
+    """Run a tool of the board to its end, ``answer`` on its stdin; raises DeviceError.
+
+    Its streams are merged. One that hung before gets less than ``timeout_s``: see _PATIENCE_S.
     """
+    tool = str(command[0])
+    left_s = (_PATIENCE_S - _HUNG_S.get(tool, 0.0)) * _SHARE
+    limit_s = min(timeout_s, max(left_s, _SHORTEST_S))
+    started_s = time.monotonic()
     try:
-        done = subprocess.run(
-            [str(part) for part in command],
-            input=answer,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-            text=True,
-            errors="replace",
-            start_new_session=True,
+        done = run_program(
+            command, timeout_s=limit_s, answer=answer.encode(), is_merged=True, error=DeviceError
         )
-    except subprocess.TimeoutExpired as error:
-        raise DeviceError(
-            f"did not answer within {timeout_s:g} s",
-            where=str(command[0]),
-            fix="run it by hand to see what it waits for",
-        ) from error
-    except OSError as error:
-        raise DeviceError(
-            f"cannot be run: {(error.strerror or str(error)).lower()}",
-            where=str(command[0]),
-            fix="check that it is there and that you may run it",
-        ) from error
-    return Finished(done.returncode, done.stdout)
+    except DeviceError:
+        spent_s = time.monotonic() - started_s
+        if spent_s >= limit_s:
+            _HUNG_S[tool] = _HUNG_S.get(tool, 0.0) + spent_s
+        raise
+    _HUNG_S.pop(tool, None)
+    return done
 
 
 def read_text(path: Path) -> str | None:

@@ -117,3 +117,21 @@ def _work_by(layers: Sequence[LayerScore], field: str) -> dict[str, int]:
         if layer.work_flop:
             work[getattr(layer, field)] += layer.work_flop
     return dict(work.most_common())
+
+
+def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
+    """For each score its dimensions that other scores of the network have otherwise.
+
+    What the batch tells is left out; empty where nothing differs.
+    """
+    found = []
+    for score in scores:
+        others = [other for other in scores if other.model_hash == score.model_hash]
+        names = [
+            name
+            for name in score.dimensions
+            if any(other.dimensions.get(name) != score.dimensions[name] for other in others)
+            and any(other.dimensions.get(name) != other.batch for other in others)
+        ]
+        found.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
+    return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.core.programs import run_program
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.sensors import add_sensors, readings_folder
@@ -154,12 +154,13 @@ def _boot(board: BoardSpec, root: Path) -> None:
     """Apply the default mode with the board's own tool, as a real one does when it starts."""
     command = [str(root / _TOOLS["nvpmodel"]), "-m", str(board.default)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.SubprocessError) as error:
+        done = run_program(command, timeout_s=60, error=DeviceError)
+    except DeviceError as error:
         raise DeviceError(
-            f"its tools cannot run: {error}",
+            f"its tools cannot run: {error.what}",
             where=str(root),
             fix="give a folder on a file system that lets programs run",
         ) from error
-    if done.returncode or done.stderr:
-        raise DeviceError(f"nvpmodel: {done.stderr or done.stdout}", where=str(root))
+    if done.exit_code or done.complaints:
+        said = (done.complaints or done.output).decode("utf-8", "replace")
+        raise DeviceError(f"nvpmodel: {said}", where=str(root))

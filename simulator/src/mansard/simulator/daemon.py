@@ -19,6 +19,7 @@ from random import Random
 from typing import IO
 
 from mansard.core.errors import DeviceError, InputError
+from mansard.core.programs import end_program, start_program
 from mansard.device.system import read_text
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
@@ -231,7 +232,8 @@ def serve(root: Path, ready: IO[str], parent: int) -> None:
     daemon.run(parent)
 
 
-_STOP_S = 10
+_STOP_S = 10.0
+_MAX_WORDS = 1 << 16
 
 
 @contextmanager
@@ -243,23 +245,18 @@ def running(root: Path) -> Iterator[Path]:
     """
     program = [sys.executable, "-m", "mansard.simulator"]
     command = [*program, str(root), str(os.getpid())]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as daemon:
-        try:
-            if daemon.stdout is None or daemon.stdout.readline() != "ready\n":
-                raise _stopped(daemon, root, "does not start")
-            yield root
-            if daemon.poll() is not None:
-                raise _stopped(daemon, root, "stopped by itself")
-        finally:
-            daemon.terminate()
-            try:
-                daemon.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
+    daemon = start_program(command, stderr=subprocess.PIPE, error=DeviceError)
+    try:
+        if daemon.stdout is None or daemon.stdout.readline(_MAX_WORDS) != b"ready\n":
+            raise _stopped(daemon, root, "does not start")
+        yield root
+        if daemon.poll() is not None:
+            raise _stopped(daemon, root, "stopped by itself")
+    finally:
+        end_program(daemon, patience_s=_STOP_S)
 
 
-def _stopped(daemon: subprocess.Popen[str], root: Path, how: str) -> DeviceError:
-    said = daemon.stderr.read().strip() if daemon.stderr else ""
-    return DeviceError(f"the simulated board {how}: {said[-500:]}", where=str(root))
+def _stopped(daemon: subprocess.Popen[bytes], root: Path, how: str) -> DeviceError:
+    said = daemon.stderr.read(_MAX_WORDS) if daemon.stderr is not None else b""
+    words = (said or b"").decode("utf-8", "replace").strip()
+    return DeviceError(f"the simulated board {how}: {words[-500:]}", where=str(root))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mansard.analytics.data.dataset import Dataset, device_id
-from mansard.core.records import Manifest, ModelScore
+from mansard.core.records import Manifest
 from mansard.core.text import printable
 
 LONGEST_NAME = 80
@@ -102,21 +102,3 @@ _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (
         lambda manifest: f"run {manifest.run_id[:8]}",
     ),
 )
-
-
-def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
-    """For each score its dimensions that other scores of the network have otherwise.
-
-    What the batch tells is left out; empty where nothing differs.
-    """
-    found = []
-    for score in scores:
-        others = [other for other in scores if other.model_hash == score.model_hash]
-        names = [
-            name
-            for name in score.dimensions
-            if any(other.dimensions.get(name) != score.dimensions[name] for other in others)
-            and any(other.dimensions.get(name) != other.batch for other in others)
-        ]
-        found.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
-    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.names import differing_dimensions, display_name, in_order
+from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import UNKNOWN, digits
 from mansard.analytics.figures.figure import Figure, live_tables, pool
 from mansard.analytics.figures.network_points import roof_points
@@ -21,6 +21,7 @@ from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.report.page import choice, render, write_page
 from mansard.analytics.results import compute
 from mansard.core.records import LayerScore, ModelScore
+from mansard.estimator.summary import differing_dimensions
 
 MOST_NETWORKS = 12  # with charts and tables of their own; the summary has all
 _NO_ROOFS: dict[str, Any] = {"roofline": None, "machine": "", "sources": [], "controls": []}

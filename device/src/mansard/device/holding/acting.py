@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.programs import Finished
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
 from mansard.device.cards import (
@@ -35,7 +36,6 @@ from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
 from mansard.device.system import (
     SYSTEM_ROOT,
-    Finished,
     below,
     find_tool,
     is_there,
@@ -143,7 +143,7 @@ def tool_step(root: Path, name: str, arguments: str, why: str) -> MachineStep:
     )
 
 
-def wait_for_tools(root: Path, timeout_s: float = 60) -> None:
+def wait_for_tools(root: Path, timeout_s: float = 15) -> None:
     """Wait until no tool that a killed run started works on any more; raises DeviceError."""
     deadline_s = time.monotonic() + timeout_s
     while (running := _running_tool(root)) is not None:
@@ -225,7 +225,7 @@ def _run(actor: Actor, arguments: tuple[str, ...], why: str) -> None:
     done = actor.run_tool(_NAME, arguments, why)
     if done.exit_code:
         raise DeviceError(
-            f"{' '.join((_NAME, *arguments))} failed: {printable(done.output.strip(), 300)}",
+            f"{' '.join((_NAME, *arguments))} failed: {printable(done.text.strip(), 300)}",
             where=str(actor.root),
             fix="run it by hand as root to see what is wrong",
         )

@@ -10,11 +10,12 @@ from typing import Literal
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
+from mansard.core.programs import Finished
 from mansard.core.text import printable
 from mansard.device.nvpmodel.config import mode_name
 from mansard.device.nvpmodel.gating import gating_masks, parse_integer, present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, read_modes
-from mansard.device.system import SYSTEM_ROOT, Finished, find_tool, read_text, run_tool
+from mansard.device.system import SYSTEM_ROOT, find_tool, read_text, run_tool
 
 STATUS_PATH = "/var/lib/nvpmodel/status"
 _TIMEOUT_S = 60.0
@@ -85,7 +86,7 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
     if tool is not None:
         try:
             done = run_tool([tool, "-q"], answer=_NO, timeout_s=timeout_s)
-            answer = parse_query(done.output)
+            answer = parse_query(done.text)
             reason = f"nvpmodel -q names no mode: {_words(done)}"
         except DeviceError as error:
             reason = f"nvpmodel -q {error.what}"
@@ -131,7 +132,7 @@ def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> ModeO
     now = query(root, timeout_s=min(timeout_s, _QUERY_TIMEOUT_S))
     if _is_mode(root, now, number):
         return ModeOutcome("set", words)
-    return ModeOutcome("reboot" if _REBOOT.search(done.output) else "refused", words)
+    return ModeOutcome("reboot" if _REBOOT.search(done.text) else "refused", words)
 
 
 def _is_mode(root: Path, now: Query, number: int) -> bool:
@@ -142,7 +143,7 @@ def _is_mode(root: Path, now: Query, number: int) -> bool:
 
 
 def _words(done: Finished) -> str:
-    lines = " | ".join(line.strip() for line in done.output.splitlines() if line.strip())
+    lines = " | ".join(line.strip() for line in done.text.splitlines() if line.strip())
     return printable(lines, 600) or f"nothing, exit code {done.exit_code}"
 
 

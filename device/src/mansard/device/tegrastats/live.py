@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
+from mansard.core.programs import end_program, start_program
 from mansard.core.text import printable
 from mansard.device.system import find_tool
 from mansard.device.tegrastats.parse import Parser
@@ -45,27 +46,13 @@ def live(
             fix="give a recorded log, or run this on a Jetson (in a container, mount the tool)",
         )
     command = [str(tool), "--interval", str(max(1, round(interval_s * 1000)))]
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,  # a Ctrl-C is for this process, which ends it
-        )
-    except OSError as error:
-        raise DeviceError(
-            f"cannot be run: {(error.strerror or str(error)).lower()}",
-            where=str(tool),
-            fix="check that you may run it",
-        ) from error
+    process = start_program(command, stderr=subprocess.STDOUT, error=DeviceError)
     try:
         end_s = None if duration_s is None else clock() + duration_s
         silence = _Silence(tool, _SILENT_S + interval_s, end_s, clock)
         yield _samples(process, silence, clock)
     finally:
-        _end(process)
+        end_program(process, patience_s=_END_S)
 
 
 class _Silence:
@@ -130,17 +117,3 @@ def _output(process: subprocess.Popen[bytes]) -> int:
     if process.stdout is None:  # never: it was asked for
         raise DeviceError("has no output")
     return process.stdout.fileno()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and wait until it is gone, also when a second Ctrl-C comes meanwhile."""
-    try:
-        process.terminate()
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()

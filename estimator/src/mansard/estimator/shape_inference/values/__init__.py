@@ -40,8 +40,9 @@ def evaluate_all(node: Node, specs: Sequence[Known]) -> tuple[Numbers | None, ..
             if tensor is not None and tensor.value is None:
                 return nothing
     plain = PLAIN_EVALUATORS.get(node.op_type)
-    if plain is not None:
-        return (plain(node, *specs[0]),)
+    known = plain(node, *specs[0]) if plain is not None else None
+    if known is not None:
+        return (known,)
     # NumPy is imported here: few networks need it, and importing takes longer than scoring.
     import numpy as np
 

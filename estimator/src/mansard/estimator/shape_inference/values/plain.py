@@ -1,6 +1,7 @@
 """Values of operators that move numbers, make them from shapes, or add, multiply and compare them.
 
-They are most of what exported networks compute shapes from, and need no NumPy.
+They are most of what exported networks compute shapes from, and need no NumPy. Where one of them
+answers None, NumPy may still know.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from mansard.estimator.numbers import (
 from mansard.estimator.operators.constants import shape_slice
 from mansard.estimator.operators.indexing import slice_of
 from mansard.estimator.tensors import Node, Shape
+
+_EXACT = 2**53  # all integers below it in size are doubles
 
 Known = tuple[ElementType, Shape]
 # With NumPy: the values of all outputs.
@@ -129,6 +132,37 @@ def _pointwise(function: Callable[..., Any]) -> PlainEvaluate:
     return run
 
 
+def _cast(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+    """Numbers of another type; None where NumPy must say what does not fit, or is rounded twice."""
+    found = node.value(0).flat
+    if dtype.name == "bool":
+        return hold(dtype, shape, map(bool, found))
+    if not all(-_EXACT < number < _EXACT for number in found):  # false for a NaN, too
+        return None
+    try:
+        return hold(dtype, shape, map(float if dtype.is_float else int, found))
+    except OverflowError:
+        return None
+
+
+def _divided(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
+    """Integer quotients, rounded towards zero; None for floats, whose zeros NumPy knows."""
+    if dtype.is_float:
+        return None
+    if not all(node.value(1).flat):
+        raise node.error("divides by zero in its shape arithmetic")
+    return _pointwise(_quotient)(node, dtype, shape)
+
+
+def _quotient(number: int, divisor: int) -> int:
+    whole = abs(number) // abs(divisor)
+    return whole if (number < 0) == (divisor < 0) else -whole
+
+
+def _whole(rounded: Callable[[float], int]) -> Callable[[float], float]:
+    return lambda number: float(rounded(number)) if math.isfinite(number) else number
+
+
 def operands(node: Node) -> list[Numbers]:
     """All operands; before version 7 the second may lie on the first at an axis."""
     values = list(node.values)
@@ -157,16 +191,29 @@ def _choose(condition: bool, one: Any, other: Any) -> Any:
 PLAIN_EVALUATORS: MappingProxyType[str, PlainEvaluate] = MappingProxyType(
     {
         "Add": _pointwise(operator.add),
+        "And": _pointwise(operator.and_),
+        "Cast": _cast,
+        "CastLike": _cast,
+        "Ceil": _pointwise(_whole(math.ceil)),
         "Concat": _joined,
         "ConstantOfShape": _filled,
+        "Div": _divided,
         "Equal": _pointwise(operator.eq),
         "Expand": _expanded,
         "EyeLike": _eye,
         "Flatten": _same,
+        "Floor": _pointwise(_whole(math.floor)),
         "Gather": _gathered,
         "GatherElements": _gathered_elements,
+        "Greater": _pointwise(operator.gt),
+        "GreaterOrEqual": _pointwise(operator.ge),
         "Identity": _same,
+        "Less": _pointwise(operator.lt),
+        "LessOrEqual": _pointwise(operator.le),
         "Mul": _pointwise(operator.mul),
+        "Neg": _pointwise(operator.neg),
+        "Not": _pointwise(operator.not_),
+        "Or": _pointwise(operator.or_),
         "Range": _range,
         "Reshape": _same,
         "Shape": _shape_of,
@@ -177,5 +224,6 @@ PLAIN_EVALUATORS: MappingProxyType[str, PlainEvaluate] = MappingProxyType(
         "Transpose": _transposed,
         "Unsqueeze": _same,
         "Where": _pointwise(_choose),
+        "Xor": _pointwise(operator.xor),
     }
 )

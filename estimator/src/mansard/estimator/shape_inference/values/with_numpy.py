@@ -146,27 +146,10 @@ def _binary(function: Callable[..., Array]) -> Evaluate:
     return _single(lambda node, _shape: function(*_operands(node)))
 
 
-def _divide(numerator: Array, denominator: Array) -> Array:
-    if numerator.dtype.kind == "f":
-        return np.asarray(numerator / denominator)
-    # ONNX rounds integer quotients towards zero, NumPy downwards.
-    quotient = np.abs(numerator) // np.abs(denominator)
-    return np.asarray(np.sign(numerator) * np.sign(denominator) * quotient)
-
-
-def _check_divisor(node: Node) -> None:
+def _modulo(node: Node, _shape: Shape) -> Array:
     divisor = node.array(1)
     if divisor.dtype.kind != "f" and not divisor.all():
         raise node.error("divides by zero in its shape arithmetic")
-
-
-def _division(node: Node, _shape: Shape) -> Array:
-    _check_divisor(node)
-    return _divide(*_operands(node))
-
-
-def _modulo(node: Node, _shape: Shape) -> Array:
-    _check_divisor(node)
     function = np.fmod if node.integer("fmod", 0) else np.mod
     return np.asarray(function(node.array(0), node.array(1)))
 
@@ -276,7 +259,6 @@ def _matmul(node: Node, _shape: Shape) -> Array:
 EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
     {
         "Abs": _unary(np.abs),
-        "And": _binary(np.logical_and),
         "ArgMax": _search(np.argmax),
         "ArgMin": _search(np.argmin),
         "BitShift": _single(_shift),
@@ -286,33 +268,24 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "BitwiseXor": _binary(np.bitwise_xor),
         "Cast": _unary(np.asarray),
         "CastLike": _unary(np.asarray),
-        "Ceil": _unary(np.ceil),
         "Clip": _single(_clip),
         "Compress": _single(_compress),
         "Cos": _unary(np.cos),
         "CumProd": _cumulate(np.cumprod, 1),
         "CumSum": _cumulate(np.cumsum, 0),
-        "Div": _single(_division),
+        "Div": _binary(np.divide),  # of floats
         "Exp": _unary(np.exp),
-        "Floor": _unary(np.floor),
         "GatherND": _single(_gather_nd),
-        "Greater": _binary(np.greater),
-        "GreaterOrEqual": _binary(np.greater_equal),
         "IsInf": _single(_is_infinite),
         "IsNaN": _unary(np.isnan),
-        "Less": _binary(np.less),
-        "LessOrEqual": _binary(np.less_equal),
         "Log": _unary(np.log),
         "MatMul": _single(_matmul),
         "Max": _folded(np.max),
         "Mean": _folded(np.mean),
         "Min": _folded(np.min),
         "Mod": _single(_modulo),
-        "Neg": _unary(np.negative),
         "NonZero": _single(_nonzero),
-        "Not": _unary(np.logical_not),
         "OneHot": _single(_one_hot),
-        "Or": _binary(np.logical_or),
         "Pad": _single(_pad),
         "Pow": _binary(np.power),
         "Reciprocal": _unary(np.reciprocal),
@@ -338,6 +311,5 @@ EVALUATORS: MappingProxyType[str, Evaluate] = MappingProxyType(
         "TopK": _top_k,
         "Trilu": _single(_triangle),
         "Unique": _unique,
-        "Xor": _binary(np.logical_xor),
     }
 )
