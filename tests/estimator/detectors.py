@@ -1,4 +1,4 @@
-"""A detector that filters its boxes class by class, as the SSD networks of the ONNX model zoo do."""
+"""A detector that filters its boxes class by class, as SSD networks of the ONNX model zoo do."""
 
 from __future__ import annotations
 

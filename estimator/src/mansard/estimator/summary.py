@@ -13,7 +13,7 @@ from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over all layers. A sum with an unknown layer is None, its reason in ``unknown``.
 
-    ``at_least`` then holds the sum over the layers that are known, where there are any: the
+    ``at_least`` then holds the sum over the layers that are known, unless that is 0: the
     network needs this and more. ``is_upper_bound``: the network needs at most the sums; over
     some of the layers such a bound says nothing, so that ``at_least`` is empty then.
 
@@ -64,7 +64,7 @@ def totals(score: ModelScore) -> Totals:
         if sums[name] is None:
             unknown[name] = _reason(score.layers, name)
             known = [value for value in values if value is not None]
-            if known and not score.bounds:
+            if sum(known) and not score.bounds:
                 at_least[name] = sum(known)
     names = (("traffic_bytes", "intensity"), ("fused_traffic_bytes", "fused_intensity"))
     intensity, fused_intensity = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records.base import Record, Schema, Source
 
 Phase = Literal["inference", "training"]
@@ -99,4 +101,4 @@ class ModelScore(Record, frozen=True, kw_only=True):
     layers: tuple[LayerScore, ...]
     notes: tuple[str, ...]  # choices that were made where the file leaves one
     alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
-    bounds: dict[str, int] = {}  # sizes and numbers of trips taken as their upper bound
+    bounds: dict[str, int] = msgspec.field(default_factory=dict)  # taken as upper bounds

@@ -159,14 +159,23 @@ def _check_known(
             what = f"elements of input {name!r}, first needed by {users[name]}"
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
     if needed:
-        flags = [
-            "--batch 1" if symbol in dimensions.batch_symbols else f"--dim '{symbol}=N'"
-            for symbol in needed
-        ]
+        batch = dimensions.batch_symbols
+        if dimensions.is_batch_guessed and (
+            _has_recurrence(model) or any(dim.has_name and dim.symbol in batch for dim in missing)
+        ):
+            # What has a name of its own, or leads a recurrent layer, need not be the batch.
+            batch = frozenset()
+        flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
         raise ModelError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
+
+
+def _has_recurrence(model: Model) -> bool:
+    """Whether the sequence may come before the batch."""
+    recurrent = [node for node in model.nodes if node.op_type in ("GRU", "LSTM", "RNN")]
+    return any(not node.attributes.get("layout") for node in recurrent)
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:

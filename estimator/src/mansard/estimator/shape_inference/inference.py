@@ -150,7 +150,7 @@ def infer_shapes(
     nodes = [
         ready.get(written.index) or infer_node(written, tensors, context) for written in model.nodes
     ]
-    check_used(tensors, context)
+    check_used(nodes, tensors, context)
     filled = {name: given.dims[name] for name in given.dims if name in context.used}
     if stated and not (is_other or context.used or context.bounds):
         note = contradiction_note(stated, tensors, binding.named)

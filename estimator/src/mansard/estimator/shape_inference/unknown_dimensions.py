@@ -10,7 +10,7 @@ from mansard.estimator.model import Dimension
 from mansard.estimator.operators.registry import Spec
 from mansard.estimator.shape_inference.binding import check_size, matches
 from mansard.estimator.shape_inference.context import InferenceContext
-from mansard.estimator.tensors import Node, Shape, Tensor
+from mansard.estimator.tensors import MAX_RANK, Node, Shape, Tensor
 
 Known = Sequence[tuple[ElementType, Shape]]
 
@@ -122,7 +122,9 @@ def _size_by_pattern(full_name: str, context: InferenceContext) -> int | None:
     return sizes.pop() if sizes else None
 
 
-def check_used(tensors: dict[str, Tensor], context: InferenceContext) -> None:
+def check_used(
+    nodes: Sequence[Node], tensors: dict[str, Tensor], context: InferenceContext
+) -> None:
     """Raise UsageError where a size was given for a dimension that is computed, or for none."""
     for given in (*context.given.dims, *context.given.shapes):
         is_shape = given in context.given.shapes
@@ -137,9 +139,17 @@ def check_used(tensors: dict[str, Tensor], context: InferenceContext) -> None:
             shown = f"it has {list(tensor.shape)}"
             raise UsageError(f"{what} is computed, it cannot be given", fix=shown)
     unused = [name for name in context.patterns if name not in context.used]
-    # Behind a tensor that is unknown there may be such a dimension.
-    if unused and not any(tensor.unknown for tensor in tensors.values()):
-        raise UsageError(
-            f"--dim {unused[0]!r} matches no dimension that depends on data",
-            fix="leave it out: every size follows from those of the inputs",
-        )
+    # What is unknown may turn out to have such a dimension.
+    waiting = [
+        f"{node.op_type}:{tensor.name}[{axis}]"
+        for node in (nodes if unused else ())
+        for tensor in node.outputs
+        for axis in range(MAX_RANK)
+        if tensor.unknown and tensor.name
+    ]
+    for pattern in unused:
+        if not any(matches(pattern, name) for name in waiting):
+            raise UsageError(
+                f"--dim {pattern!r} matches no dimension that depends on data",
+                fix="leave it out: the sizes that it matches follow from those of the inputs",
+            )

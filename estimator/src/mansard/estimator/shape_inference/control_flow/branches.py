@@ -67,7 +67,8 @@ def _dearer(
         if not all(_look_alike(*pair) for pair in pairs):
             note += ", whose outputs differ in shape from the other's"
     if _can_be_given(condition, context):
-        note += f"; --value '{condition.name}=true' chooses then_branch, =false else_branch"
+        name = condition.name
+        note += f"; pass --value '{name}=true' for {THEN}, or '{name}=false' for {ELSE}"
     context.notes[note] = None
     return _result(node, graphs, ran, taken, Origin.DATA)
 
