@@ -224,7 +224,7 @@ def _notes(
         )
     if network.bounds:
         yield (
-            f"{len(network.bounds)} sizes that depend on data count with their upper bounds: "
+            f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
             "the network needs at most this"
         )
     if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:

@@ -17,7 +17,7 @@ Bounds = tuple[tuple[int | None, ...], ...]  # for each output, for each of its 
 
 def upper_bounds(node: Node) -> Bounds:
     """The most that each dimension of each output can be; nothing where no bound is known."""
-    rule = _RULES.get(node.op_type)
+    rule = RULES.get(node.op_type)
     return () if rule is None else rule(node)
 
 
@@ -69,7 +69,7 @@ def _part(node: Node) -> Bounds:
     return (node.input(0).shape,) * len(node.output_names)
 
 
-_RULES: MappingProxyType[str, Callable[[Node], Bounds]] = MappingProxyType(
+RULES: MappingProxyType[str, Callable[[Node], Bounds]] = MappingProxyType(
     {
         "Compress": _compress,
         "DynamicSlice": _part,
