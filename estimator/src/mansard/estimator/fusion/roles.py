@@ -106,8 +106,11 @@ def actual_role(node: Node, usual: Role) -> Role:
 
 def _is_part(node: Node) -> bool:
     """Whether the output is a part of the input, or all of it, as a kernel can read it there."""
+    # Of a node without shapes no rule has checked the attributes.
+    if node.unknown_input is not None or node.output.unknown is not None:
+        return False
     if node.op_type in ("Expand", "Pad", "Tile"):
-        return node.input(0).shape == node.output.shape and not node.input(0).unknown
+        return node.input(0).shape == node.output.shape
     if node.op_type == "Slice":
         steps = node.optional(4)
         if steps is None:

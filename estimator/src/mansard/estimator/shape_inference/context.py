@@ -133,13 +133,13 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     tensors. ``declared`` are the dimensions that the file states for the network's
     outputs, ``inputs`` the names of its inputs. ``stated`` is what the file notes of any
     tensor, by names of dimensions with the ``sizes``, unless the network ``is_resized``.
-    ``notes`` are choices that the score
-    reports, ``used`` the data-dependent dimensions that were filled in, ``patterns`` the given
-    names that are patterns. ``bounds`` are sizes and numbers of trips that were taken as their
-    upper bound, ``bounded`` the tensors whose shape or value follows from one. ``scope`` is put
-    before the names of stored tensors inside; ``loop`` is the innermost one. ``is_proof``:
-    values that change from iteration to iteration are left out, and whatever would depend
-    on them is a ModelError.
+    ``notes`` are choices that the score reports, ``used`` the data-dependent dimensions that
+    were filled in, ``patterns`` the given names that are patterns. ``bounds`` are sizes and
+    numbers of trips that were taken as their upper bound, ``bounded`` the tensors whose shape
+    or value follows from one. ``states`` are the inputs of nodes, by index and position, that
+    are initial states (``first_steps``). ``scope`` is put before the names of stored tensors
+    inside; ``loop`` is the innermost one. ``is_proof``: values that change from iteration to
+    iteration are left out, and whatever would depend on them is a ModelError.
     """
 
     infer_nodes: InferNodes
@@ -156,6 +156,7 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     sizes: Mapping[str, int] = {}
     is_resized: bool = False
     patterns: tuple[str, ...] = ()
+    states: frozenset[tuple[int, int]] = frozenset()
     scope: str = ""
     loop: Node | None = None
     is_proof: bool = False

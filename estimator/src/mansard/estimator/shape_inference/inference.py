@@ -40,6 +40,7 @@ from mansard.estimator.shape_inference.context import (
 from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.shape_inference.control_flow import infer_graphs
 from mansard.estimator.shape_inference.control_flow.subgraphs import stored_tensors
+from mansard.estimator.shape_inference.first_steps import first_steps
 from mansard.estimator.shape_inference.sequences import RULES as SEQUENCE_RULES
 from mansard.estimator.shape_inference.sequences import all_weights, identity, sequence_outputs
 from mansard.estimator.shape_inference.stated import (
@@ -124,15 +125,19 @@ def infer_shapes(
     binding: Binding,
     prepared: Prepared | None = None,
     max_inner_nodes: int = MAX_INNER_NODES,
+    states: frozenset[tuple[int, int]] | None = None,
 ) -> InferredNetwork:
     """Shapes of all tensors; an input may have the reason why its shape is unknown.
 
     ``prepared`` saves the work that does not depend on dimensions. ``max_inner_nodes``
-    bounds the nodes inside loops that are followed iteration by iteration.
+    bounds the nodes inside loops that are followed iteration by iteration. ``states``: the
+    initial states of recurrences, where they were found before.
     Raises ModelError where the file contradicts itself or the given dimensions,
     UsageError where what is given contradicts the file.
     """
     given = binding.given
+    if states and prepared is not None:
+        prepared = Prepared({}, stored_tensors(model.stored, ""), prepared.cache)
     if prepared is None or not given.values.keys().isdisjoint(prepared.tensors):
         prepared = Prepared({}, stored_tensors(model.stored, ""), CachedOutputs())
     tensors = {**prepared.tensors, **binding.tensors}
@@ -145,11 +150,14 @@ def infer_shapes(
         sizes=binding.named,
         is_resized=is_other,
         patterns=binding.patterns,
+        states=states or frozenset(),
     )
     ready = prepared.nodes
     nodes = [
         ready.get(written.index) or infer_node(written, tensors, context) for written in model.nodes
     ]
+    if states is None and (found := first_steps(nodes)):
+        return infer_shapes(model, binding, prepared, max_inner_nodes, found)
     check_used(nodes, tensors, context)
     filled = {name: given.dims[name] for name in given.dims if name in context.used}
     if stated and not (is_other or context.used or context.bounds):
@@ -201,6 +209,8 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
             fix="the file is broken; export the model again",
         )
     inputs = tuple([tensors[name] if name else None for name in written.inputs])
+    if context.states:
+        inputs = _with_states(written, inputs, context)
     bodies: tuple[Body, ...] = ()
     alike = -1
     if context.bounded:
@@ -221,6 +231,18 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
         if output.name:
             tensors[output.name] = output
     return _node(written, inputs, outputs, bodies, alike)
+
+
+def _with_states(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
+) -> tuple[Tensor | None, ...]:
+    """``inputs``, of which initial states are as those of a loop: computed with, and no weights."""
+    return tuple(
+        tensor
+        if tensor is None or (written.index, position) not in context.states
+        else msgspec.structs.replace(tensor, origin=Origin.ITERATIONS, weights=())
+        for position, tensor in enumerate(inputs)
+    )
 
 
 def _node(
