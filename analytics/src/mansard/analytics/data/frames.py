@@ -42,6 +42,9 @@ LAYER_SCHEMA: FrameSchema = {
 }
 
 
+BOUND = "at most "  # before the names of dimensions that are upper bounds
+
+
 def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
     """One row per layer of each score, in the order of the network."""
     rows = [
@@ -77,7 +80,7 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
 
 def _dimensions(score: ModelScore) -> dict[str, int]:
     """The dimensions of a score, with those that are upper bounds named as such."""
-    return score.dimensions | {f"at most {name}": size for name, size in score.bounds.items()}
+    return score.dimensions | {f"{BOUND}{name}": size for name, size in score.bounds.items()}
 
 
 def to_json(value: object) -> str:
