@@ -74,6 +74,17 @@ def fold_result(_context: Any, result: Any, precision: Any, width: Any) -> Any:
     return types.void(result, precision, width), generate
 
 
+@intrinsic
+def move_string(_context: Any, a: Any, b: Any, n_bytes: Any) -> Any:
+    """Copy ``n_bytes`` from address a to b with the processor's own instruction for it."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        emit.string_move(builder, *arguments)
+        return None
+
+    return types.void(a, b, n_bytes), generate
+
+
 class _SweepEmitter:
     """Writes one sweep; holds what all its loops have in common."""
 
@@ -183,28 +194,44 @@ def _make(
     return stream
 
 
+def _make_string_copy(precision: str, source: str) -> Callable[..., None]:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_asmparser()  # Numba does not: LLVM would end the process at the text
+    element_bytes = emit.element_bytes(precision)
+
+    def copy(a: int, b: int, _c: int, n_elements: int, _steps: int, repetitions: int) -> None:
+        source  # noqa: B018 -- makes the hash part of the cache's key
+        for _ in range(repetitions):
+            move_string(a, b, n_elements * element_bytes)
+
+    return copy
+
+
 def build(case: Case) -> int:
     """Address of the compiled kernel for the case's precision, stores and vectors."""
     width = case.vector_bytes or host_unit().stream_widths[0]
     nontemporal = case.stores == "nontemporal"
-    return compile_kernel(
-        (case.kernel, case.precision, str(case.stores), str(width)),
-        lambda: _make(
-            case.kernel,
-            case.precision,
-            width,
-            n_unrolled(width),
-            nontemporal,
-            SOURCE_HASH,
-        ),
-    )
+
+    def make() -> Callable[..., None]:
+        if width == emit.STRING_MOVE:
+            return _make_string_copy(case.precision, SOURCE_HASH)
+        return _make(
+            case.kernel, case.precision, width, n_unrolled(width), nontemporal, SOURCE_HASH
+        )
+
+    return compile_kernel((case.kernel, case.precision, str(case.stores), str(width)), make)
 
 
 def variants(case: Case) -> tuple[Case, ...]:
     """The case with every width of vectors worth trying."""
     if case.vector_bytes is not None:
         return (case,)
-    return tuple(replace(case, vector_bytes=width) for width in host_unit().stream_widths)
+    unit = host_unit()
+    # Past the caches the string move would not go: there the stores say how.
+    is_plain_copy = case.kernel == "copy" and case.stores != "nontemporal"
+    widths = unit.copy_widths if is_plain_copy else unit.stream_widths
+    return tuple(replace(case, vector_bytes=width) for width in widths)
 
 
 def _pattern(n_arrays: int) -> Callable[[Case, Launch], tuple[Array, ...]]:
