@@ -3,7 +3,7 @@
     python benchmarks/traffic.py [--data ../shared/data]
 
 Prints, as tables:
-- fused bytes and kernels against nine recorded TensorRT engines;
+- fused bytes and kernels against recorded TensorRT engines;
 - cache-aware bytes against 4,237 ReLUs and 1,381 linear layers on an A100: the
   distribution of the relative error, beside that of inputs plus outputs;
 - for the zoo: algorithmic, fused and cached bytes, and the number of kernels beside that
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 
 import onnxruntime
-from recorded.engines import CASES, read_engine
+from recorded.engines import CASES
 from recorded.operators import (
     A100_CACHE_BYTES,
     Operator,
@@ -53,8 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the traffic models against recorded figures")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     folder = parser.parse_args().data
+    show_engines(folder)
     if folder.is_dir():
-        show_engines(folder)
         show_operators("ReLU", relu_network(), relus(folder))
         show_operators("linear", linear_network(), linears(folder))
     else:
@@ -73,12 +73,14 @@ def place(
 
 
 def show_engines(folder: Path) -> None:
-    """One line for each recorded engine."""
+    """One line for each recorded engine whose file is there."""
     print("\nTensorRT engines: bytes of kernels without reformats, and with; ours beside them")
-    print(f"{'engine':20} {'recorded':>15} {'ours':>15} {'error':>9}", end="")
-    print(f" {'with reformats':>15} {'error':>9} {'kernels':>13}")
+    print(f"{'engine':29} {'GPU':9} {'recorded':>13} {'ours':>13} {'error':>8}", end="")
+    print(f" {'with reformats':>14} {'error':>8} {'kernels':>13}")
     for case in CASES:
-        engine = read_engine(folder / "trtexec" / case.file)
+        if not (case.is_here or folder.is_dir()):
+            continue
+        engine = case.read(folder / "trtexec")
         nodes, fusion = place(load(case.draw(), case.name), Given(batch=case.batch), case.precision)
         types = {node.index: node.op_type for node in nodes}
         all_bytes = cast_bytes = n_kernels = 0
@@ -89,9 +91,9 @@ def show_engines(folder: Path) -> None:
             if [types[index] for index in group.indexes] == ["Cast"]:
                 cast_bytes += moved  # TensorRT calls that a reformat
         ours = all_bytes - cast_bytes
-        print(f"{case.name:20} {engine.kernel_bytes:15,} {ours:15,}", end="")
-        print(f" {ours / engine.kernel_bytes - 1:+9.3%} {engine.all_bytes:15,}", end="")
-        print(f" {all_bytes / engine.all_bytes - 1:+9.3%} {engine.n_kernels:6}/{n_kernels:6}")
+        print(f"{case.name:29} {case.gpu:9} {engine.kernel_bytes:13,} {ours:13,}", end="")
+        print(f" {ours / engine.kernel_bytes - 1:+8.2%} {engine.all_bytes:14,}", end="")
+        print(f" {all_bytes / engine.all_bytes - 1:+8.2%} {engine.n_kernels:6}/{n_kernels:6}")
 
 
 def show_operators(kind: str, data: bytes, operators: Iterable[Operator]) -> None:

@@ -82,5 +82,5 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
         ingest(tmp_path)
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to("/dev/zero")
-    with pytest.raises(StorageError, match="is not a regular file"):
+    with pytest.raises(StorageError, match="is a link, and a folder of runs holds none"):
         ingest(tmp_path)

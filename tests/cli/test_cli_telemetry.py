@@ -105,7 +105,8 @@ def test_the_summaries_of_several_logs(log: Path, tmp_path: Path) -> None:
     zipped.write_bytes(gzip.compress((LINES["Nano r32"] + "\n").encode() * 3))
     done = telemetry(log, zipped, "--interval", "100ms", "--json")
     first, second = json.loads(done.stdout)["summaries"]
-    assert first["duration_s"] == pytest.approx(1.9)  # the interval is finer than the dates
+    assert first["duration_s"] == 19.0  # the dates count, not 19 · 0.1 s
+    assert "--interval 0.1 s makes 1.9 s" in first["warnings"][0]
     assert second["total_j"] == pytest.approx(0.4)  # POM_5V_IN: 2 W · 0.2 s
     assert second["log"] == str(zipped)
 

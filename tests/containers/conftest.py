@@ -52,6 +52,6 @@ def bare_image(docker_client: Any) -> str:
 def built_image(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Here:
     """The CPU's image, really built on the daemon from what is installed here: some 20 s."""
     try:
-        return build_here(daemon, tmp_path_factory.mktemp("image"))
+        return build_here(daemon.address, tmp_path_factory.mktemp("image"))
     except LookupError as error:
         pytest.skip(str(error))

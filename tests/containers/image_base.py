@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def import_base(client: Any, name: str = BASE) -> None:
         with tarfile.open(fileobj=data, mode="w") as archive:
             _write_base(archive)
         data.seek(0)
-        client.api.import_image_from_data(data, repository=repository, tag=tag)
+        _tag(client, client.api.import_image_from_data(data), repository, tag)
 
 
 def fill_with_wheels(folder: Path, packages: Iterable[str] = PACKAGES) -> None:
@@ -127,7 +128,11 @@ def import_program(client: Any, program: Path, name: str, changes: Iterable[str]
         for path in sorted({program, *_libraries([program])}):
             _add_file(archive, str(path), path)
     repository, _, tag = name.rpartition(":")
-    client.api.import_image_from_data(
-        data.getvalue(), repository=repository, tag=tag, changes=list(changes)
-    )
+    said = client.api.import_image_from_data(data.getvalue(), changes=list(changes))
+    _tag(client, said, repository, tag)
     return str(client.images.get(name).id)
+
+
+def _tag(client: Any, said: str, repository: str, tag: str) -> None:
+    """Name what was imported: podman 4.3 takes no tag with an import."""
+    client.api.tag(json.loads(said.splitlines()[-1])["status"], repository, tag)

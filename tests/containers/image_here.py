@@ -12,7 +12,6 @@ from mansard.containers.engine import Engine, connect
 from mansard.containers.images.building import Built, Order, build_image
 from mansard.containers.images.table import Image, read_table
 from tests.containers.image_base import BASE, PYTHON, fill_with_wheels, import_base
-from tests.containers.throwaway import Daemon
 
 NAME = "here"
 TABLE = f"""[images.{NAME}]
@@ -38,14 +37,14 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     prepare_s: float  # base and wheels; of the tests alone
 
 
-def build_here(daemon: Daemon, folder: Path) -> Here:
-    """Build it on ``daemon``; ``folder`` keeps its table and wheels. Raises LookupError."""
+def build_here(address: str, folder: Path) -> Here:
+    """Build it on the engine there; ``folder`` keeps its table and wheels. Raises LookupError."""
     table, wheels = folder / "images.toml", folder / "wheels"
     table.write_text(TABLE)
     wheels.mkdir()
     image = read_table([table]).image(NAME)
     lines: list[str] = []
-    with connect(daemon.address) as engine:
+    with connect(address) as engine:
         started_s = time.monotonic()
         fill_with_wheels(wheels)
         import_base(engine.client)

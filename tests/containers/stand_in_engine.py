@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 Answers = Mapping[str, tuple[int, Any]]  # of the end of a path: status, and what becomes JSON
 
 # What Docker 28 with CDI on says, shortened to what is looked at.
@@ -55,14 +57,28 @@ PODMAN: dict[str, tuple[int, Any]] = {
 }
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A request, and all that was sent with it."""
+
+    path: str
+    body: bytes
+
+
 @contextmanager
-def stand_in_engine(folder: Path, answers: Answers) -> Iterator[str]:
-    """An engine below ``folder`` with these answers; its address. All else is 404."""
+def stand_in_engine(
+    folder: Path, answers: Answers, asked: list[Asked] | None = None
+) -> Iterator[str]:
+    """An engine below ``folder`` with these answers; its address. All else is 404.
+
+    Requests that came whole are appended to ``asked``.
+    """
     path = folder / "engine.sock"
+    noted = [] if asked is None else asked
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             route = urlsplit(self.path).path
+            noted.append(Asked(route, self.body()))
             status, content = next(
                 (answer for end, answer in answers.items() if route.endswith(end)),
                 (404, {"message": "No such image: nor any such page"}),
@@ -76,6 +92,16 @@ def stand_in_engine(folder: Path, answers: Answers) -> Iterator[str]:
 
         do_POST = do_DELETE = do_GET  # noqa: N815 - the names that the server looks for
 
+        def body(self) -> bytes:
+            """What came with the request; raises ValueError where a chunk of it is missing."""
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            pieces = []
+            while n_bytes := int(self.rfile.readline(), 16):
+                pieces.append(self.rfile.read(n_bytes))
+                self.rfile.readline()
+            return b"".join(pieces)
+
         def log_message(self, *_: object) -> None:
             """Nothing: tests do not print."""
 
@@ -84,6 +110,9 @@ def stand_in_engine(folder: Path, answers: Answers) -> Iterator[str]:
 
     class Server(socketserver.ThreadingUnixStreamServer):
         daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Nothing: the caller went away in the middle."""
 
     with Server(str(path), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))

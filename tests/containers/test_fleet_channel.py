@@ -46,14 +46,14 @@ def daemon() -> Iterator[Daemon]:
 
 def test_lines_are_had_one_by_one_whatever_came_together(daemon: Daemon) -> None:
     daemon.say((1, b"one\ntwo\nth"), (2, b"a word "), (1, b"ree\n"), (2, b"aside"))
-    assert [daemon.channel.receive() for _ in range(3)] == [b"one", b"two", b"three"]
+    assert [daemon.channel.receive(60) for _ in range(3)] == [b"one", b"two", b"three"]
     daemon.channel.send(b"four?\n")
     daemon.say((1, b"four\n"))
-    assert daemon.channel.receive() == b"four"
+    assert daemon.channel.receive(60) == b"four"
     assert daemon.heard() == b"four?\n"
     daemon.end()
-    assert daemon.channel.receive() == b""
-    assert daemon.channel.receive() == b""
+    assert daemon.channel.receive(60) == b""
+    assert daemon.channel.receive(60) == b""
     assert daemon.channel.close() == "a word aside"
     assert daemon.channel.close() == "a word aside"  # once more does no harm
     with pytest.raises(OSError, match="the board controller has ended"):
@@ -65,14 +65,14 @@ def test_a_sign_of_life_keeps_an_answer_that_comes_late(daemon: Daemon) -> None:
     daemon.channel.beat()
     assert daemon.heard() == b"\n"
     daemon.say((1, b"r\n"))
-    assert daemon.channel.receive() == b"later"
+    assert daemon.channel.receive(60) == b"later"
 
 
 def test_the_end_may_be_asked_for_by_another_thread(daemon: Daemon) -> None:
     daemon.channel.end()
     assert daemon.heard() == b""
     daemon.say((1, b"put back\n"))  # what it still says is heard
-    assert daemon.channel.receive() == b"put back"
+    assert daemon.channel.receive(60) == b"put back"
 
 
 @given(
@@ -86,7 +86,7 @@ def test_no_cut_loses_a_byte(lines: list[bytes], sizes: list[int]) -> None:
         frames += [(1, data[:size]), (2, b"!")]
         data = data[size:]
     daemon.say(*frames, (1, data))
-    assert [daemon.channel.receive() for _ in lines] == lines
+    assert [daemon.channel.receive(60) for _ in lines] == lines
     daemon.end()
-    assert daemon.channel.receive() == b""
+    assert daemon.channel.receive(60) == b""
     assert daemon.channel.close() == "!" * len(sizes)

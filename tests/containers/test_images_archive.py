@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from mansard.containers.engine import Engine, connect
-from mansard.containers.images.store import digest_path, image_identity, load_image, save_image
+from mansard.containers.images.building import image_tag
+from mansard.containers.images.loading import load_image
+from mansard.containers.images.store import digest_path, image_identity, save_image
+from mansard.containers.images.table import read_table
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import ContainerError, InputError, StorageError
 from tests.containers.image_base import import_program
@@ -22,7 +25,9 @@ from tests.containers.throwaway import Daemon
 
 pytestmark = pytest.mark.docker
 
-TAG = "mansard/tiny:1"
+TABLE = read_table()
+TAG = image_tag(TABLE.image("cpu"))  # a small image takes the place of the real one
+LABEL = "LABEL mansard.image=cpu"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def engine(daemon: Daemon) -> Iterator[Engine]:
 @pytest.fixture
 def tiny(engine: Engine) -> str:
     """A small image with our label; its id."""
-    return import_program(engine.client, sleep(), TAG, ["LABEL mansard.image=tiny"])
+    return import_program(engine.client, sleep(), TAG, [LABEL])
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ def test_saved_it_comes_back_with_the_same_digest(
     engine.client.images.remove(TAG)
     with pytest.raises(ContainerError, match="not on this machine"):
         image_identity(engine, TAG)
-    (loaded,) = load_image(engine, path)
+    loaded = load_image(engine, path, TABLE)
     assert (loaded.name, loaded.digest) == (TAG, tiny)
 
 
@@ -81,7 +86,7 @@ def test_a_flipped_byte_is_found_before_the_engine_sees_it(
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="damaged or not complete"):
-        load_image(engine, path)
+        load_image(engine, path, TABLE)
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_other(
@@ -118,17 +123,17 @@ def tar_of(names: dict[str, bytes]) -> bytes:
 
 
 NO_IMAGES = {
-    "empty": (b"", "is no tar.gz"),
+    "empty": (b"", "is cut off"),
     "junk": (b"junk" * 1000, "is no tar.gz"),
     "no tar": (gzip.compress(b"junk" * 1000), "is no tar.gz"),
     "cut off": (tar_of({"manifest.json": b"[]"})[:40], "is no tar.gz"),
-    "nothing in it": (tar_of({}), "is an empty archive"),
-    "no manifest": (tar_of({"readme": b"hello"}), "could not be loaded|holds no image"),
-    "no JSON": (tar_of({"manifest.json": b"not json"}), "could not be loaded: invalid character"),
-    "no image": (tar_of({"manifest.json": b"[]"}), "holds no image of Mansard's, but nothing"),
+    "nothing in it": (tar_of({}), "has no manifest.json"),
+    "no manifest": (tar_of({"readme": b"hello"}), "has no manifest.json"),
+    "no JSON": (tar_of({"manifest.json": b"not json"}), "manifest.json cannot be read"),
+    "no image": (tar_of({"manifest.json": b"[]"}), "holds 0 images"),
     "a way out": (
         tar_of({"manifest.json": b'[{"Config": "../../etc/passwd", "Layers": []}]'}),
-        "could not be loaded",
+        "lacks ../../etc/passwd, which its manifest names",
     ),
 }
 
@@ -138,8 +143,8 @@ def test_files_that_are_no_image(
     engine: Engine, tmp_path: Path, content: bytes, words: str
 ) -> None:
     path = write(tmp_path / "image.tar.gz", content)
-    with pytest.raises((InputError, ContainerError), match=words) as raised:
-        load_image(engine, path)
+    with pytest.raises(InputError, match=words) as raised:
+        load_image(engine, path, TABLE)
     assert str(path) in str(raised.value)
 
 
@@ -148,8 +153,8 @@ def test_an_image_of_somebody_else_is_refused(
 ) -> None:
     path = tmp_path / "image.tar.gz"
     save_image(engine, "mansard-bare:latest", path)
-    with pytest.raises(InputError, match="holds no image of Mansard's, but mansard-bare:latest"):
-        load_image(engine, path)
+    with pytest.raises(InputError, match="no image of Mansard's, but mansard-bare:latest with no"):
+        load_image(engine, path, TABLE)
 
 
 @pytest.mark.parametrize("digest", ["", "nonsense\n", "0" * 64 + "  other\n", "\xff"])
@@ -157,13 +162,13 @@ def test_a_digest_that_is_none(engine: Engine, tmp_path: Path, digest: str) -> N
     path = write(tmp_path / "image.tar.gz", tar_of({"manifest.json": b"[]"}))
     digest_path(path).write_bytes(digest.encode("latin-1"))
     with pytest.raises(InputError, match="copy it again"):
-        load_image(engine, path)
+        load_image(engine, path, TABLE)
 
 
 def test_files_that_are_not_there(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "image.tar.gz"
     with pytest.raises(InputError, match=r"image\.tar\.gz\.sha256: is not there"):
-        load_image(engine, path)
+        load_image(engine, path, TABLE)
     digest_path(path).write_text("0" * 64 + "  image.tar.gz\n")
     with pytest.raises(InputError, match=r"image\.tar\.gz: is not there"):
-        load_image(engine, path)
+        load_image(engine, path, TABLE)

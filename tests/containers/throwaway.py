@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -176,15 +176,17 @@ def _pids_of(folder: Path) -> Iterator[int]:
             yield int(process.name)
 
 
-def import_bare_image(client: Any, name: str = "mansard-bare") -> str:
-    """An image with nothing but a few folders; its id."""
+def import_bare_image(client: Any, name: str = "mansard-bare", changes: Sequence[str] = ()) -> str:
+    """An image with nothing but a few folders, and ``changes`` as a Dockerfile has; its id."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for folder in FOLDERS:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             archive.addfile(entry)
-    client.api.import_image_from_data(data.getvalue(), repository=name, tag="latest")
+    client.api.import_image_from_data(
+        data.getvalue(), repository=name, tag="latest", changes=list(changes)
+    )
     return str(client.images.get(f"{name}:latest").id)
 
 

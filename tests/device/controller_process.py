@@ -32,8 +32,9 @@ class ProcessChannel:
         self.process.stdin.write(line)
         self.process.stdin.flush()
 
-    def receive(self) -> bytes:
-        """The next line."""
+    def receive(self, timeout_s: float) -> bytes:
+        """The next line, however long it takes."""
+        del timeout_s
         return self.process.stdout.readline(MAX_LINE_BYTES) if self.process.stdout else b""
 
     def beat(self) -> None:

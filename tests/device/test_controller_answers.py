@@ -112,7 +112,7 @@ def test_the_error_in_a_sweep_is_kept_with_that_of_putting_back(agx_orin: Path) 
 def test_another_version_is_refused(agx_orin: Path) -> None:
     with controller_process(agx_orin) as channel:
         channel.send(encode_line(Question(1, Greeting(tool_version="0.0.1"))))
-        reply = channel.receive()
+        reply = channel.receive(60)
         assert b"its caller of 0.0.1" in reply
         assert b"build the board's image again" in reply
 
@@ -126,7 +126,7 @@ class Recorded:
     def send(self, line: bytes) -> None:
         del line
 
-    def receive(self) -> bytes:
+    def receive(self, timeout_s: float) -> bytes:
         return self._lines.pop(0) if self._lines else b""
 
     def beat(self) -> None:

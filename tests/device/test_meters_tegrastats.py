@@ -101,3 +101,27 @@ def test_without_the_tool_there_is_no_meter(tmp_path: Path) -> None:
     meter, why = open_tegrastats(tmp_path)
     assert meter is None
     assert "no tegrastats" in why
+
+
+# A lost slash in every third line: 5000/5000 becomes 50005000, 50 kW.
+DAMAGED = """
+import itertools, time
+for n in itertools.count():
+    power = "50005000" if n % 3 == 2 else f"{5000 + n}/5000"
+    print(f"RAM 1/2MB CPU [1%@1] VDD_IN {power} VDD_SOC {1000 + n}/1", flush=True)
+    time.sleep(0.005)
+"""
+
+
+def test_a_printed_power_that_cannot_be_true_is_no_reading(tmp_path: Path) -> None:
+    meters = find_meters(install(make_jetson(tmp_path), DAMAGED))
+    with Sampler(meters, period_s=0.002) as sampler:
+        start_s = time.monotonic()
+        while sum(sample.power_w is None for sample in sampler.samples) < 3:
+            time.sleep(0.005)
+        end_s = time.monotonic()
+    powers_w = [s.power_w for s in sampler.samples if s.rail == "VDD_IN" and s.power_w is not None]
+    assert max(powers_w, default=0) < 10
+    window = sampler.window(start_s, end_s, n_changed_min=1)
+    reason = window.unknown["total_j"]
+    assert "tegrastats printed VDD_IN 50005000 (50005 W is no power of a rail" in reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
@@ -19,8 +20,15 @@ from tests.device.tegrastats_lines import LINES
 def summary(
     lines: Iterable[str], interval_s: float | None = None, part: str | None = None
 ) -> LogSummary:
+    (found,) = summaries(lines, interval_s, part)
+    return found
+
+
+def summaries(
+    lines: Iterable[str], interval_s: float | None = None, part: str | None = None
+) -> list[LogSummary]:
     module = MODULES[part] if part else None
-    return summarise(lines, "a.log", Summariser(interval_s, module))
+    return list(summarise(lines, "a.log", lambda: Summariser(interval_s, module)))
 
 
 def stamped(powers_mw: Iterable[int], times_s: Iterable[float]) -> list[str]:
@@ -68,21 +76,21 @@ def dated(n_lines: int, lines_each_s: int, power_mw: int = 5000) -> list[str]:
     ]
 
 
-def test_dates_tell_the_length_of_a_long_log_to_a_second() -> None:
+def test_dates_tell_the_length_of_a_log_to_a_second() -> None:
     found = summary(dated(101, 1))
-    assert found.duration_s == 100.0
-    assert found.duration_tolerance == pytest.approx(0.01)
-    assert found.total_j == pytest.approx(500.0)  # 5 W · 100 s
+    assert (found.duration_s, found.duration_low_s, found.duration_high_s) == (100.0, 99.0, 101.0)
+    # 5 W · 100 s, 99 s and 101 s
+    energies_j = (found.total_j, found.total_low_j, found.total_high_j)
+    assert energies_j == pytest.approx((500.0, 495.0, 505.0))
+    # Ten lines in each second: the first and the last date are 99 s apart.
+    assert summary(dated(1000, 10)).total_j == pytest.approx(495.0)
 
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        (dated(6, 1), "do not tell how long it is"),  # 5 s ± 1 s
-        (dated(1000, 10), "several lines share each 1 s"),
-        (dated(20, 1)[::-1], "go backwards"),
-        ([dated(1, 1)[0]] * 5, "do not tell how long it is"),
-        ([*dated(20, 1), "RAM 1/2MB VDD_IN 5mW/5mW"], "no times"),
+        (dated(2, 1), "tell only that they span less than 2 s"),
+        ([dated(1, 1)[0]] * 5, "tell only that they span less than 1 s"),
         (dated(1, 1), "fewer than two lines"),
     ],
 )
@@ -95,18 +103,68 @@ def test_energy_is_unknown_where_the_length_is(lines: list[str], reason: str) ->
         assert summary(lines, interval_s=0.1).total_j is not None
 
 
+@pytest.mark.parametrize(
+    ("period_s", "interval_s", "was"),
+    [
+        (1.0, 0.1, "10 times too low"),
+        (0.55, 1.05, "91 % too high"),
+        (1.087, 1.0, "8 % too low"),
+    ],
+)
+def test_dates_win_over_a_wrong_interval(period_s: float, interval_s: float, was: str) -> None:
+    start_s = 1_700_000_000.3
+    times_s = [start_s + n * period_s for n in range(201)]
+    lines = [
+        f"{datetime.fromtimestamp(time_s, timezone.utc):%m-%d-%Y %H:%M:%S} RAM 1/2MB CPU [1%@100] "
+        f"VDD_IN {power_mw}mW/1mW"
+        for time_s, power_mw in zip(times_s, [4000, 6000] * 101, strict=False)
+    ]
+    found = summary(lines, interval_s)
+    true_s = 200 * period_s
+    assert found.duration_s is not None
+    assert found.duration_low_s is not None
+    assert found.duration_high_s is not None
+    assert abs(found.duration_s - true_s) < 1, was
+    assert found.duration_low_s < true_s < found.duration_high_s
+    # 101 lines of 4 W, 100 of 6 W
+    assert found.total_j == pytest.approx(found.duration_s * 1004 / 201)
+    (said,) = found.warnings
+    assert said.startswith(f"--interval {interval_s:g} s makes {200 * interval_s:g} s")
+    assert "the times count" in said
+
+
+def test_an_interval_that_fits_the_dates_serves_where_they_are_coarse() -> None:
+    # 30 lines, 100 ms apart: 2.9 s, dates 2 s apart.
+    found = summary(dated(30, 10), interval_s=0.1)
+    assert found.duration_s == pytest.approx(2.9)
+    assert (found.duration_low_s, found.duration_high_s) == (1.0, 3.0)
+    assert (found.warnings, found.duration_source) == ((), "--interval")
+
+
+def test_a_wrong_interval_does_not_help_dates_that_tell_nothing() -> None:
+    found = summary([dated(1, 1)[0]] * 5, interval_s=1.0)  # 4 s in one second
+    assert found.total_j is None
+    assert "4 s of these lines, but their times tell 0 s" in found.warnings[0]
+
+
+def test_a_line_without_a_date_among_dates_is_in_no_energy() -> None:
+    lines = [*dated(11, 1), "RAM 1/2MB CPU [1%@100] VDD_IN 9000mW/5mW"]
+    found = summary(lines, interval_s=0.1)
+    assert found.total_j == pytest.approx(50.0)
+    assert "1 of 12 lines have no time: in no energy" in found.warnings
+
+
 def test_a_rail_of_one_line_has_no_energy() -> None:
-    found = summary([*stamped([1000, 1000], [0, 1]), "1700000002.0---RAM 1/2MB VIN 5mW/1mW"])
-    assert energies(found)["VDD_IN"] == pytest.approx(1.0)
+    found = summary([*stamped([1000, 1000], [0, 1]), stamped([1], [2])[0] + " VIN 5mW/1mW"])
     assert found.rails[-1].rail == "VIN"
-    assert found.rails[-1].unknown == {"energy_j": TOO_FEW}
+    assert found.rails[-1].unknown["energy_j"] == TOO_FEW
 
 
 def test_a_pause_in_the_log_is_a_warning() -> None:
     steady = summary(stamped([1000] * 11, range(11)))
     assert steady.warnings == ()
-    broken = summary(stamped([1000] * 12, [*range(11), 50]))
-    assert "pauses, 40 s at the longest" in broken.warnings[0]
+    broken = summary(stamped([1000] * 12, [*range(11), 16]))
+    assert "pauses, 6 s at the longest" in broken.warnings[0]
 
 
 def test_swapped_labels_are_refused_as_a_total() -> None:
@@ -182,7 +240,7 @@ def test_lines_of_a_simulated_board_stay_simulated() -> None:
 
 def test_a_log_without_a_line_of_tegrastats() -> None:
     with pytest.raises(InputError, match="none of its 2 lines"):
-        summary(["a", "b"])
+        summaries(["a", "b"])
 
 
 @given(st.lists(st.integers(-9999, 99_999), min_size=2, max_size=600), st.floats(0.05, 10))

@@ -226,12 +226,11 @@ def _score(request: BenchRequest, reporter: Reporter) -> None:
     """Score the networks: what is wrong with them is found before minutes of measuring."""
     scores = score_networks(request.models, request.batches, request.dims, reporter)
     make_folder(request.runs)
-    write_rows(request.runs / "scores.jsonl", ModelScore, scores)
+    write_rows(request.runs / "scores.jsonl", ModelScore, scores, request.runs)
 
 
 def _report(request: BenchRequest, run_ids: frozenset[str], reporter: Reporter) -> Report:
-    path = request.runs / "report.html"
-    return report([str(request.runs)], path, run_ids=run_ids, reporter=reporter)
+    return report([str(request.runs)], run_ids=run_ids, reporter=reporter)
 
 
 def _failure(measured: Measured, n_modes: int) -> DeviceError | None:

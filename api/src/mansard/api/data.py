@@ -29,7 +29,7 @@ class Report(msgspec.Struct, frozen=True):
 
 def report(
     locations: Sequence[str],
-    output: Path,
+    output: Path | None = None,
     *,
     mix: bool = False,
     run_ids: Collection[str] | None = None,
@@ -39,7 +39,9 @@ def report(
 ) -> Report:
     """Join what folders of runs hold, and write the report to ``output``; measures nothing.
 
-    ``locations``: folders of runs, or merged datasets (folders or URLs). ``mix``: take together
+    ``locations``: folders of runs, or merged datasets (folders or URLs). ``output``: report.html
+    in the first of them by default, in the present folder for a URL; that may not be a link, as
+    nothing in a folder of runs may. ``mix``: take together
     runs of one device by different versions, and boards that are alike. ``run_ids``: those of a
     bench; of its devices, runs that do not go with the newest are left out instead of refused.
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
@@ -61,7 +63,9 @@ def report(
     devices = dict.fromkeys(device_labels(dataset.manifests).values())
     wanted = [] if modes is None else [find_modes(modes, board, name)[0] for name in devices]
     results = compute(dataset, wanted)
-    path = write_report(dataset, output, results)
+    first = Path() if "://" in locations[0] else Path(locations[0])
+    path, within = (first / "report.html", first) if output is None else (output, None)
+    write_report(dataset, path, results, within=within)
     found = summary(dataset, results)
     for line in warnings(results):
         reporter.note(f"warning: {line}")

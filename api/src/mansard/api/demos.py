@@ -42,13 +42,13 @@ def demo(folder: Path = Path("demo/orin"), reporter: Reporter = SILENT) -> Repor
         for batch in (1, 16)
         for precision in ("fp32", "fp16")
     ]
-    write_rows(folder / "scores.jsonl", ModelScore, scores)
+    write_rows(folder / "scores.jsonl", ModelScore, scores, folder)
     reporter.note(
         "Published figures of three boards; the first below, all on the page; nothing was measured"
     )
     roofs = published_rooflines(read_published(folder))
     first = {roof.run_id for roof in roofs if roof.machine_id == roofs[0].machine_id}
-    return report([str(folder)], folder / "report.html", run_ids=first, reporter=reporter)
+    return report([str(folder)], run_ids=first, reporter=reporter)
 
 
 class PagodaPage(msgspec.Struct, frozen=True):
@@ -125,8 +125,8 @@ def demo_simulated(
     from mansard.estimator import zoo
     from mansard.simulator import create_board, running
 
-    networks = make_folder(folder / "networks")
-    models = tuple(zoo.write(name, networks) for name in _SIMULATED_NETWORKS)
+    networks = folder / "networks"
+    models = tuple(zoo.write(name, networks, folder) for name in _SIMULATED_NETWORKS)
     root = folder / board
     if not root.exists():
         create_board(board, folder)

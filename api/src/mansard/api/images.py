@@ -14,10 +14,10 @@ from mansard.containers.engine import connect
 from mansard.containers.images.building import Built, Order, library_lines, ready_image
 from mansard.containers.images.building import build_image as build
 from mansard.containers.images.fitting import Fit, choose_image, why_not
+from mansard.containers.images.loading import load_image as load
 from mansard.containers.images.needed import confirming, quietly
 from mansard.containers.images.store import Archive, Stored
 from mansard.containers.images.store import list_images as stored_images
-from mansard.containers.images.store import load_image as load
 from mansard.containers.images.store import save_image as save
 from mansard.containers.images.table import Image, ImageTable, user_table
 from mansard.core.errors import ContainerError, MansardError
@@ -154,10 +154,14 @@ def save_image(
         return save(connected, ready.tag, path)
 
 
-def load_image(path: Path, engine: str | None = None) -> tuple[LoadedImage, ...]:
-    """Load an image that was saved, after its digest was found right; raises ContainerError."""
+def load_image(path: Path, images: Path | None = None, engine: str | None = None) -> LoadedImage:
+    """Load an image that was saved, after its digest was found right and it was looked into.
+
+    Raises InputError for what is no image of this version, for this engine and of the table;
+    ContainerError, StorageError.
+    """
     with connect(engine) as connected:
-        return load(connected, path)
+        return load(connected, path, user_table(images))
 
 
 def list_libraries(

@@ -8,6 +8,7 @@ import io
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
@@ -50,9 +51,10 @@ def telemetry(
 ) -> Iterator[LogSummary]:
     """Summaries of recorded logs, one after the other: ranges, energy of rails, utilisation.
 
-    ``logs``: plain or gzip'd files. ``interval_s``: the period between lines of logs without
-    times. ``board``: root folder of the board that they are of. Raises InputError for a file
-    that holds no line of tegrastats, StorageError where it cannot be read.
+    ``logs``: plain or gzip'd files; one that holds several recordings has a summary for each.
+    ``interval_s``: the period between lines of logs without times; where the lines have times,
+    those count. ``board``: root folder of the board that they are of. Raises InputError for a
+    file that holds no line of tegrastats, StorageError where it cannot be read.
     """
     module = None if board is None else find_module(board)
     for log in logs:
@@ -63,8 +65,8 @@ def telemetry(
                 on_line(sample, name, moment.time_s if moment is not None else None)
 
         n_ahead = BATCH if log.is_file() else 1  # a pipe's lines are shown as they come
-        summariser = Summariser(interval_s, module)
-        yield summarise(read_lines(log), name, summariser, each, n_ahead=n_ahead)
+        new = partial(Summariser, interval_s, module)
+        yield from summarise(read_lines(log), name, new, each, n_ahead=n_ahead)
 
 
 def live_telemetry(

@@ -12,7 +12,7 @@ import msgspec
 
 from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
-from mansard.core.errors import ContainerError, DeviceError, UsageError
+from mansard.core.errors import ContainerError, ControllerLost, DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
@@ -93,7 +93,7 @@ def measure_modes(
             try:
                 run_ids.add(_measure_mode(each, held, target, runs, reporter, n_later))
             except (ContainerError, DeviceError, UsageError) as error:
-                if len(plans) == 1:
+                if len(plans) == 1 or isinstance(error, ControllerLost):
                     raise
                 failed.append(each.plan.mode.name)
                 reporter.note(f"{each.plan.mode.name}: left out: {error}")
@@ -116,15 +116,16 @@ def _measure_mode(
     from mansard.measuring.runner import run_plan
 
     mode = each.plan.mode
-    read_back = None
+    read_back = changes = None
     if held is not None and each.n_missing and needs_setting(mode):
-        read_back = held.set(mode)
+        read_back, changes = held.set(mode), held.changes
     with reporter.progress(f"Measuring {printable(mode.name)}") as progress:
         outcome = run_plan(
             each.plan,
             runs,
             measurer=target.measurer(),
             read_back=read_back,
+            changes=changes,
             image=target.image,
             on_progress=partial(_show, progress, n_later),
         )

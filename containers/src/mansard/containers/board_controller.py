@@ -28,7 +28,6 @@ from mansard.core.line_channel import HEARTBEAT
 from mansard.core.text import printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
-ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
 END_S = 120  # to put the board back: nvpmodel may take a minute
 _SEND_S = 0.05
 _TAIL_BYTES = 2048
@@ -51,21 +50,26 @@ class ContainerChannel:
             raise BrokenPipeError("the board controller has ended")
         self._attached.send(line)
 
-    def receive(self) -> bytes:
+    def receive(self, timeout_s: float) -> bytes:
         """The next line; empty at the end. Raises TimeoutError, ContainerError."""
         if not self._ready:
-            for chunk in self._attached.receive(ANSWER_S):
+            for chunk in self._attached.receive(timeout_s):
                 self._keep(chunk)
                 if self._ready:
                     break
         return self._ready.popleft() if self._ready else b""
 
     def beat(self) -> None:
-        """Send an empty line now: no answer is awaited that would have it sent."""
+        """Send an empty line now: no answer is awaited that would have it sent.
+
+        Raises OSError where the controller has ended.
+        """
         self.send(HEARTBEAT)
         with suppress(TimeoutError):
             for chunk in self._attached.receive(_SEND_S):
                 self._keep(chunk)  # say an answer that comes too late
+        if self._attached.has_ended:
+            raise BrokenPipeError("the board controller has ended")
 
     def end(self) -> None:
         """End the questions."""

@@ -29,7 +29,7 @@ TIMEOUT_S = 60  # for one answer; to start a container on a board takes some sec
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
 NVIDIA_RUNTIME = "nvidia"
 _GRAMMAR = "write unix:///…/docker.sock; a board's is forwarded with HOST=user@board"
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names, which podman uses
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Go's names, which podman uses
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,14 +187,14 @@ def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFac
         name="podman" if is_podman else "Docker",
         version=str(version.get("Version") or info.get("ServerVersion") or "?"),
         api_version=str(version.get("ApiVersion") or "0.0"),
-        architecture=_ARCHITECTURES.get(architecture, architecture),
+        architecture=ARCHITECTURES.get(architecture, architecture),
         kernel=kernel,
         runtimes=tuple(sorted(info.get("Runtimes") or ())),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),
         cdi_devices=None
         if found is None
         else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
-        is_rootless="name=rootless" in options,
+        is_rootless="name=rootless" in options or info.get("Rootless") is True,  # podman 4.3: this
         cgroup_version=str(info["CgroupVersion"]) if info.get("CgroupVersion") else None,
         storage=str(info.get("Driver") or ""),
         data_root=str(info.get("DockerRootDir") or ""),
@@ -229,7 +229,7 @@ def answer(
     *,
     timeout_s: float,
     parameters: Mapping[str, str] | None = None,
-    content: IO[bytes] | None = None,
+    content: IO[bytes] | Iterator[bytes] | None = None,
 ) -> Iterator[Any]:
     """The response to one request, to be read piece by piece; it is closed at the end.
 

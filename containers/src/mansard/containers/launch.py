@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -204,14 +204,17 @@ class Container:
         """The end of what it wrote to its standard error."""
         return self._tail.decode("utf-8", "replace").strip()
 
-    def lines(self, silence_s: float = SILENCE_S) -> Iterator[bytes]:
+    def lines(
+        self, silence_s: float = SILENCE_S, check: Callable[[], object] = lambda: None
+    ) -> Iterator[bytes]:
         """Every line of its standard output; raises ContainerError at any end but a good one.
 
+        ``check`` is called every few seconds, and ends the waiting by what it raises.
         A last line without an end is what a killed program left half-written: it is dropped.
         """
         lines = split_lines()
         try:
-            for chunk in self._attached.receive(silence_s):
+            for chunk in self._attached.receive(silence_s, check):
                 if chunk.output == "stdout":
                     yield from lines.feed(chunk.data)
                 else:

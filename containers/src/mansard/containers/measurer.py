@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -26,12 +26,14 @@ _SHOWN_CHARACTERS = 200
 class ContainerMeasurer:
     """A measurer whose work is done in a container of its own for each job.
 
-    The command of ``launch`` is the Python of the image alone.
+    The command of ``launch`` is the Python of the image alone. ``check`` raises when the
+    measurement is to end, say because the board's controller is gone.
     """
 
     engine: Engine
     launch: ContainerLaunch
     silence_s: float = SILENCE_S
+    check: Callable[[], object] = lambda: None
 
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; closing the iterator ends the container. Raises ContainerError.
@@ -44,7 +46,7 @@ class ContainerMeasurer:
         )
         message, decoder = encode_job(job), event_decoder(find_kind(job.plan.kind).row_type)
         with launched(self.engine, launch, message) as container:
-            for line in container.lines(self.silence_s):
+            for line in container.lines(self.silence_s, self.check):
                 event = decode_event(line, decoder)
                 yield event
                 if isinstance(event, Done | Aborted):

@@ -188,8 +188,10 @@ def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:
 
     return {
         "image": launch.image,
-        "command": list(launch.command),
-        "entrypoint": [],  # of the image: none of it
+        # Our program takes the place of the image's entry point. An empty one would not: podman
+        # 4.3 then keeps the image's, and hands it our command as arguments.
+        "entrypoint": list(launch.command[:1]),
+        "command": list(launch.command[1:]),
         "environment": _environment(launch),
         "labels": {OWNER_LABEL: owner, RUN_LABEL: launch.run},
         "stdin_open": True,  # and once: the container's input ends when we go away

@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, Any, Literal
 
@@ -102,10 +102,13 @@ class Attached:
         except OSError:
             self.has_ended = True  # the other side is gone
 
-    def receive(self, timeout_s: float) -> Iterator[Chunk]:
+    def receive(
+        self, timeout_s: float, check: Callable[[], object] = lambda: None
+    ) -> Iterator[Chunk]:
         """What comes within ``timeout_s``, until the container's end; raises TimeoutError.
 
-        The time starts anew with every piece. A caller that stops early loses nothing: the next
+        The time starts anew with every piece. ``check`` is called at every heartbeat at least, and
+        ends the waiting by what it raises. A caller that stops early loses nothing: the next
         call goes on where this one was left.
         """
         silent_since_s = time.monotonic()
@@ -117,6 +120,7 @@ class Attached:
             left_s = silent_since_s + timeout_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
+            check()
             self._beat()
             if not self._wait(min(left_s, self._beat_s)):
                 continue

@@ -19,16 +19,19 @@ def readable_json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
-def write_document(path: Path, record: Record) -> None:
-    """Write one record as a readable JSON document, whole or not at all."""
+def write_document(path: Path, record: Record, within: Path | None = None) -> None:
+    """Write one record as a readable JSON document, whole or not at all.
+
+    ``within``: as in ``core.files``.
+    """
     schema = record.schema
     document = {"schema": schema.name, "version": schema.version, "content": record}
-    write_atomic(path, readable_json(document))
+    write_atomic(path, readable_json(document), within)
 
 
-def read_document(path: Path, record_type: type[Document]) -> Document:
+def read_document(path: Path, record_type: type[Document], within: Path | None = None) -> Document:
     """Read what ``write_document`` wrote; raises SchemaError or StorageError."""
-    data = read_whole(path)
+    data = read_whole(path, within)
     expected = record_type.schema
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)

@@ -9,6 +9,8 @@
      │    └── ModelError         an ONNX model that is broken, unknown or underspecified
      ├── StorageError            the disk is full, read-only, or used by another run
      ├── DeviceError             a clock, meter or mode of this machine does not answer
+     │    ├── RebootRequired     a power mode that holds only after the board is started anew
+     │    └── ControllerLost     nobody holds the board in its mode any more
      ├── ContainerError          the container engine, an image or a container fails us
      └── MeasurementError        a measurement could not be made at all
 
@@ -68,6 +70,10 @@ class DeviceError(MansardError):
 
 class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not what failed
     """A power mode that holds only after the board is started anew."""
+
+
+class ControllerLost(DeviceError):  # noqa: N818 - it says what happened
+    """The controller of a board is gone: nobody holds the board in its mode any more."""
 
 
 class ContainerError(MansardError):

@@ -1,4 +1,9 @@
-"""Writing files so that a reader never sees half of one."""
+"""Reading and writing files: never half of one, never one that somebody put in its place.
+
+``within`` is a folder whose content is Mansard's own, such as a folder of runs. It may be reached
+through links; below it none is followed, and a link, a pipe or a device there is refused. Whatever
+is written into such a folder or removed from it goes through this module.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,17 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from mansard.core.errors import StorageError
+from mansard.core.leftovers import create_hidden, sweep
 
 _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again",
     errno.EDQUOT: "free some of your quota and run the same command again",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or choose another folder",
     errno.EROFS: "choose a folder that can be written",
     errno.EACCES: "check its permissions, or choose another folder",
     errno.EPERM: "check its permissions, or choose another folder",
@@ -23,6 +29,9 @@ _ADVICE = {
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",
     errno.EISDIR: "a folder stands where a file is needed; choose another name",
 }
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # it need not be listed
+# A pipe is opened without waiting for its other end, and a terminal without becoming ours.
+_SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def storage_error(error: OSError, path: Path) -> StorageError:
@@ -32,78 +41,267 @@ def storage_error(error: OSError, path: Path) -> StorageError:
     return StorageError(what, where=str(path), fix=advice)
 
 
-def make_folder(path: Path) -> Path:
-    """Create ``path`` and its parents where they are missing; raises StorageError."""
+def make_folder(path: Path, within: Path | None = None) -> Path:
+    """Create ``path`` and its parents where they are missing; raises StorageError.
+
+    ``within`` itself is created as well.
+    """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        if within is None:
+            path.mkdir(parents=True, exist_ok=True)
+            return path
+        within.mkdir(parents=True, exist_ok=True)
+        with _folder_of(path / "_", within, is_made=True):
+            return path
     except OSError as error:
         raise storage_error(error, path) from error
-    return path
 
 
-def read_whole(path: Path) -> bytes:
+def read_whole(path: Path, within: Path | None = None) -> bytes:
     """The bytes of a regular file; raises StorageError.
 
     A pipe would wait for ever and a device never end, so neither is opened.
     """
     try:
-        check_regular(path)
-        return path.read_bytes()
+        with open_file(path, within) as stream:
+            return stream.read()
     except OSError as error:
         raise storage_error(error, path) from error
 
 
-def check_regular(path: Path) -> None:
+def open_file(path: Path, within: Path | None = None) -> IO[bytes]:
+    """A regular file, open for reading; raises OSError, and StorageError where it is none."""
+    with _folder_of(path, within) as (parent, name):
+        return os.fdopen(_open_regular(path, name, parent, os.O_RDONLY, within=within), "rb")
+
+
+def open_rows(path: Path, within: Path | None = None) -> int:
+    """The handle of a file to append to, made where it is missing; raises OSError, StorageError."""
+    with _folder_of(path, within) as (parent, name):
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        handle = _open_regular(path, name, parent, flags, within=within or path.parent)
+    if os.fstat(handle).st_nlink > 1:
+        os.close(handle)
+        raise StorageError(
+            "has a second name (a hard link), whose rows would change with it",
+            where=str(path),
+            fix="give it a copy of its own: cp FILE COPY && mv COPY FILE",
+        )
+    return handle
+
+
+def create_beside(path: Path, content: bytes, within: Path | None = None) -> bool:
+    """Write a new file; False where something of that name is there. Raises OSError."""
+    with _folder_of(path, within) as (parent, name):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            handle = os.open(name, flags, 0o666, dir_fd=parent)
+        except FileExistsError:
+            return False
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        return True
+
+
+def find_status(path: Path, within: Path) -> os.stat_result | None:
+    """Of a file or folder below ``within``; None where nothing is. Raises StorageError for a link,
+    there or on the way, and where we may not look."""
+    try:
+        with _folder_of(path, within) as (parent, name):
+            status = _status(name, parent)
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                raise _link_error(path)
+            return status
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def names_in(path: Path, within: Path) -> list[str]:
+    """The names in a folder below ``within``, sorted, without what killed processes left there,
+    which is removed; empty where the folder is missing. Raises StorageError."""
+    try:
+        with _folder_of(path / "_", within) as (handle, _):
+            sweep(handle)
+            listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
+            try:
+                with os.scandir(listed) as entries:
+                    return sorted(entry.name for entry in entries)
+            finally:
+                os.close(listed)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def remove(path: Path, within: Path) -> None:
+    """Remove a file, or a folder that is empty, where it is there; raises StorageError."""
+    try:
+        with _folder_of(path, within) as (parent, name):
+            status = _status(name, parent)
+            if status is None:
+                return
+            if stat.S_ISDIR(status.st_mode):
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def check_regular(status: os.stat_result, path: Path) -> None:
     """Raises StorageError for a device or a pipe, which may have no end."""
-    mode = path.stat().st_mode
+    mode = status.st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder has its own message
         raise StorageError(
             "is not a regular file", where=str(path), fix="remove it, or choose another name"
         )
 
 
-def _replaceable(path: Path) -> Path:
-    """The file that a link leads to; raises StorageError for a device or a pipe.
-
-    Renaming over them would put a file in their place: as root, over /dev/null.
-    """
-    target = Path(os.path.realpath(path, strict=False)) if path.is_symlink() else path
-    if path.is_dir():  # renaming over "." would say that it is busy
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.exists():
-        check_regular(path)
-    return target
-
-
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes, within: Path | None = None) -> None:
     """Replace ``path`` by ``content`` in one step; on failure the old file stays.
 
     Raises StorageError and leaves no temporary file behind.
     """
-    with replacing(path) as stream:
+    with replacing(path, within) as stream:
         stream.write(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
     """A stream whose content replaces ``path`` in one step when its block ends well.
 
     It is written beside the file, synced, and renamed over it; on failure the old file
-    stays. Raises StorageError and leaves no temporary file behind.
+    stays. A new file has the mode that the umask gives, another the mode and, where this
+    user may give it away, the owner of the old one. Where ``within`` is not given, ``path`` is
+    the user's own, and of a link what it leads to is replaced. What killed processes left
+    in the folder is removed. Raises StorageError and leaves no temporary file behind.
     """
-    temporary: Path | None = None
     try:
-        path = _replaceable(path)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)  # mkstemp's 0600 would hide the report from the rest of the team
-        temporary.replace(path)
+        target = path if within is not None else Path(os.path.realpath(path, strict=False))
+        with _folder_of(target, within) as (parent, name):
+            old = _replaceable(target, name, parent)
+            sweep(parent)
+            handle, hidden = create_hidden(name, parent, 0o666 if old is None else 0o600)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    yield stream
+                    stream.flush()
+                    if old is not None:
+                        _take_owner_and_mode(handle, old)
+                    os.fsync(handle)
+                    # Before the lock ends: from then on it would be taken for one left behind.
+                    os.replace(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(hidden, dir_fd=parent)
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+def _replaceable(path: Path, name: str, parent: int) -> os.stat_result | None:
+    """The status of the file that a new one replaces; raises StorageError for what is none.
+
+    Renaming over a device would put a file in its place: as root, over /dev/null.
+    """
+    old = _status(name, parent)
+    if old is None:
+        return None
+    if stat.S_ISLNK(old.st_mode):
+        raise _link_error(path)
+    if stat.S_ISDIR(old.st_mode):  # renaming over "." would say that it is busy
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    check_regular(old, path)
+    return old
+
+
+def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
+    new, mode = os.fstat(handle), stat.S_IMODE(old.st_mode)
+    try:
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            os.fchown(handle, old.st_uid, old.st_gid)
+    except OSError:
+        try:
+            os.fchown(handle, -1, old.st_gid)
+        except OSError:  # what its group might do is no right of another group
+            mode &= ~0o070 | (mode & 0o007) << 3
+        mode &= 0o777
+    os.fchmod(handle, mode)
+
+
+def _open_regular(path: Path, name: str, parent: int, flags: int, *, within: Path | None) -> int:
+    """Raises OSError; StorageError for a pipe or a device, and below ``within`` for a link."""
+    there = _status(name, parent, is_followed=within is None)
+    if there is not None:  # some devices act when they are opened
+        if stat.S_ISLNK(there.st_mode):
+            raise _link_error(path)
+        check_regular(there, path)
+    no_link = 0 if within is None else os.O_NOFOLLOW
+    handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        check_regular(status, path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _status(name: str, parent: int, *, is_followed: bool = False) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=is_followed)
+    except FileNotFoundError:
+        return None
+
+
+def _link_error(path: Path) -> StorageError:
+    return StorageError(
+        "is a link, and a folder of runs holds none",
+        where=str(path),
+        fix="remove it, or put what it leads to in its place",
+    )
+
+
+@contextlib.contextmanager
+def _folder_of(
+    path: Path, within: Path | None, *, is_made: bool = False
+) -> Iterator[tuple[int, str]]:
+    """The handle of the folder that ``path`` lies in, and its name there.
+
+    Below ``within`` no link is followed, and folders that are missing are made if asked. Raises
+    OSError, and StorageError for a link.
+    """
+    start = path.parent if within is None else within
+    parts = [path.name or "."] if within is None else list(path.relative_to(within).parts)
+    if within is not None and ".." in parts:
+        raise ValueError(f"{path} may lead out of {within}")
+    handle = os.open(start, _FOLDER)
+    try:
+        at = start
+        for part in parts[:-1]:
+            at = at / part
+            below = _open_folder(part, handle, at, is_made=is_made)
+            os.close(handle)
+            handle = below
+        yield handle, parts[-1]
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _open_folder(name: str, parent: int, path: Path, *, is_made: bool) -> int:
+    if is_made:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+    except OSError:
+        status = _status(name, parent)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise _link_error(path) from None
+        raise

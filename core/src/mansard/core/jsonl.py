@@ -9,6 +9,7 @@ puts it aside and says so, writing moves it into a file of its own.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,14 @@ from typing import IO, Generic, TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import check_regular, read_whole, storage_error, write_atomic
+from mansard.core.files import (
+    create_beside,
+    open_file,
+    open_rows,
+    read_whole,
+    storage_error,
+    write_atomic,
+)
 from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
@@ -39,9 +47,12 @@ class Rows(msgspec.Struct, Generic[Row], frozen=True):
     torn: bytes | None
 
 
-def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
-    """All rows of ``path``; raises SchemaError or StorageError, never skips a row."""
-    data = read_whole(path)
+def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Rows[Row]:
+    """All rows of ``path``; raises SchemaError or StorageError, never skips a row.
+
+    ``within``: as in ``core.files``.
+    """
+    data = read_whole(path, within)
     complete, torn = _split_torn(data)
     lines = complete.split(b"\n")[:-1]
     if not lines:
@@ -55,11 +66,16 @@ def read_rows(path: Path, row_type: type[Row]) -> Rows[Row]:
     return Rows(rows, torn)
 
 
-def write_rows(path: Path, row_type: type[Row], rows: Iterable[Row]) -> None:
-    """Replace ``path`` by ``rows``, all of them or none; raises StorageError."""
+def write_rows(
+    path: Path, row_type: type[Row], rows: Iterable[Row], within: Path | None = None
+) -> None:
+    """Replace ``path`` by ``rows``, all of them or none; raises StorageError.
+
+    ``within``: as in ``core.files``.
+    """
     header = Header(row_type.schema.name, row_type.schema.version)
     lines = [msgspec.json.encode(line) for line in (header, *rows)]
-    write_atomic(path, b"\n".join(lines) + b"\n")
+    write_atomic(path, b"\n".join(lines) + b"\n", within)
 
 
 class RowWriter(Generic[Row]):
@@ -67,15 +83,17 @@ class RowWriter(Generic[Row]):
 
     Holds a lock on the file: a second writer raises StorageError instead of
     mixing its rows in. A torn last line found on opening is moved to
-    ``torn_path``; a row that only half fits on the disk is taken back.
+    ``torn_path``; a row that only half fits on the disk is taken back. A link is
+    refused, and a file that has a second name, whose content would change with it.
     """
 
-    def __init__(self, path: Path, row_type: type[Row]) -> None:
+    def __init__(self, path: Path, row_type: type[Row], within: Path | None = None) -> None:
         self.path = path
+        self._within = within
         self.torn_path: Path | None = None
         self._encoder = msgspec.json.Encoder()
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._handle = open_rows(path, within)
         except OSError as error:
             raise storage_error(error, path) from error
         try:
@@ -120,8 +138,9 @@ class RowWriter(Generic[Row]):
             ) from error
 
     def _prepare(self, row_type: type[Row]) -> None:
-        data = read_whole(self.path)
-        complete, torn = _split_torn(data)
+        with os.fdopen(os.dup(self._handle), "rb") as stream:
+            stream.seek(0)
+            complete, torn = _split_torn(stream.read())
         if torn is not None:
             self._set_aside(torn)
             os.ftruncate(self._handle, len(complete))
@@ -132,14 +151,14 @@ class RowWriter(Generic[Row]):
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
 
     def _set_aside(self, torn: bytes) -> None:
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.torn-{number}")).exists():
-            number += 1
-        try:
-            aside.write_bytes(torn)
-        except OSError as error:
-            raise storage_error(error, aside) from error
-        self.torn_path = aside
+        for number in itertools.count(1):
+            aside = self.path.with_name(f"{self.path.name}.torn-{number}")
+            try:
+                if create_beside(aside, torn, self._within):
+                    self.torn_path = aside
+                    return
+            except OSError as error:
+                raise storage_error(error, aside) from error
 
     def _write(self, line: bytes) -> None:
         length = os.fstat(self._handle).st_size
@@ -170,7 +189,7 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
             where=str(path),
             fix="give the right file",
         )
-    if header.version != expected.version:
+    if not expected.can_read(header.version):
         raise SchemaError(
             f"schema {header.schema!r} has version {header.version}, "
             f"this Mansard reads version {expected.version}",
@@ -210,8 +229,15 @@ class RowReader(Generic[Row]):
     first, and ``n_torn_bytes`` is the length of a torn last line, 0 for none.
     """
 
-    def __init__(self, path: Path, row_type: type[Row], batch_bytes: int = BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        row_type: type[Row],
+        batch_bytes: int = BATCH_BYTES,
+        within: Path | None = None,
+    ) -> None:
         self.path = path
+        self._within = within
         self.n_torn_bytes = 0
         self.n_malformed = 0
         self.first_malformed = ""
@@ -222,8 +248,7 @@ class RowReader(Generic[Row]):
     def batches(self) -> Iterator[list[Row]]:
         """The rows in lists; raises SchemaError or StorageError."""
         try:
-            check_regular(self.path)
-            with self.path.open("rb") as stream:
+            with open_file(self.path, self._within) as stream:
                 header = stream.readline(LONGEST_LINE)
                 if not header.endswith(b"\n"):
                     self.n_torn_bytes = len(header)

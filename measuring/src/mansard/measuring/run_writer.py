@@ -11,9 +11,11 @@ import msgspec
 
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError
+from mansard.core.files import find_status
 from mansard.core.jsonl import RowWriter
 from mansard.core.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Record
+from mansard.device.conditions import mode_lost
 from mansard.measuring.events import (
     Aborted,
     Done,
@@ -56,16 +58,19 @@ class RunWriter:
         image: ContainerImage | None,
         rows: RowWriter[Any],
         stack: ExitStack,
+        *,
+        changes: Callable[[], tuple[str, ...]] | None,
         on_progress: Callable[[SweepState], None] | None,
     ) -> None:
-        self._path = folder / "manifest.json"
+        self._path, self._runs = folder / "manifest.json", folder.parent
         self._samples_path = folder / "samples.jsonl"
         self._job, self._image, self._rows, self._stack = job, image, rows, stack
-        self._on_progress = on_progress
+        self._changes, self._on_progress = changes, on_progress
         self._samples: RowWriter[PowerSample] | None = None
         missing = set(job.missing)
         self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
-        self.manifest = read_document(self._path, Manifest) if self._path.exists() else None
+        is_there = find_status(self._path, self._runs) is not None
+        self.manifest = read_document(self._path, Manifest, self._runs) if is_there else None
 
     def write_all(self, measurer: Measurer) -> None:
         """Take every event of the measurement; raises unless it went through to its end."""
@@ -110,15 +115,23 @@ class RunWriter:
                 f"trial {trial.trial_id} was not asked for",
                 fix="report this: the measuring process does another job than it was given",
             )
+        self._check_mode()
         self._rows.append(trial)
         del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:
         manifest = self._known_manifest()
+        self._check_mode()
         if event.window is not None:
             self._write(with_idle(manifest, event.window))
         else:
             self._write(without_idle(manifest, event.reason))
+
+    def _check_mode(self) -> None:
+        """Raises where the machine has left the mode of the run, or that is not known."""
+        changes = self._changes() if self._changes is not None else ()
+        if changes:
+            raise mode_lost(self._job.plan.mode.name, changes)
 
     def _known_manifest(self) -> Manifest:
         if self.manifest is None:
@@ -129,7 +142,7 @@ class RunWriter:
 
     def _samples_writer(self) -> RowWriter[PowerSample]:
         if self._samples is None:
-            writer = RowWriter(self._samples_path, PowerSample)
+            writer = RowWriter(self._samples_path, PowerSample, self._runs)
             self._samples = self._stack.enter_context(writer)
         return self._samples
 
@@ -145,7 +158,7 @@ class RunWriter:
             self._on_progress(state)
 
     def _write(self, manifest: Manifest) -> None:
-        write_document(self._path, manifest)
+        write_document(self._path, manifest, self._runs)
         self.manifest = manifest
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.errors import SchemaError
-from mansard.core.files import make_folder
+from mansard.core.errors import SchemaError, StorageError
+from mansard.core.files import find_status, make_folder, remove
 from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import PowerMode
 from mansard.measuring.events import Measurer
@@ -38,33 +38,39 @@ def run_plan(
     measurer: Measurer | None = None,
     read_back: PowerMode | None = None,
     image: ContainerImage | None = None,
+    changes: Callable[[], tuple[str, ...]] | None = None,
     on_progress: Callable[[SweepState], None] | None = None,
 ) -> RunOutcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
 
     ``measurer`` does the work, by default in this process and without meters; ``image`` is
     the container image that it runs in. ``read_back`` is the power mode that the machine is
-    in; the plan's where nothing was set. A trial's row is synced to disk before the next
+    in; the plan's where nothing was set. ``changes`` is asked after every trial and idle window
+    before it is kept: what it returns are reasons, in sentences, why the machine is no longer in
+    that mode. They end the run as what it raises does: the trial is not kept, and the next run
+    measures it again. A trial's row is synced to disk before the next
     event is taken, so a run that is killed resumes after its last finished trial. Raises
     StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.
     """
     kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
-    folder = make_folder(runs / run_id)
-    with RowWriter(folder / kind.rows_name, kind.row_type) as rows:
+    folder = make_folder(runs / run_id, runs)
+    with RowWriter(folder / kind.rows_name, kind.row_type, runs) as rows:
         done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
         job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)
         with ExitStack() as stack:
-            writer = RunWriter(folder, job, image, rows, stack, on_progress)
+            writer = RunWriter(
+                folder, job, image, rows, stack, changes=changes, on_progress=on_progress
+            )
             if missing or writer.manifest is None:
                 try:
                     writer.write_all(measurer or LocalMeasurer())
                 except BaseException:
                     if writer.manifest is None and not done:  # it did not even begin
-                        with suppress(OSError):  # a folder that holds more stays
-                            (folder / kind.rows_name).unlink()
-                            folder.rmdir()
+                        with suppress(StorageError):  # a folder that holds more stays
+                            remove(folder / kind.rows_name, runs)
+                            remove(folder, runs)
                     raise
             writer.finish(resumed=bool(done))
         return RunOutcome(
@@ -79,7 +85,7 @@ def run_plan(
 def count_missing(plan: RunPlan, runs: Path) -> int:
     """How many trials of ``plan`` are not in ``runs`` yet; raises as ``run_plan`` does."""
     kind, run_id = find_kind(plan.kind), plan.run_id
-    if not (runs / run_id / kind.rows_name).exists():
+    if find_status(runs / run_id / kind.rows_name, runs) is None:
         return len(plan.trials)
     return len(plan.trials) - len(_finished_trials(runs / run_id, kind, plan, run_id))
 
@@ -90,7 +96,7 @@ def _finished_trials(
     path = folder / kind.rows_name
     planned = {spec.trial_id for spec in plan.trials}
     done = set()
-    for row in read_rows(path, kind.row_type).rows:
+    for row in read_rows(path, kind.row_type, folder.parent).rows:
         if row.run_id != run_id or row.trial_id not in planned or row.trial_id in done:
             raise SchemaError(
                 f"trial {row.trial_id} of run {row.run_id} does not belong into this run",

@@ -23,9 +23,9 @@ from mansard.analytics.data.run_frames import (
     sample_frame,
     trial_frame,
 )
-from mansard.analytics.data.store import LAYOUT, RunFiles, Store, run_part
+from mansard.analytics.data.store import LAYOUT, FileMark, RunFiles, Store, run_part
 from mansard.core.errors import InputError
-from mansard.core.files import check_regular, storage_error
+from mansard.core.files import find_status, open_file, storage_error
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
 
@@ -39,16 +39,17 @@ def shown_folder(folder: Path) -> str:
 
 
 def stamps_json(folder: Path) -> str:
-    """Length and time of change of each file of a run, as text; raises StorageError."""
+    """Length and times of change of each file of a run, as text; raises StorageError.
+
+    The second time is the system's own (ctime), which no archive and no copy brings along: a
+    dataset that came with its runs has other ones.
+    """
     found: dict[str, list[int] | None] = {}
     for name in (MANIFEST, TRIALS, SAMPLES):
-        try:
-            status = (folder / name).stat()
-            found[name] = [status.st_size, status.st_mtime_ns]
-        except FileNotFoundError:
-            found[name] = None
-        except OSError as error:
-            raise storage_error(error, folder / name) from error
+        status = find_status(folder / name, folder.parent)
+        found[name] = (
+            None if status is None else [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        )
     return to_json(found)
 
 
@@ -58,12 +59,12 @@ def content_of(folder: Path) -> str:
     for name in (MANIFEST, TRIALS, SAMPLES):
         path = folder / name
         try:
-            if path.exists():
-                check_regular(path)
-                digest.update(f"{name} {path.stat().st_size}\n".encode())
-                with path.open("rb") as stream:
-                    while piece := stream.read(_PIECE_BYTES):
-                        digest.update(piece)
+            with open_file(path, folder.parent) as stream:
+                digest.update(f"{name} {os.fstat(stream.fileno()).st_size}\n".encode())
+                while piece := stream.read(_PIECE_BYTES):
+                    digest.update(piece)
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise storage_error(error, path) from error
     return digest.hexdigest()[:32]
@@ -114,9 +115,9 @@ def read_samples(folder: Path, notes: list[str], batch_bytes: int) -> Iterator[l
 def _batches(
     path: Path, row_type: type[Row], notes: list[str], batch_bytes: int
 ) -> Iterator[list[Row]]:
-    if not exists(path):
+    if find_status(path, path.parent.parent) is None:
         return
-    reader = RowReader(path, row_type, batch_bytes)
+    reader = RowReader(path, row_type, batch_bytes, path.parent.parent)
     yield from reader.batches()
     name = f"{shown_folder(path.parent)}/{path.name}"
     if reader.n_torn_bytes:
@@ -222,7 +223,7 @@ class _Parts:
     """Writes the files of one run and keeps their names and lengths."""
 
     def __init__(self, run_id: str, content: str, store: Store) -> None:
-        self.files: dict[str, dict[str, int]] = {}
+        self.files: dict[str, dict[str, FileMark]] = {}
         self._run_id, self._content, self._store = run_id, content, store
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
@@ -230,5 +231,4 @@ class _Parts:
             return
         own = self.files.setdefault(table, {})
         name = run_part(table, self._run_id, self._content, len(own))
-        self._store.write(name, frame)
-        own[name] = self._store.size(name)
+        own[name] = self._store.write(name, frame)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import Imported, table_id_of
 from mansard.core.errors import InputError
-from mansard.core.files import make_folder, storage_error
+from mansard.core.files import find_status, make_folder, names_in
 from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
 
@@ -58,14 +59,14 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
 
     Whole or not at all; raises StorageError.
     """
-    folder = make_folder(runs / PUBLISHED_FOLDER)
+    folder = make_folder(runs / PUBLISHED_FOLDER, runs)
     kind = "runs" if imported.runs else "rates"
     path = folder / f"{kind}-{imported.table_id}.jsonl"
-    was_there = path.exists()
+    was_there = find_status(path, runs) is not None
     if imported.runs:
-        write_rows(path, PublishedRun, imported.runs)
+        write_rows(path, PublishedRun, imported.runs, runs)
     else:
-        write_rows(path, PublishedRate, imported.rates)
+        write_rows(path, PublishedRate, imported.rates, runs)
     return path, was_there
 
 
@@ -90,18 +91,17 @@ def read_published(*folders: Path) -> Published:
     )
 
 
-def _files(folder: Path, kind: str) -> list[Path]:
-    try:
-        return sorted(folder.glob(f"{kind}-*.jsonl"))
-    except OSError as error:
-        raise storage_error(error, folder) from error
+def _files(runs: Path, kind: str) -> list[Path]:
+    folder = runs / PUBLISHED_FOLDER
+    names = names_in(folder, runs)
+    return [folder / name for name in names if fnmatch(name, f"{kind}-*.jsonl")]
 
 
 def _read_all(folders: Sequence[Path], kind: str, row_type: type[Row]) -> tuple[Row, ...]:
     found: list[Row] = []
-    paths = {path.name: path for at in folders for path in _files(at / PUBLISHED_FOLDER, kind)}
+    paths = {path.name: path for at in folders for path in _files(at, kind)}
     for path in paths.values():
-        table = read_rows(path, row_type)
+        table = read_rows(path, row_type, path.parent.parent)
         _check(path, table.rows, table.torn)
         found += table.rows
     # By device, and not by what their hashes happen to be; a table keeps the order of its rows.

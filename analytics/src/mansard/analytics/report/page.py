@@ -35,11 +35,16 @@ _NUMERIC = "".join(
 )
 
 
-def write_page(template: str, context: Mapping[str, Any], path: Path) -> Path:
-    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError."""
+def write_page(
+    template: str, context: Mapping[str, Any], path: Path, within: Path | None = None
+) -> Path:
+    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError.
+
+    ``within``: as in ``core.files``; None for a place that the user named.
+    """
     text = render(template, context)
     make_folder(path.parent)
-    write_atomic(path, text.encode())
+    write_atomic(path, text.encode(), within)
     return path
 
 

@@ -45,12 +45,16 @@ MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of 
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
 
-def write_report(dataset: Dataset, path: Path, results: Results | None = None) -> Path:
+def write_report(
+    dataset: Dataset, path: Path, results: Results | None = None, *, within: Path | None = None
+) -> Path:
     """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
 
-    The same dataset gives the same page. Raises StorageError where the page cannot be written.
+    ``within``: a folder of runs that it is part of, as in ``core.files``. The same dataset gives
+    the same page. Raises StorageError where the page cannot be written.
     """
-    return page.write_page("report.html.j2", _context(results or compute(dataset)), path)
+    context = _context(results or compute(dataset))
+    return page.write_page("report.html.j2", context, path, within)
 
 
 def render(results: Results) -> str:

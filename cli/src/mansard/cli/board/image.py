@@ -121,16 +121,16 @@ def save_image(
 @image_app.command("load")
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
+    images: _Images = None,
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load an image that was saved, after its digest was found right."""
-    loaded = api.load_image(path, engine)
+    """Load an image that was saved, after its digest was found right and it was looked into."""
+    loaded = api.load_image(path, images, engine)
     if as_json:
-        print_json(loaded)
+        print_json([loaded])
         return
-    for image in loaded:
-        typer.echo(f"{image.name}  {image.digest}")
+    typer.echo(f"{loaded.name}  {loaded.digest}")
 
 
 @image_app.command("libraries")

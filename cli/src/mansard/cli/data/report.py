@@ -35,11 +35,9 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report again from what the folders of runs hold; measures nothing."""
-    locations = tuple(runs or ("runs",))
-    first = Path() if "://" in locations[0] else Path(locations[0])
     found = api.report(
-        locations,
-        output or first / "report.html",
+        tuple(runs or ("runs",)),
+        output,
         mix=mix,
         modes=modes,
         board=board,

@@ -194,7 +194,9 @@ def _number(value: float | None, width: int, digits: int) -> str:
 
 def _print_summary(summary: api.LogSummary) -> None:
     """Tables of utilisation, other fields and power; warnings on stderr."""
-    title = f"{summary.log}: {summary.n_lines} lines, {_duration(summary)} ({summary.source})"
+    begins = f", session {summary.session} ({summary.session_begins})"
+    name = summary.log + (begins if summary.session > 1 else "")
+    title = f"{name}: {summary.n_lines} lines, {_duration(summary)} ({summary.source})"
     fields = {(each.field, each.quantity): each for each in summary.fields}
     print_table(
         title,
@@ -220,11 +222,16 @@ def _print_summary(summary: api.LogSummary) -> None:
 
 
 def _duration(summary: api.LogSummary) -> str:
-    if summary.duration_s is None:
+    duration_s, low_s, high_s = summary.duration_s, summary.duration_low_s, summary.duration_high_s
+    if duration_s is None or low_s is None or high_s is None:
         return "of unknown length"
-    tolerance = 100 * (summary.duration_tolerance or 0.0)
-    shown = f" ±{tolerance:.2g} %" if tolerance >= 0.1 else ""
-    return f"{summary.duration_s:.6g} s{shown} by {summary.duration_source}"
+    return f"{_bounded(duration_s, low_s, high_s)} s by {summary.duration_source}"
+
+
+def _bounded(value: float, low: float, high: float) -> str:
+    """``value`` with what it lies between, where that differs by 0.1 % or more."""
+    shown = f"{value:.6g}"
+    return shown if high - low < 2e-3 * abs(value) else f"{shown} ({low:.6g} to {high:.6g})"
 
 
 def _utilisation_row(
@@ -257,11 +264,17 @@ def _rails(summary: api.LogSummary) -> list[tuple[str, ...]]:
     for rail in summary.rails:
         one = ranges[rail.rail]
         watts = (f"{each:.3f}" for each in (one.minimum, one.mean, one.maximum))
-        rows.append((rail.rail, *watts, _joules(rail.energy_j)))
+        joules = _joules(rail.energy_j, rail.energy_low_j, rail.energy_high_j)
+        rows.append((rail.rail, *watts, joules))
     total_w = "unknown" if summary.total_w is None else f"{summary.total_w:.3f}"
-    rows.append(("total", "–", total_w, "–", _joules(summary.total_j)))
+    joules = _joules(summary.total_j, summary.total_low_j, summary.total_high_j)
+    rows.append(("total", "–", total_w, "–", joules))
     return rows
 
 
-def _joules(energy_j: float | None) -> str:
-    return "unknown" if energy_j is None else f"{energy_j:.4g}"
+def _joules(energy_j: float | None, low_j: float | None, high_j: float | None) -> str:
+    if energy_j is None or low_j is None or high_j is None:
+        return "unknown"
+    shown = f"{energy_j:.4g}"
+    is_wide = high_j - low_j >= 2e-3 * abs(energy_j)
+    return f"{shown} ({low_j:.4g} to {high_j:.4g})" if is_wide else shown

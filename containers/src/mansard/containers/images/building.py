@@ -320,6 +320,11 @@ def ready_image(engine: Engine, image: Image) -> Built | None:
     return None if there is None else _built(there, tag, build_s=0.0, was_there=True)
 
 
+def image_tag(image: Image) -> str:
+    """The name under which the image of this very Mansard is built, saved and looked for."""
+    return _steps(image)[1].tag
+
+
 def _steps(image: Image) -> tuple[BuildStep, BuildStep]:
     """The two images that make ``image``: its libraries, and this very Mansard on them."""
     libraries = libraries_step(image)

@@ -5,21 +5,15 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import re
-import tarfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, messages, pieces
+from mansard.containers.engine import Engine, answer, pieces
 from mansard.containers.engine_errors import explained
-from mansard.containers.images.errors import explain_build
-from mansard.containers.images.wheels import sha256_of
-from mansard.core.errors import InputError
-from mansard.core.files import replacing, storage_error, write_atomic
+from mansard.core.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
 
 NAME_LABEL = "mansard.image"
@@ -95,14 +89,12 @@ def _stored(image: Any, tag: str) -> Stored:
     )
 
 
-# Images as files, for machines without a network: saved with a digest, loaded if it is right.
+# Images as files, for machines without a network: saved with a digest.
 
 
 _PIECE = 1 << 20
 _COMPRESSION = 1  # higher levels take minutes and gain a tenth: libraries are mostly code
-_DIGEST_LINE = re.compile(r"([0-9a-f]{64})  \S.*\n?")
-_LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)$", re.MULTILINE)
-_SILENCE_S = 1800.0  # to unpack gigabytes onto a board's eMMC takes its time
+SILENCE_S = 1800.0  # to unpack gigabytes onto a board's eMMC takes its time
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,49 +120,12 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
         image = identity_of(engine.client.images.get(tag))
     with replacing(path) as target, contextlib.ExitStack() as stack:
         with explained(tag):
-            saving = answer(engine, "GET", f"/images/{tag}/get", timeout_s=_SILENCE_S)
+            saving = answer(engine, "GET", f"/images/{tag}/get", timeout_s=SILENCE_S)
             response = stack.enter_context(saving)
         digest = _write(_engine_pieces(response, tag), target)
         size_bytes = target.tell()
     write_atomic(digest_path(path), f"{digest}  {path.name}\n".encode())
     return Archive(path=path, image=image, size_bytes=size_bytes, sha256=digest)
-
-
-def load_image(engine: Engine, path: Path) -> tuple[ContainerImage, ...]:
-    """Load a saved image after its digest was found right.
-
-    Raises InputError where the file is damaged or holds no image of Mansard's, ContainerError,
-    StorageError.
-    """
-    _check_digest(path)
-    _check_content(path)
-    names = _load(engine, path)
-    with explained(str(path)):
-        images = [engine.client.images.get(name) for name in names]
-    ours = tuple(identity_of(image) for image in images if NAME_LABEL in image.labels)
-    if not ours:
-        raise InputError(
-            f"holds no image of Mansard's, but {', '.join(names) or 'nothing'}",
-            where=str(path),
-            fix="save one with 'mansard image save FILE'",
-        )
-    return ours
-
-
-def _load(engine: Engine, path: Path) -> list[str]:
-    """Hand the file to the engine; the names of the images that it found."""
-    said = ""
-    try:
-        with path.open("rb") as stream, explained(str(path)):
-            loading = answer(engine, "POST", "/images/load", content=stream, timeout_s=_SILENCE_S)
-            with loading as response:
-                for message in messages(response):
-                    if message.get("error"):
-                        raise explain_build(str(message["error"]), str(path), done="loaded")
-                    said += str(message.get("stream") or "")
-    except OSError as error:
-        raise storage_error(error, path) from error
-    return _LOADED.findall(said)
 
 
 def _write(image: Iterator[bytes], target: IO[bytes]) -> str:
@@ -206,41 +161,3 @@ def _engine_pieces(response: Any, tag: str) -> Iterator[bytes]:
     """The image piece by piece; a line to the engine that breaks is not a full disk."""
     with explained(tag):
         yield from pieces(response)
-
-
-def _check_digest(path: Path) -> None:
-    beside = digest_path(path)
-    try:
-        expected = _DIGEST_LINE.fullmatch(beside.read_text()[:4096])
-        found = sha256_of(path)
-    except FileNotFoundError as error:
-        missing = Path(error.filename or path)
-        raise InputError(
-            "is not there", where=str(missing), fix="copy the archive and its .sha256 together"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError("is no digest", where=str(beside), fix="copy it again") from error
-    except OSError as error:
-        raise storage_error(error, path) from error
-    if expected is None or expected[1] != found:
-        raise InputError(
-            "is damaged or not complete: its digest is not the one beside it",
-            where=str(path),
-            fix="copy it again, with its .sha256",
-        )
-
-
-def _check_content(path: Path) -> None:
-    """Refuse what is no archive before the engine unpacks it; its first entry is enough.
-
-    To look for the manifest, which comes last, would take a minute for an image with CUDA.
-    """
-    try:
-        with tarfile.open(path, mode="r:gz") as archive:
-            first = archive.next()
-    except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"is no tar.gz: {error}", where=str(path)) from error
-    except OSError as error:
-        raise storage_error(error, path) from error
-    if first is None:
-        raise InputError("is an empty archive", where=str(path), fix="save the image again")

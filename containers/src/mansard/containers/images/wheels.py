@@ -21,7 +21,7 @@ from urllib.parse import quote
 import msgspec
 
 from mansard.core.errors import ContainerError, InputError, StorageError
-from mansard.core.files import storage_error
+from mansard.core.files import open_file, storage_error
 
 _WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-[^-/\s]+(?:-[^-/\s]+){3,4}\.whl")
 _PIECE = 1 << 20
@@ -100,9 +100,9 @@ def find_python(
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal, read piece by piece; raises OSError."""
+    """The SHA-256 of a file in hexadecimal, read piece by piece; raises OSError, StorageError."""
     found = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         while piece := stream.read(_PIECE):
             found.update(piece)
     return found.hexdigest()

@@ -39,6 +39,14 @@ class Holding(Protocol):
         """
         ...
 
+    def changes(self) -> tuple[str, ...]:
+        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+
+        An answer says that the board was held until now. Raises ControllerLost where it is not
+        known to be held any more, and DeviceError.
+        """
+        ...
+
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """Of the board's own ``modes`` those that need a reboot: name -> the tool's words.
 
@@ -68,6 +76,10 @@ class BoardController(Protocol):
 
     def hold(self) -> AbstractContextManager[Holding]:
         """The board for one sweep, put back at the end of the ``with`` block."""
+        ...
+
+    def check(self) -> None:
+        """Raises ControllerLost where it is known to be gone; asks and waits for nothing."""
         ...
 
 
@@ -155,6 +167,9 @@ class LocalController:
     def hold(self) -> LocalHold:
         """The machine, held for one sweep."""
         return LocalHold(self._root, self._on_step, self._settle_s)
+
+    def check(self) -> None:
+        """Nothing: it is there as long as this process is."""
 
 
 def check_root(root: Path) -> None:

@@ -15,7 +15,7 @@ from mansard.core.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
-PROTOCOL = 1  # raised with every change of this file
+PROTOCOL = 2  # raised with every change of this file
 
 
 class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=True):
@@ -67,6 +67,10 @@ class SetMode(Ask, tag="set", frozen=True):
     mode: PowerMode
 
 
+class FindChanges(Ask, tag="changes", frozen=True):
+    """Within a sweep: what is no longer as SetMode left it?"""
+
+
 class Release(Ask, tag="release", frozen=True):
     """End the sweep and put the board back."""
 
@@ -101,7 +105,8 @@ class Steps(Answer, tag="steps", frozen=True):
 
 
 class Lines(Answer, tag="lines", frozen=True):
-    """To PutBack and HoldBoard: what an interrupted run had left. To Release: none."""
+    """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what is no
+    longer as it was set. To Release: none."""
 
     lines: tuple[str, ...]
 
@@ -127,6 +132,7 @@ AnyAsk = (
     | HoldBoard
     | FindReboots
     | SetMode
+    | FindChanges
     | Release
 )
 AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.errors import ControllerLost, DeviceError, MansardError
 from mansard.core.line_channel import HEARTBEAT_S, encode_line, from_wire
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
@@ -22,6 +22,7 @@ from mansard.device.controller.messages import (
     AnyAsk,
     ChooseModes,
     ErrorAnswer,
+    FindChanges,
     FindReboots,
     Greeting,
     HoldBoard,
@@ -51,8 +52,11 @@ class Channel(Protocol):
         """Send one line, its end included; raises OSError where the other end is closed."""
         ...
 
-    def receive(self) -> bytes:
-        """The next line; empty where there is none any more. Raises OSError."""
+    def receive(self, timeout_s: float) -> bytes:
+        """The next line; empty where there is none any more. Raises OSError.
+
+        ``timeout_s`` is for a silence: TimeoutError after it.
+        """
         ...
 
     def beat(self) -> None:
@@ -75,6 +79,8 @@ class Channel(Protocol):
         ...
 
 
+ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
+CHANGES_S = 90.0  # to read back clocks and mode, by a tool that may be killed after 60 s
 Wanted = TypeVar("Wanted", Welcome, Machine, ModesAnswer, Steps, Lines, Reboots)
 
 
@@ -88,11 +94,12 @@ class QuestionLine:
         self._is_busy = threading.Lock()
         self.is_dead = False
 
-    def ask(self, ask: AnyAsk, wanted: type[Wanted]) -> Wanted:
-        """The answer; raises the error that it carries, DeviceError where there is none."""
+    def ask(self, ask: AnyAsk, wanted: type[Wanted], *, timeout_s: float = ANSWER_S) -> Wanted:
+        """The answer; raises the error that it carries, ControllerLost where there is none."""
+        self.check()
         try:
             with self._is_busy:
-                answer = self._answer(ask)
+                answer = self._answer(ask, timeout_s)
         except OSError as error:
             raise self._died(error.strerror or str(error)) from error
         if isinstance(answer, ErrorAnswer):
@@ -105,23 +112,32 @@ class QuestionLine:
             )
         return answer
 
-    def _answer(self, ask: AnyAsk) -> AnyAnswer:
+    def check(self) -> None:
+        """Raises ControllerLost where the controller is known to be gone."""
+        if self.is_dead:
+            raise self._died("")
+
+    def _answer(self, ask: AnyAsk, timeout_s: float) -> AnyAnswer:
         self._number += 1
         self._channel.send(encode_line(Question(self._number, ask)))
         while True:
-            reply = self._receive()
+            reply = self._receive(timeout_s)
             if reply.number in {self._number, 0}:  # 0: it could not even read the question
                 return reply.answer
 
     def beat_until(self, over: threading.Event, beat_s: float) -> None:
-        """Say every ``beat_s`` that we are still there; work for a thread of its own."""
+        """Say every ``beat_s`` that we are still there; work for a thread of its own.
+
+        Where nobody hears it, ``check`` raises that from then on.
+        """
         while not over.wait(beat_s):
             # A controller that answers a question does not read, and needs no heartbeat.
             if not self._is_busy.acquire(blocking=False):
                 continue
             try:
                 self._channel.beat()
-            except OSError:  # the next question raises it
+            except (OSError, MansardError):
+                self.is_dead = True
                 return
             finally:
                 self._is_busy.release()
@@ -130,8 +146,8 @@ class QuestionLine:
         """End the questions; for another thread, when the sweep is to be given up."""
         self._channel.end()
 
-    def _receive(self) -> Reply:
-        line = self._channel.receive()
+    def _receive(self, timeout_s: float) -> Reply:
+        line = self._channel.receive(timeout_s)
         if not line:
             raise self._died("")
         try:
@@ -140,10 +156,10 @@ class QuestionLine:
             self.is_dead = True
             raise DeviceError(error.what, where=self.board, fix=error.fix) from error
 
-    def _died(self, why: str) -> DeviceError:
+    def _died(self, why: str) -> ControllerLost:
         self.is_dead = True
         said = self._channel.close() or why
-        return DeviceError(
+        return ControllerLost(
             f"its board controller has ended{f': {said}' if said else ''}",
             where=self.board,
             fix="run the same command again: it puts the board back first, and resumes",
@@ -204,6 +220,10 @@ class RemoteController:
         """The board for one sweep."""
         return RemoteHold(self._line)
 
+    def check(self) -> None:
+        """Raises ControllerLost where it is known to be gone."""
+        self._line.check()
+
     def end(self) -> None:
         """Have it put the board back and end, whatever it is doing; for another thread.
 
@@ -235,7 +255,7 @@ class RemoteHold:
             self._line.ask(Release(), Lines)
         except DeviceError as left:
             if isinstance(error, MansardError):  # else its words would be lost
-                raise DeviceError(
+                raise type(left)(
                     f"{left.what}; before that: {error}", where=left.where, fix=left.fix
                 ) from left
             raise
@@ -243,6 +263,10 @@ class RemoteHold:
     def set(self, mode: PowerMode) -> PowerMode:
         """Bring the board to ``mode`` and return what it is in, read back."""
         return self._line.ask(SetMode(mode), ModesAnswer).modes[0]
+
+    def changes(self) -> tuple[str, ...]:
+        """What is no longer as ``set`` left it, in sentences; the board was held until now."""
+        return self._line.ask(FindChanges(), Lines, timeout_s=CHANGES_S).lines
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """The board's own modes that need a reboot: name -> the tool's words."""

@@ -20,6 +20,7 @@ from mansard.device.controller.messages import (
     AnyAsk,
     ChooseModes,
     ErrorAnswer,
+    FindChanges,
     FindReboots,
     Greeting,
     HoldBoard,
@@ -146,6 +147,8 @@ def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> Any
     match ask:
         case SetMode(mode):
             return ModesAnswer((held.set(mode),))
+        case FindChanges():
+            return Lines(held.changes())
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)

@@ -19,6 +19,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import READS_POWER
 from mansard.device.system import SYSTEM_ROOT
+from mansard.device.tegrastats.grammar import refusals_of
 from mansard.device.tegrastats.live import live
 
 INTERVAL_S = 0.1
@@ -30,6 +31,7 @@ _UNREAD_S = 5.0  # after which it need not run any longer
 class _PrintedLine(msgspec.Struct, frozen=True):
     arrived_s: float
     powers_w: dict[str, float]
+    refused: tuple[str, ...] = ()  # what cannot be true, with the reasons
 
 
 class TegrastatsMeter:
@@ -53,7 +55,7 @@ class TegrastatsMeter:
 
     def read(self) -> tuple[PowerSample, ...]:
         line, now_s = self._last_line(), self._clock()
-        return tuple(_sample(rail, line.powers_w.get(rail), now_s) for rail in self.rails)
+        return tuple(_sample(rail, line, now_s) for rail in self.rails)
 
     def step_w(self, rail: str) -> float | None:  # noqa: ARG002
         return None
@@ -110,7 +112,8 @@ def _follow(meter: weakref.ref[TegrastatsMeter], root: Path, clock: Callable[[],
         with live(root, INTERVAL_S, clock=clock) as samples:
             for arrived_s, sample in samples:
                 owner = meter()
-                line = _PrintedLine(arrived_s, {rail.name: rail.power_w for rail in sample.rails})
+                powers_w = {rail.name: rail.power_w for rail in sample.rails}
+                line = _PrintedLine(arrived_s, powers_w, refusals_of(sample.shape))
                 if owner is None or not owner.take(line):
                     break
                 del owner
@@ -121,10 +124,12 @@ def _follow(meter: weakref.ref[TegrastatsMeter], root: Path, clock: Callable[[],
         owner.end(why)
 
 
-def _sample(rail: str, power_w: float | None, now_s: float) -> PowerSample:
-    unknown = READS_POWER
+def _sample(rail: str, line: _PrintedLine, now_s: float) -> PowerSample:
+    power_w, unknown = line.powers_w.get(rail), READS_POWER
     if power_w is None:
-        unknown = {**READS_POWER, "power_w": "tegrastats' line no longer has this rail"}
+        refused = [reason for reason in line.refused if reason.startswith(f"{rail} ")]
+        why = f"tegrastats printed {refused[0]}" if refused else "tegrastats' line lacks this rail"
+        unknown = {**READS_POWER, "power_w": why}
     return PowerSample(
         rail=rail, monotonic_s=now_s, power_w=power_w, energy_j=None, unknown=unknown
     )

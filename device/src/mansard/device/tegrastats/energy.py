@@ -1,7 +1,10 @@
-"""Energy of each rail over a log: a trapezoid over the lines' times, line by line.
+"""Energy of each rail over a recording: its mean power times the time that the lines span.
 
-Where the lines have no times the period between them must be given; where they have only
-whole seconds, the window is known to one second, and a log too short for that has no energy.
+The lines' own dates tell how long that is, to the second that they are written to; where they have
+none, the period between them must be given. Times finer than 0.1 s tell it line by line: then
+the energy is a trapezoid over them, which also holds where the lines come unevenly.
+
+    span = t_last - t_first ± resolution            E = mean(P) · span
 """
 
 from __future__ import annotations
@@ -12,59 +15,76 @@ import msgspec
 
 from mansard.core.records import Record
 from mansard.device.tegrastats.sample import TegrastatsSample
+from mansard.device.tegrastats.sessions import PAUSE_PERIODS
 from mansard.device.tegrastats.times import Moment
 
 FINE_S = 0.1  # a resolution up to this is a time stamp, a coarser one a date
-MOST_TOLERANCE = 0.1  # a window known less well than this has no energy
-_PAUSE_PERIODS = 3.0  # a step longer than this many mean steps is a pause
+_COARSE_SHARE = 0.1  # a span whose dates tell it less well than this takes a period that fits
+_OVERHEAD = 0.01  # by which the real period may exceed the one asked for: 0.85 % was recorded
 _MOST_RAILS = 256
 
-_MOST_SHARING = 1.5  # lines for each tick of the times; more are faster than the times tell
+DATES = "the lines' times"
 GIVEN = "--interval"
 NO_TIMES = "the lines have no times; --interval gives the period between them"
 TOO_FEW = "the rail has fewer than two lines"
 
 
 class LogWindow(msgspec.Struct, frozen=True):
-    """How long the log is, how well that is known, and from what; or why it is not known."""
+    """How long the recording is and from what that is known, with what it lies between.
+
+    Where it is not known, ``reason`` says why. ``conflict`` is what speaks against --interval.
+    """
 
     duration_s: float | None
-    tolerance: float  # relative, at most
-    source: str
+    low_s: float = 0.0
+    high_s: float = 0.0
+    source: str = ""
     reason: str = ""
+    conflict: str = ""
 
 
 class RailSummary(Record, frozen=True, kw_only=True):
-    """Energy of one rail over the log."""
+    """Energy of one rail from its first line to its last, and what it lies between."""
 
     rail: str
     n_lines: int
     mean_w: float
     energy_j: float | None
+    energy_low_j: float | None
+    energy_high_j: float | None
 
 
 class _RailSum(msgspec.Struct):
     n_lines: int
-    first_w: float
-    last_w: float
-    last_s: float | None
     sum_w: float
-    energy_j: float
+    first: int  # line of the recording
+    last: int
+    first_s: float
+    last_s: float
+    last_w: float
+    trapezoid_j: float
 
 
 class EnergyTally:
-    """Adds up the power of the rails; constant memory."""
+    """Adds up the power of the rails of one recording; constant memory.
+
+    Its times never go back. A line without a time in a recording that has times lies in no
+    energy: its power is taken to be that of its neighbours.
+    """
 
     def __init__(self, interval_s: float | None) -> None:
         self._interval_s = interval_s
         self._rails: dict[str, _RailSum] = {}
-        self._n_lines = self._n_untimed = self._n_backwards = 0
+        self._n_lines = self._n_timed = 0
         self._first_s = self._last_s = self._longest_s = self._resolution_s = 0.0
 
     def add(self, sample: TegrastatsSample, moment: Moment | None) -> None:
         """Take in one line; ``moment`` is None where it has no time."""
-        time_s = self._take_time(moment)
+        number = self._n_lines
         self._n_lines += 1
+        if moment is None and self._n_timed:
+            return
+        time_s = self._take_time(moment) if moment is not None else 0.0
         names = sample.rail_names
         if len(set(names)) != len(names):
             names = numbered(names)
@@ -72,93 +92,103 @@ class EnergyTally:
             rail = self._rails.get(name)
             if rail is None:
                 if len(self._rails) < _MOST_RAILS:
-                    self._rails[name] = _RailSum(1, power_w, power_w, time_s, power_w, 0.0)
+                    self._rails[name] = _RailSum(
+                        1, power_w, number, number, time_s, time_s, power_w, 0.0
+                    )
                 continue
-            if time_s is not None and rail.last_s is not None:
-                rail.energy_j += (rail.last_w + power_w) / 2 * (time_s - rail.last_s)
+            rail.trapezoid_j += (rail.last_w + power_w) / 2 * (time_s - rail.last_s)
             rail.n_lines += 1
-            rail.last_w, rail.last_s = power_w, time_s
             rail.sum_w += power_w
+            rail.last, rail.last_s, rail.last_w = number, time_s, power_w
 
-    def _take_time(self, moment: Moment | None) -> float | None:
-        if moment is None:
-            self._n_untimed += 1
-            return None
+    def _take_time(self, moment: Moment) -> float:
         time_s = moment.time_s
-        if self._n_lines == self._n_untimed:
+        if not self._n_timed:
             self._first_s = self._last_s = time_s
-        step_s = time_s - self._last_s
-        self._n_backwards += step_s < 0
-        self._longest_s = max(self._longest_s, step_s)
+        self._n_timed += 1
+        self._longest_s = max(self._longest_s, time_s - self._last_s)
         self._resolution_s = max(self._resolution_s, moment.resolution_s)
         self._last_s = time_s
         return time_s
 
     def window(self) -> LogWindow:
-        """The length of the log, from the best that it has."""
+        """The length of the recording: its dates win over the period that was given."""
         n_steps = self._n_lines - 1
         if n_steps < 1:
-            return LogWindow(None, 0.0, "", "the log has fewer than two lines")
-        duration_s = self._last_s - self._first_s
-        reason = self._why_no_times(n_steps, duration_s)
-        is_fine = not reason and self._resolution_s <= FINE_S
-        if self._interval_s is not None and not is_fine:
-            return LogWindow(n_steps * self._interval_s, 0.0, GIVEN)
-        if reason:
-            return LogWindow(None, 0.0, "", reason)
-        return LogWindow(duration_s, self._resolution_s / duration_s, "the lines' times")
+            return LogWindow(None, reason="the recording has fewer than two lines")
+        given_s = None if self._interval_s is None else n_steps * self._interval_s
+        if not self._n_timed:
+            if given_s is None:
+                return LogWindow(None, reason=NO_TIMES)
+            return LogWindow(given_s, given_s, given_s, GIVEN)
+        return self._dated(given_s)
 
-    def _why_no_times(self, n_steps: int, duration_s: float) -> str:
-        """Why the lines' times do not tell how long the log is; empty if they do."""
-        resolution_s = self._resolution_s
-        if self._n_untimed:
-            return NO_TIMES
-        if self._n_backwards:
-            return "the lines' times go backwards; --interval gives the period"
-        if duration_s < resolution_s / MOST_TOLERANCE:
-            return (
-                f"{duration_s:.3g} s of log with times to {resolution_s:g} s do not tell how long "
-                "it is; --interval gives the period"
+    def _dated(self, given_s: float | None) -> LogWindow:
+        span_s, resolution_s = self._last_s - self._first_s, self._resolution_s
+        low_s, high_s = max(span_s - resolution_s, 0.0), span_s + resolution_s
+        is_fine = resolution_s <= FINE_S
+        slack_s = max(resolution_s, _OVERHEAD * span_s) if is_fine else resolution_s
+        conflict = ""
+        if given_s is not None and abs(given_s - span_s) >= slack_s:
+            conflict = (
+                f"--interval {self._interval_s:g} s makes {given_s:.6g} s of these lines, but "
+                f"their times tell {span_s:.6g} s to within {resolution_s:.2g} s: the times count"
             )
-        if n_steps * resolution_s > _MOST_SHARING * duration_s:
-            return f"several lines share each {resolution_s:g} s; --interval gives the period"
-        return ""
+        elif given_s is not None and resolution_s > max(FINE_S, _COARSE_SHARE * span_s):
+            return LogWindow(given_s, low_s, high_s, GIVEN)
+        if span_s <= resolution_s:
+            why = f"the lines' times tell only that they span less than {high_s:g} s"
+            fix = "" if conflict else "; --interval gives the period"
+            return LogWindow(None, reason=why + fix, conflict=conflict)
+        return LogWindow(span_s, low_s, high_s, DATES, conflict=conflict)
 
-    def pauses(self) -> str | None:
-        """A warning where the log pauses: energy there is interpolated, not measured."""
+    def warnings(self) -> list[str]:
+        """What the reader of the energies must know."""
         window = self.window()
-        if window.duration_s is None or window.source == GIVEN:
-            return None
-        period_s = window.duration_s / (self._n_lines - 1)
-        if self._longest_s <= _PAUSE_PERIODS * period_s + self._resolution_s:
-            return None
-        return (
-            f"the log pauses, {self._longest_s:.4g} s at the longest: power there is interpolated"
-        )
+        warnings = [window.conflict] if window.conflict else []
+        n_untimed = self._n_lines - self._n_timed if self._n_timed else 0
+        if n_untimed:
+            warnings.append(f"{n_untimed} of {self._n_lines} lines have no time: in no energy")
+        if window.source == DATES and window.duration_s is not None:
+            period_s = window.duration_s / max(self._n_timed - 1, 1)
+            if self._longest_s > PAUSE_PERIODS * period_s + self._resolution_s:
+                warnings.append(
+                    f"the log pauses, {self._longest_s:.4g} s at the longest: power there is "
+                    "interpolated"
+                )
+        return warnings
 
     def energies(self) -> tuple[RailSummary, ...]:
         """Energy of each rail, or the reason why it is not known."""
         window = self.window()
-        found = []
-        for name, rail in self._rails.items():
-            reason, energy_j = window.reason, None
-            if rail.n_lines < 2:
-                reason = TOO_FEW
-            elif window.source == GIVEN:
-                inner_w = rail.sum_w - (rail.first_w + rail.last_w) / 2
-                energy_j = inner_w * (self._interval_s or 0.0)
-            elif window.duration_s is not None:
-                energy_j = rail.energy_j
-            found.append(
-                RailSummary(
-                    rail=name,
-                    n_lines=rail.n_lines,
-                    mean_w=rail.sum_w / rail.n_lines,
-                    energy_j=energy_j,
-                    unknown={} if energy_j is not None else {"energy_j": reason},
-                )
-            )
-        return tuple(found)
+        return tuple(self._energy(name, rail, window) for name, rail in self._rails.items())
+
+    def _energy(self, name: str, rail: _RailSum, window: LogWindow) -> RailSummary:
+        mean_w = rail.sum_w / rail.n_lines
+        found: tuple[float, float, float] | None = None
+        if rail.n_lines > 1 and window.duration_s is not None:
+            share = self._share(rail, window)
+            energy_j = mean_w * share * window.duration_s
+            if window.source == DATES and self._resolution_s <= FINE_S:
+                energy_j = rail.trapezoid_j
+            scales = (window.low_s / window.duration_s, window.high_s / window.duration_s)
+            low_j, high_j = sorted(energy_j * scale for scale in scales)
+            found = energy_j, low_j, high_j
+        reason = TOO_FEW if rail.n_lines < 2 else window.reason
+        names = ("energy_j", "energy_low_j", "energy_high_j")
+        return RailSummary(
+            rail=name,
+            n_lines=rail.n_lines,
+            mean_w=mean_w,
+            **dict(zip(names, found or (None, None, None), strict=True)),
+            unknown={} if found else dict.fromkeys(names, reason),
+        )
+
+    def _share(self, rail: _RailSum, window: LogWindow) -> float:
+        """The share of the recording from the rail's first line to its last."""
+        if window.source == GIVEN:
+            return (rail.last - rail.first) / (self._n_lines - 1)
+        return (rail.last_s - rail.first_s) / (self._last_s - self._first_s)
 
 
 def numbered(names: tuple[str, ...]) -> tuple[str, ...]:

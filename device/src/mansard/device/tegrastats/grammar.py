@@ -2,7 +2,8 @@
 
 A field begins with a name (``RAM``, ``CPU``, an engine, a rail) or is one token
 (``cpu@52C``). Whatever fits nothing is kept as a piece of its own, so that a line of a
-later release, or half a line, loses nothing.
+later release, or half a line, loses nothing. So is a field whose number cannot be true, with
+the reason (``limits``).
 
     memory       RAM 1903/15692MB (lfb 3251x4MB)      SWAP 0/7911MB (cached 0MB)
     cpus         CPU [1%@1190,off]                    cpu [0%,5%,off]@2601
@@ -20,6 +21,8 @@ from typing import Any
 
 import msgspec
 
+from mansard.device.tegrastats.limits import LOST_SLASH
+from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
     CPUS,
@@ -27,14 +30,17 @@ from mansard.device.tegrastats.tokens import (
     PERCENTS,
     TEMPERATURES,
     USAGES,
+    ImplausibleError,
     TokenError,
     TokenTable,
+    check_clock,
     fits,
     parse_engine,
     parse_usage,
     rail_form,
 )
 
+_LONGEST_SHOWN = 60  # characters of what cannot be true
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
 _EXTRAS: dict[str, TokenTable[Any]] = {"(lfb": FREES, "(cached": AMOUNTS}
@@ -46,7 +52,10 @@ _MEANINGFUL = re.compile(r"[A-Za-z0-9\[(@.…-]", re.ASCII)
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A field, or a token that is none: ``kind``, name as written, spelling, first token."""
+    """A field, or a token that is none: ``kind``, name as written, spelling, first token.
+
+    The detail of a token that is none is why its number cannot be true, if that is the cause.
+    """
 
     kind: str
     name: str
@@ -75,7 +84,12 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
             piece = _unknown(at)  # a second one: two lines run together
         pieces.append(piece)
         at += piece.n_tokens
-    return tuple(_without_cut_rail(pieces))
+    return tuple(_without_lost_slash(_without_cut_rail(pieces), tokens))
+
+
+def refusals_of(shape: Shape) -> tuple[str, ...]:
+    """What a line of this shape has that cannot be true, each with its reason."""
+    return tuple(detail for kind, _, detail in shape if kind == "unknown" and detail)
 
 
 def _same(one: Piece, other: Piece) -> bool:
@@ -90,7 +104,33 @@ def _without_cut_rail(pieces: list[Piece]) -> list[Piece]:
     return [*pieces[:-1], _unknown(at), _unknown(at + 1)]
 
 
+def _without_lost_slash(pieces: list[Piece], tokens: Sequence[str]) -> list[Piece]:
+    """tegrastats prints as many numbers of every rail; two that are glued are one too high."""
+    if not any(piece.kind == "rail" and piece.detail[0] != "1" for piece in pieces):
+        return pieces
+    found = []
+    for piece in pieces:
+        if piece.kind == "rail" and piece.detail[0] == "1":
+            found += [_refused(tokens, piece.at, LOST_SLASH), _unknown(piece.at + 1)]
+        else:
+            found.append(piece)
+    return found
+
+
 def _piece(tokens: Sequence[str], at: int) -> Piece:
+    try:
+        return _field(tokens, at)
+    except ImplausibleError as error:
+        return _refused(tokens, at, str(error))
+
+
+def _refused(tokens: Sequence[str], at: int, reason: str) -> Piece:
+    name, value = tokens[at], (*tokens[at + 1 : at + 2], "")[0]
+    text = name if "@" in name else f"{name} {value}"
+    return Piece("unknown", "", f"{text[:_LONGEST_SHOWN]} ({reason})", at, 1)
+
+
+def _field(tokens: Sequence[str], at: int) -> Piece:
     name, *following = tokens[at : at + 5]
     value = following[0] if following else ""
     if fits(TEMPERATURES, name):
@@ -131,10 +171,11 @@ def _memory(name: str, following: Sequence[str], at: int) -> Piece:
 
 
 def cpu_form(token: str) -> str | None:
-    """ "each" or "shared" clock of a list of cores; None if it is none."""
+    """ "each" or "shared" clock of a list of cores; None if it is none; raises ImplausibleError."""
     body, bracket, clock = token[1:].partition("]")
     if not bracket or (clock and not re.fullmatch(r"@\d{1,6}", clock, re.ASCII)):
         return None
+    check_clock(clock[1:])
     cores = body.split(",")
     if clock and any("@" in core for core in cores):
         return None
@@ -152,6 +193,8 @@ def _is_mts(following: Sequence[str]) -> bool:
 def _is_engine(value: str) -> bool:
     try:
         parse_engine("", value)
+    except ImplausibleError:
+        raise
     except TokenError:
         return False
     return True

@@ -21,6 +21,7 @@ from mansard.device.tegrastats.tokens import (
     USAGES,
     TokenError,
     TokenTable,
+    check_clock,
     engine_table,
     parse_cpu,
     read_rail,
@@ -48,7 +49,7 @@ _LAST = TokenTable(_parse_last)
 
 
 def read_cores(lists: Sequence[str]) -> Iterator[tuple[Cpu, ...]]:
-    """The cores of ``[35%@729,off]``, line by line; raises UnfitError if their counts differ."""
+    """The cores of ``[35%@729,off]``, line by line; raises TokenError if their counts differ."""
     n_cores = lists[0].count(",") + 1
     if n_cores == 1:
         return zip(map(_parse_only, lists), strict=True)
@@ -67,7 +68,7 @@ def _parse_only(token: str) -> Cpu:
 
 
 def read_shared(lists: Sequence[str]) -> tuple[Iterable[tuple[Cpu, ...]], Iterable[int]]:
-    """The cores of ``[0%,5%,off]@2601`` and the clocks in Hz; raises UnfitError."""
+    """The cores of ``[0%,5%,off]@2601`` and the clocks in Hz; raises TokenError."""
     found = [_one_shared(token) for token in lists]
     return [cores for cores, _ in found], [clock_hz for _, clock_hz in found]
 
@@ -76,6 +77,7 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     body, bracket, clock = token.partition("]@")
     if body[:1] != "[" or not bracket or "@" in body or len(clock) > 6 or not clock.isdecimal():
         raise TokenError(token)
+    check_clock(clock)
     # A core that is off, or left out of a copy, has no clock.
     cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
     return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ
@@ -119,7 +121,7 @@ class Layout:
     def read(
         self, prefixes: Sequence[str], lines: Sequence[Sequence[str]]
     ) -> list[TegrastatsSample]:
-        """The samples of lines of so many tokens; raises UnfitError if one has another layout."""
+        """The samples of lines of so many tokens; raises TokenError if one has another layout."""
         columns = list(zip(*lines, strict=True))
         n_lines = len(lines)
         for at, text in self._fixed:
@@ -158,7 +160,7 @@ class Layout:
 
 
 def _read(columns: Sequence[_Column], place: _Place | None) -> Iterable[Any]:
-    """The values of one column; raises UnfitError, at the latest where they are used."""
+    """The values of one column; raises TokenError, at the latest where they are used."""
     if place is None:
         return repeat(None)
     at, table = place
@@ -197,6 +199,8 @@ def _is_sample(pieces: Sequence[Piece]) -> bool:
 _MOST_LENGTHS = 32
 _MOST_ALIKE = 4  # of one length
 _LONGEST_PREFIX = 200
+# At the beginning, or alone behind a time; "run #3" is a script's own name.
+_COMMENT = re.compile(r"^(?:#|//|;|%)|\s(?:#|//)(?:\s|$)")
 BATCH = 64  # lines read at once: few enough to stay in a core's own cache
 # A date or a script's epoch in front of a line that does not begin with RAM.
 _LEADING_TIME = re.compile(
@@ -255,6 +259,8 @@ class Parser:
             start = line.find("RAM ")
             prefix = _prefix(line, start) if start else ""
             tokens = line[len(prefix) :].split()
+            if _is_comment(prefix, tokens):
+                tokens = []
             prefixes.append(prefix)
             rows.append(tokens)
             alike.setdefault(len(tokens), []).append(number)
@@ -290,8 +296,6 @@ class Parser:
 
     def _learn(self, prefix: str, tokens: list[str]) -> TegrastatsSample | None:
         """Read a line that has no layout yet."""
-        if (prefix.strip() or tokens[0]).startswith("#"):
-            return None
         if any(token[-1] == "," for token in tokens[:-1]):  # "[1300, 1300]" as in NVIDIA's guide
             return self.read(prefix + " ".join(tokens).replace(", ", ","))
         layout = Layout(tokens, find_pieces(tokens))
@@ -302,6 +306,11 @@ class Parser:
         known = self._layouts.get(len(tokens), [])
         self._layouts[len(tokens)] = [layout, *known][:_MOST_ALIKE]
         return layout.read([prefix], [tokens])[0]
+
+
+def _is_comment(prefix: str, tokens: Sequence[str]) -> bool:
+    """Whether somebody took the line out: a mark begins it, or stands before its first field."""
+    return _COMMENT.search(prefix.strip() or (tokens[0] if tokens else "")) is not None
 
 
 def _prefix(line: str, start: int) -> str:

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
 from mansard.core.records import Record, Source
 from mansard.device.tegrastats.columns import Columns, FieldSummary, Utilisation, utilisation_of
-from mansard.device.tegrastats.energy import EnergyTally, RailSummary
+from mansard.device.tegrastats.energy import TOO_FEW, EnergyTally, RailSummary
+from mansard.device.tegrastats.grammar import refusals_of
 from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
+from mansard.device.tegrastats.sessions import Line, place
 from mansard.device.tegrastats.times import Moment, Times
 from mansard.device.totals import Total, find_total, total_power
 
 _MOST_EXAMPLES = 8
+_MOST_SESSIONS = 1000  # recordings of one log; more come from junk alone
 _SIMULATED = "simulated"  # a word in the lines of a simulated board
 
 
 class LogSummary(Record, frozen=True, kw_only=True):
-    """A log of tegrastats in numbers. Energies are those of the time between the first line
-    and the last; ``duration_tolerance`` is how well that time is known, relative.
+    """A recording of tegrastats in numbers; a log may hold several (``sessions``).
+
+    Energies are those of the time between its first line and its last; ``low`` and ``high`` are
+    what they lie between, as far as that time is known.
     """
 
     log: str
+    session: int  # of the log, from 1 on
+    session_begins: str  # why a new one begins here; empty for the first
     source: Source
     n_lines: int  # of tegrastats
-    n_other_lines: int  # comments, words of scripts, cut beginnings
+    n_other_lines: int  # comments, words of scripts, cut beginnings, damaged lines
+    n_refused: int  # values and lines that cannot be true
     first_time: str | None  # as the line has it
     duration_s: float | None
+    duration_low_s: float | None
+    duration_high_s: float | None
     duration_source: str | None
-    duration_tolerance: float | None
     fields: tuple[FieldSummary, ...]
     utilisation: tuple[Utilisation, ...]
     rails: tuple[RailSummary, ...]
@@ -38,11 +48,13 @@ class LogSummary(Record, frozen=True, kw_only=True):
     total_boundary: str | None
     total_w: float | None  # mean
     total_j: float | None
+    total_low_j: float | None
+    total_high_j: float | None
     warnings: tuple[str, ...]
 
 
 class Summariser:
-    """Takes in samples one by one; constant memory."""
+    """Takes in the samples of one recording one by one; constant memory."""
 
     def __init__(
         self,
@@ -56,47 +68,75 @@ class Summariser:
         self._energy = EnergyTally(interval_s)
         self.n_lines = 0
         self._first: str | None = None
-        self._n_unparsed = 0
+        self._n_unparsed = self._n_refused = 0
         self._unparsed: dict[str, None] = {}
+        self._refused: list[str] = []
+        self._is_simulated = False
 
-    def add(self, sample: TegrastatsSample, moment: Moment | None) -> None:
-        """Take in one sample of ``moment``; None where its time is not known."""
+    def add(self, sample: TegrastatsSample, moment: Moment | None, number: int = 0) -> None:
+        """Take in one sample of ``moment``; None where its time is not known.
+
+        ``number``: its line in the file, or 0.
+        """
         if not self.n_lines:
             self._first = sample.prefix.strip(" -\t") or None
         self.n_lines += 1
         self._columns.add(sample)
         self._energy.add(sample, moment)
         if sample.unparsed:
-            self._n_unparsed += len(sample.unparsed)
-            for token in sample.unparsed:
-                if len(self._unparsed) < _MOST_EXAMPLES:
-                    self._unparsed[token] = None
+            self._take_unparsed(sample, number or self.n_lines)
 
-    def summary(self, log: str, n_other_lines: int = 0) -> LogSummary:
+    def refuse(self, why: str, number: int) -> None:
+        """Note what line ``number`` has that cannot be true; it is not counted."""
+        self._n_refused += 1
+        if len(self._refused) < _MOST_EXAMPLES:
+            self._refused.append(f"line {number}: {why}")
+
+    def _take_unparsed(self, sample: TegrastatsSample, number: int) -> None:
+        self._is_simulated |= _SIMULATED in sample.unparsed
+        refusals = refusals_of(sample.shape)
+        for reason in refusals:
+            self.refuse(reason, number)
+        if refusals:
+            return  # the values that belong to them are among the unparsed
+        self._n_unparsed += len(sample.unparsed)
+        for token in sample.unparsed:
+            if len(self._unparsed) < _MOST_EXAMPLES:
+                self._unparsed[token] = None
+
+    def summary(
+        self, log: str, n_other_lines: int = 0, *, session: int = 1, begins: str = ""
+    ) -> LogSummary:
         """All that was taken in so far."""
         fields = self._columns.summaries()
         rails = self._energy.energies()
         window = self._energy.window()
-        total, total_w, total_j, reason = _total(rails, self._module)
+        total, total_w, energies_j, reason = _total(rails, self._module)
         unknown = {} if self._first else {"first_time": "the first line has no time"}
         if window.duration_s is None:
-            names = ("duration_s", "duration_source", "duration_tolerance")
+            names = ("duration_s", "duration_low_s", "duration_high_s", "duration_source")
             unknown |= dict.fromkeys(names, window.reason)
         if total is None:
             unknown |= dict.fromkeys(("total_rule", "total_boundary"), reason)
         if total_w is None:
             unknown["total_w"] = reason
+        total_j, total_low_j, total_high_j = energies_j or (None, None, None)
         if total_j is None:
-            unknown["total_j"] = reason or window.reason
+            totals = ("total_j", "total_low_j", "total_high_j")
+            unknown |= dict.fromkeys(totals, reason or window.reason or TOO_FEW)
         return LogSummary(
             log=log,
-            source="simulated" if _SIMULATED in self._unparsed else self._source,
+            session=session,
+            session_begins=begins,
+            source="simulated" if self._is_simulated else self._source,
             n_lines=self.n_lines,
             n_other_lines=n_other_lines,
+            n_refused=self._n_refused,
             first_time=self._first,
             duration_s=window.duration_s,
+            duration_low_s=window.low_s if window.duration_s is not None else None,
+            duration_high_s=window.high_s if window.duration_s is not None else None,
             duration_source=window.source if window.duration_s is not None else None,
-            duration_tolerance=window.tolerance if window.duration_s is not None else None,
             fields=fields,
             utilisation=utilisation_of(fields),
             rails=rails,
@@ -104,12 +144,20 @@ class Summariser:
             total_boundary=total.boundary if total is not None else None,
             total_w=total_w,
             total_j=total_j,
+            total_low_j=total_low_j,
+            total_high_j=total_high_j,
             warnings=self._warnings(reason if total is not None else ""),
             unknown=unknown,
         )
 
     def _warnings(self, labels: str) -> tuple[str, ...]:
-        warnings = [text for text in (labels, self._energy.pauses()) if text]
+        warnings = [*filter(None, (labels,)), *self._energy.warnings()]
+        if self._n_refused:
+            more = self._n_refused - len(self._refused)
+            also = f"; and {more} more" if more else ""
+            warnings.append(
+                f"{self._n_refused} refused, not counted: {'; '.join(self._refused)}{also}"
+            )
         if self._n_unparsed:
             examples = ", ".join(repr(token[:40]) for token in self._unparsed)
             warnings.append(f"{self._n_unparsed} tokens are no field known here: {examples}")
@@ -119,43 +167,87 @@ class Summariser:
 def summarise(
     lines: Iterable[str],
     log: str,
-    summariser: Summariser,
+    new_summariser: Callable[[], Summariser],
     each: Callable[[TegrastatsSample, Moment | None], None] | None = None,
     n_ahead: int = BATCH,
-) -> LogSummary:
-    """The summary of a log's lines; ``each`` is shown every sample with its time.
+) -> Iterator[LogSummary]:
+    """The summaries of a log's recordings; ``each`` is shown every sample with its time.
 
     ``n_ahead`` lines are read at once: 1 where they come slowly. Raises InputError if none
-    is a line of tegrastats.
+    is a line of tegrastats, or they make more recordings than a log can have.
     """
-    n_all, times = 0, Times()
-
-    def counted() -> Iterator[str]:
-        nonlocal n_all
-        for line in lines:
-            n_all += bool(line.strip())
-            yield line
-
-    for sample in Parser().read_all(counted(), n_ahead):
-        if sample is None:
+    summariser, session, begins = new_summariser(), 1, ""
+    other = _OtherLines()
+    for placed in place(_read(lines, other, each, n_ahead)):
+        line = placed.line
+        if placed.refused:
+            other.n_lines += 1
+            summariser.refuse(f"not counted at all: {placed.refused}", line.number)
             continue
-        moment = times.of(sample.prefix)
-        summariser.add(sample, moment)
-        if each is not None:
-            each(sample, moment)
+        if placed.begins:
+            if session >= _MOST_SESSIONS:
+                raise InputError(
+                    f"more than {_MOST_SESSIONS} recordings: at line {line.number} again "
+                    f"{placed.begins}",
+                    where=log,
+                    fix="give each board's lines in the order of their dates, a file each",
+                )
+            yield summariser.summary(log, other.take(), session=session, begins=begins)
+            summariser, session = new_summariser(), session + 1
+            begins = f"line {line.number}: {placed.begins}"
+        summariser.add(line.sample, line.moment, line.number)
     if not summariser.n_lines:
         raise InputError(
-            f"none of its {n_all} lines is one of tegrastats",
+            f"none of its {other.n_lines} lines is one of tegrastats",
             where=log,
             fix="record one with tegrastats --interval 100 --logfile FILE",
         )
-    return summariser.summary(log, n_all - summariser.n_lines)
+    yield summariser.summary(log, other.take(), session=session, begins=begins)
+
+
+class _OtherLines:
+    """Counts lines that are none of tegrastats, until they are taken."""
+
+    def __init__(self) -> None:
+        self.n_lines = 0
+
+    def take(self) -> int:
+        n_lines, self.n_lines = self.n_lines, 0
+        return n_lines
+
+
+def _read(
+    lines: Iterable[str],
+    other: _OtherLines,
+    each: Callable[[TegrastatsSample, Moment | None], None] | None,
+    n_ahead: int,
+) -> Iterator[Line | str]:
+    """The lines of a log in their order: those of tegrastats, and the text of all others."""
+    ahead: deque[str] = deque()
+    times = Times()
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            ahead.append(line)
+            yield line
+
+    for number, sample in enumerate(Parser().read_all(kept(), n_ahead), 1):
+        text = ahead.popleft()
+        if sample is None:
+            if text.strip():
+                other.n_lines += 1
+                yield text
+            continue
+        moment = times.of(sample.prefix)
+        if each is not None:
+            each(sample, moment)
+        yield Line(number, sample, moment)
 
 
 def _total(
     rails: tuple[RailSummary, ...], module: Module | None
-) -> tuple[Total | None, float | None, float | None, str]:
-    """The rule, mean power and energy of the total, and what speaks against it."""
+) -> tuple[Total | None, float | None, tuple[float, float, float] | None, str]:
+    """The rule, mean power and energy of the total (and its bounds), and what speaks against it."""
     if not rails:
         return None, None, None, "the lines have no power rails"
     total = find_total(tuple(rail.rail for rail in rails), module)
@@ -164,7 +256,18 @@ def _total(
     power = total_power({rail.rail: rail.mean_w for rail in rails}, total)
     if power.power_w is None:
         return total, None, None, power.reason
-    energies_j = [rail.energy_j for rail in rails if rail.rail in total.rails]
-    known_j = [energy_j for energy_j in energies_j if energy_j is not None]
-    total_j = sum(known_j) if len(known_j) == len(energies_j) else None
-    return total, power.power_w, total_j, ""
+    added = [rail for rail in rails if rail.rail in total.rails]
+    energies_j = (
+        _sum([rail.energy_j for rail in added]),
+        _sum([rail.energy_low_j for rail in added]),
+        _sum([rail.energy_high_j for rail in added]),
+    )
+    energy_j, low_j, high_j = energies_j
+    if energy_j is None or low_j is None or high_j is None:
+        return total, power.power_w, None, ""
+    return total, power.power_w, (energy_j, low_j, high_j), ""
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -63,14 +63,15 @@ def read_word_lstm() -> bytes:
     return _read("word_lstm")
 
 
-def write(name: str, folder: Path) -> Path:
+def write(name: str, folder: Path, within: Path | None = None) -> Path:
     """Write the shipped file into ``folder``, made where missing; returns its path.
 
-    Raises UsageError for an unknown name, StorageError where it cannot be written.
+    ``within``: as in ``core.files``. Raises UsageError for an unknown name, StorageError
+    where it cannot be written.
     """
     content = read(name)
-    path = files.make_folder(folder) / f"{name}.onnx"
-    files.write_atomic(path, content)
+    path = files.make_folder(folder, within) / f"{name}.onnx"
+    files.write_atomic(path, content, within)
     return path
 
 

@@ -1,0 +1,50 @@
+"""What a number of a line can be: a lost slash, point or comma makes others, which never count.
+
+The limits are those of all boards together, with room: they tell a damaged line from a hot board,
+and say nothing about what one board may do.
+
+    power        AGX Thor draws up to 130 W (NVIDIA, Jetson T5000 data sheet); idle rails go
+                 slightly below zero, by up to 0.4 W in recorded lines
+    temperature  Jetsons shut down at 105 °C and start from -40 °C (their thermal design guides);
+                 PMIC shows a constant 50 or 100
+    load         a share of time
+    clock        the memory of AGX Thor runs at 4.27 GHz, the fastest of all
+    memory       what is in use lies within what there is
+
+tegrastats prints no voltage.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """The least and the most that a quantity can be, in ``unit``."""
+
+    quantity: str
+    least: float
+    most: float
+    unit: str
+
+    def reason(self, value: float) -> str:
+        """Why ``value`` cannot be true; empty where it can."""
+        if self.least <= value <= self.most:
+            return ""
+        return f"{value:.6g} {self.unit} is no {self.quantity}: {self.least:g} to {self.most:g}"
+
+
+POWER = Limit("power of a rail", -20.0, 200.0, "W")
+TEMPERATURE = Limit("temperature of a board", -60.0, 150.0, "°C")
+LOAD = Limit("load", 0.0, 100.0, "%")
+CLOCK = Limit("clock", 0.0, 6000.0, "MHz")
+MEMORY = Limit("memory of a board", 0.0, 2.0**41, "B")
+
+LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
+
+
+def usage_reason(used_bytes: int, total_bytes: int) -> str:
+    """Why so much memory in use cannot be true; empty where it can."""
+    if used_bytes > total_bytes:
+        return f"{used_bytes} B in use are more than all {total_bytes} B"
+    return MEMORY.reason(total_bytes)

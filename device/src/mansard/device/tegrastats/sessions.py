@@ -1,0 +1,247 @@
+"""Where one recording of a log ends and the next one begins.
+
+A file may hold several: somebody appended to it, or put files together. What lies between two
+recordings was not measured, so that no energy may be made up for it. A new one begins where
+
+- dates go back,
+- a gap is far longer than the lines' period: over ten mean periods, and over 2 s,
+- the lines are those of another board: other memory, number of cores, rails or sensors,
+- lines get dates that had none,
+- what a script wrote before its first line comes again.
+
+One line alone that fits neither its neighbours' dates nor their board is a damaged line: it is
+refused. Chosen here: the ten periods and the 2 s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mansard.core.text import printable
+from mansard.device.tegrastats.sample import Shape, TegrastatsSample
+from mansard.device.tegrastats.times import Moment
+
+GAP_PERIODS = 10.0
+_SHORTEST_GAP_S = 2.0
+_LONGEST_PERIOD_S = 360.0
+PAUSE_PERIODS = 3.0  # a step longer than so many mean steps is a pause
+_MOST_HEADERS = 16
+_LONGEST_HEADER = 200
+_DIGITS = re.compile(r"\d+")
+_NAMED = {"rail": "rails", "temperature": "temperatures"}
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """A line of tegrastats, its number in the file from 1 on, and when it was written."""
+
+    number: int
+    sample: TegrastatsSample
+    moment: Moment | None
+
+
+class Placed(msgspec.Struct, frozen=True, gc=False):
+    """A line, and why a new recording begins with it or why it is refused, if so."""
+
+    line: Line
+    begins: str = ""
+    refused: str = ""
+
+
+def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
+    """Every line of a log with the recording it belongs to; a str is a line of something else."""
+    recording, headers = _Recording(), _Headers()
+    held: Line | None = None  # it does not continue the recording; the next line says more
+    for line in lines:
+        if isinstance(line, str):
+            headers.take(line, recording.n_lines + (held is not None))
+            continue
+        again = headers.again(is_continued=not recording.pauses(line))
+        if held is not None:
+            placed = _settle(recording, held, None if again else line)
+            recording = recording.after(placed)
+            held = None
+            yield placed
+        if not again and (recording.breaks(line) or recording.may_be_apart(line)):
+            held = line
+            continue
+        placed = Placed(line, begins=again)
+        recording = recording.after(placed)
+        yield placed
+    if held is not None:
+        yield _settle(recording, held, None)
+
+
+def _settle(recording: _Recording, held: Line, following: Line | None) -> Placed:
+    """What ``held`` is, now that the line behind it is known; None where none is left."""
+    why = recording.breaks(held)
+    if not why:
+        return Placed(held, begins=recording.gap_before(held, following))
+    if following is not None and not recording.breaks(following):
+        return Placed(held, refused=why)
+    return Placed(held, begins=why)
+
+
+class _Headers:
+    """What stands before the first line of tegrastats, to be known again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}  # without its digits → as written
+        self._found = ""
+        self._is_equal = False
+
+    def take(self, text: str, n_lines: int) -> None:
+        """Take in a line of something else, after so many of tegrastats."""
+        text = " ".join(text.split())[:_LONGEST_HEADER]
+        form = _DIGITS.sub("0", text)
+        if not n_lines and text and len(self._known) < _MOST_HEADERS:
+            self._known.setdefault(form, text)
+        elif n_lines and form in self._known:
+            if n_lines < 2:  # written before every line: no header
+                del self._known[form]
+            else:
+                self._found, self._is_equal = text, self._known[form] == text
+
+    def again(self, *, is_continued: bool) -> str:
+        """Why a recording begins with the next line; empty if no header stands before it.
+
+        One with other numbers may be a script's progress, where dates go on as before.
+        """
+        found, self._found = self._found, ""
+        if not found or (is_continued and not self._is_equal):
+            return ""
+        return f"{printable(found, 60)!r} stands before it again"
+
+
+class _Recording:
+    """The lines of one recording so far: what the next one must be like."""
+
+    def __init__(self) -> None:
+        self.n_lines = 0
+        self._is_timed = False
+        self._n_timed = 0
+        self._first_s = self._last_s = self._resolution_s = 0.0
+        self._total_bytes: int | None = None
+        self._n_cpus: int | None = None
+        self._form: tuple[Shape | None, int] = (None, 0)
+        self._names: dict[str, frozenset[str]] = {}
+
+    def after(self, placed: Placed) -> _Recording:
+        """The recording that holds ``placed``, of which it is the last line."""
+        if placed.refused:
+            return self
+        recording = _Recording() if placed.begins else self
+        recording._take(placed.line)
+        return recording
+
+    def _take(self, line: Line) -> None:
+        moment, sample = line.moment, line.sample
+        if moment is not None:
+            if not self._n_timed:
+                self._is_timed = not self.n_lines
+                self._first_s = moment.time_s
+            self._last_s = moment.time_s
+            self._resolution_s = max(self._resolution_s, moment.resolution_s)
+            self._n_timed += 1
+        if self._total_bytes is None and sample.ram is not None:
+            self._total_bytes = sample.ram.total_bytes
+        form = sample.shape, len(sample.cpus)
+        if form != self._form:
+            self._form = form
+            self._n_cpus = _n_cpus(sample) if self._n_cpus is None else self._n_cpus
+            for kind, names in _names(sample).items():
+                self._names[kind] = self._names.get(kind, frozenset()) | names
+        self.n_lines += 1
+
+    def breaks(self, line: Line) -> str:
+        """Why ``line`` does not continue it; empty if it does, as far as can be told."""
+        if not self.n_lines:
+            return ""
+        return self._breaks_in_time(line.moment) or self._breaks_in_board(line.sample)
+
+    def pauses(self, line: Line) -> bool:
+        """Whether there is more than a pause before ``line``, or no date that tells."""
+        if not self._is_timed or line.moment is None:
+            return True
+        step_s = line.moment.time_s - self._last_s
+        return not 0 <= step_s <= PAUSE_PERIODS * self._period_s() + self._resolution_s
+
+    def may_be_apart(self, line: Line) -> bool:
+        """Whether ``line`` is the second, so late that the period must be known to judge it."""
+        return self._n_timed == 1 and line.moment is not None and self._is_gap(line.moment, 0.0)
+
+    def gap_before(self, second: Line, third: Line | None) -> str:
+        """The gap between the first line and the second, if it is far longer than the next.
+
+        Where no third line tells the period, it is none that anybody records with.
+        """
+        if second.moment is None:
+            return ""
+        step_s = _LONGEST_PERIOD_S
+        if third is not None and third.moment is not None:
+            next_s = third.moment.time_s - second.moment.time_s
+            step_s = next_s if next_s >= 0 else step_s
+        if not self._is_gap(second.moment, step_s):
+            return ""
+        return self._gap(second.moment, step_s)
+
+    def _period_s(self) -> float:
+        return (self._last_s - self._first_s) / max(self._n_timed - 1, 1)
+
+    def _breaks_in_time(self, moment: Moment | None) -> str:
+        if moment is None:
+            return ""
+        if not self._is_timed:
+            return "the lines get dates"
+        if moment.time_s < self._last_s:
+            return f"dates go back by {self._last_s - moment.time_s:.6g} s"
+        if self._n_timed > 1 and self._is_gap(moment, self._period_s()):
+            return self._gap(moment, self._period_s())
+        return ""
+
+    def _is_gap(self, moment: Moment, period_s: float) -> bool:
+        resolution_s = max(self._resolution_s, moment.resolution_s)
+        step_s = moment.time_s - self._last_s
+        return step_s > max(GAP_PERIODS * period_s, _SHORTEST_GAP_S) + 2 * resolution_s
+
+    def _gap(self, moment: Moment, period_s: float) -> str:
+        step_s = moment.time_s - self._last_s
+        return f"a gap of {step_s:.6g} s between lines that are {period_s:.2g} s apart"
+
+    def _breaks_in_board(self, sample: TegrastatsSample) -> str:
+        total_bytes = sample.ram.total_bytes if sample.ram is not None else None
+        if None not in (total_bytes, self._total_bytes) and total_bytes != self._total_bytes:
+            return f"another board: {_mib(total_bytes)} MB of RAM, {_mib(self._total_bytes)} before"
+        if self._form == (sample.shape, len(sample.cpus)):
+            return ""
+        n_cpus = _n_cpus(sample)
+        if None not in (n_cpus, self._n_cpus) and n_cpus != self._n_cpus:
+            return f"another board: {n_cpus} cores, {self._n_cpus} before"
+        for kind, names in _names(sample).items():
+            before = self._names.get(kind, frozenset())
+            if names and before and not (names <= before or before <= names):
+                return (
+                    f"another board: {_NAMED[kind]} {', '.join(sorted(names - before))}, "
+                    f"{', '.join(sorted(before - names))} before"
+                )
+        return ""
+
+
+def _n_cpus(sample: TegrastatsSample) -> int | None:
+    cpus = sample.cpus
+    if not cpus or any(cpu.state == "elided" for cpu in cpus):
+        return None
+    return len(cpus)
+
+
+def _names(sample: TegrastatsSample) -> dict[str, frozenset[str]]:
+    return {
+        "rail": frozenset(sample.rail_names),
+        "temperature": frozenset(each.name for each in sample.temperatures),
+    }
+
+
+def _mib(size_bytes: int | None) -> int:
+    return (size_bytes or 0) >> 20

@@ -1,0 +1,261 @@
+"""Archives that are not what they seem: none of their bytes reaches the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mansard.containers.engine import Engine, connect
+from mansard.containers.images.archive import read_archive, rewrite
+from mansard.containers.images.loading import load_image
+from mansard.core.errors import InputError, StorageError
+from tests.containers.image_archives import (
+    END,
+    LABELS,
+    LAYER,
+    TABLE,
+    TAG,
+    config_of,
+    entry,
+    image_tar,
+    names_in,
+    pax,
+    written,
+)
+from tests.containers.stand_in_engine import DOCKER_28, Asked, stand_in_engine
+
+MIB = 1 << 20
+HOST = {**DOCKER_28["/info"][1], "Architecture": "x86_64"}
+
+
+@pytest.fixture
+def asked() -> list[Asked]:
+    """The requests that the engine of the test has got."""
+    return []
+
+
+@pytest.fixture
+def engine(tmp_path_factory: pytest.TempPathFactory, asked: list[Asked]) -> Iterator[Engine]:
+    """An engine on x86-64 that would load everything."""
+    answers: dict[str, tuple[int, Any]] = {
+        **DOCKER_28,
+        "/info": (200, HOST),
+        "/images/load": (200, {"stream": f"Loaded image: {TAG}\n"}),
+        "/json": (200, {"Id": "sha256:1", "RepoTags": [TAG], "Size": 1}),
+    }
+    with (
+        stand_in_engine(tmp_path_factory.mktemp("e"), answers, asked) as address,
+        connect(address) as connected,
+    ):
+        yield connected
+
+
+def with_layer(layer: bytes) -> bytes:
+    """An image of ours but for what its one layer holds."""
+    return image_tar([layer])
+
+
+def sparse_of_gnu() -> bytes:
+    """An entry of GNU's old sparse format: 1 TiB of nothing."""
+    block = bytearray(entry("hole", type=tarfile.GNUTYPE_SPARSE))
+    block[483:495] = f"{1 << 33:011o}\0".encode()  # realsize, as wide as octal digits go
+    checksum = sum(block[:148]) + sum(block[156:512]) + 8 * 32
+    block[148:156] = f"{checksum:06o}\0 ".encode()
+    return bytes(block)
+
+
+OTHERS = {
+    "another's name": (image_tar(tags=["docker.io/library/python:3.12"]), "not mansard/cpu:"),
+    "two names": (image_tar(tags=[TAG, "docker.io/library/python:3.12"]), "with 2 names"),
+    "no name": (image_tar(tags=[]), "with 0 names"),
+    "two images": (image_tar(manifests=2), "holds 2 images"),
+    "no label": (image_tar(config=config_of([LAYER], {})), "no image of Mansard's"),
+    "a label not in the table": (
+        image_tar(config=config_of([LAYER], {"mansard.image": "mine"})),
+        "mine, which is not in the table",
+    ),
+    "another version": (
+        image_tar(
+            tags=["mansard/cpu:0.0.9-0123456789abcdef"],
+            config=config_of([LAYER], {**LABELS, "org.opencontainers.image.version": "0.0.9"}),
+        ),
+        "of Mansard 0.0.9, this is",
+    ),
+    "another processor": (
+        image_tar(config=config_of([LAYER], architecture="arm64")),
+        "for aarch64, and the engine runs on x86_64",
+    ),
+    "another layer": (image_tar(config=config_of([LAYER + END])), "holds another"),
+    "no layer of two": (image_tar(config=config_of([LAYER, LAYER])), "lacks a layer"),
+    "no configuration": (
+        entry("manifest.json", b'[{"Config": "c.json", "RepoTags": [], "Layers": []}]') + END,
+        "lacks c.json",
+    ),
+    "the same file twice": (image_tar(extra=entry("config.json", b"{}")), "twice"),
+    "a deep manifest": (entry("manifest.json", b"[" * 100_000) + END, "cannot be read"),
+    "a way out": (image_tar(extra=entry("../../etc/passwd", b"x")), "etc/passwd"),
+    "an absolute name": (image_tar(extra=entry("/etc/passwd", b"x")), "etc/passwd"),
+    "a device": (image_tar(extra=entry("sda", type=tarfile.BLKTYPE)), "no file"),
+    "a size of exabytes": (image_tar(extra=entry("x", size=1 << 60)), "says it has"),
+    "a size below zero": (image_tar(extra=entry("x", size=-512)), "says it has"),
+    "a size of pax": (image_tar(extra=pax({"size": "9" * 5000}) + entry("x")), "says it has"),
+    "a sparse file": (image_tar(extra=sparse_of_gnu()), "sparse"),
+    "a sparse file of pax": (
+        image_tar(extra=pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + entry("x")),
+        "sparse",
+    ),
+    "a header that is none": (image_tar(extra=entry("p", b"9 x", type=b"x")), "header"),
+    "a name of megabytes": (
+        image_tar(extra=entry("p", bytes(2 * MIB), type=tarfile.GNUTYPE_LONGNAME)),
+        "more than 1 MiB",
+    ),
+    "thousands of entries": (
+        image_tar(extra=b"".join(entry(f"e{number}") for number in range(3000))),
+        "more than 2000 entries",
+    ),
+    "many small files": (
+        image_tar(extra=b"".join(entry(f"e{n}", bytes(200_000)) for n in range(200))),
+        "bytes of small files",
+    ),
+    "zeros": (image_tar(extra=entry("zeros", bytes(80 * MIB))), "bytes once unpacked"),
+    "zeros in a compressed layer": (
+        image_tar(extra=entry("l", gzip.compress(bytes(100 * MIB), 1))),
+        "bytes once unpacked",
+    ),
+    "a sparse file in a layer": (with_layer(sparse_of_gnu() + END), "sparse"),
+    "a hidden sparse file in a layer": (
+        # A link has no content, whatever size it states: what follows is the next header.
+        with_layer(entry("a", type=tarfile.SYMTYPE, size=512) + sparse_of_gnu() + END),
+        "sparse",
+    ),
+    "a layer with a way out": (with_layer(entry("a/../../x") + END), "a/../../x"),
+    "a layer that is cut off": (with_layer(LAYER[:-1100]), "cut off"),
+    "cut off": (image_tar()[:-3000], "cut off|has no manifest"),
+}
+
+
+@pytest.mark.parametrize(("tar", "words"), OTHERS.values(), ids=OTHERS)
+def test_no_other_image_reaches_the_engine(
+    engine: Engine, asked: list[Asked], tmp_path: Path, tar: bytes, words: str
+) -> None:
+    path = written(tmp_path / "image.tar.gz", tar)
+    asked.clear()
+    with pytest.raises(InputError, match=words) as raised:
+        load_image(engine, path, TABLE)
+    assert str(path) in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert asked == []
+
+
+def loaded_tar(asked: list[Asked]) -> bytes:
+    """What the engine was given to load, once."""
+    (body,) = [each.body for each in asked if each.path.endswith("/images/load")]
+    return body
+
+
+LAID_OUT = {
+    "plain": image_tar(),
+    "with podman's name": image_tar(tags=[f"docker.io/{TAG}"]),
+    "with strange files": image_tar(extra=entry("x") + entry("y/json", b"{}") + pax({"a": "b"})),
+    "a long name": image_tar(extra=pax({"path": "z" * 300}) + entry("z" * 99, b"")),
+}
+
+
+@pytest.mark.parametrize("tar", LAID_OUT.values(), ids=LAID_OUT)
+def test_the_engine_gets_the_one_image_and_nothing_else(
+    engine: Engine, asked: list[Asked], tmp_path: Path, tar: bytes
+) -> None:
+    path = written(tmp_path / "image.tar.gz", tar)
+    assert load_image(engine, path, TABLE).name == TAG
+    sent = loaded_tar(asked)
+    digest = hashlib.sha256(LAYER).hexdigest()
+    config = f"{hashlib.sha256(config_of([LAYER])).hexdigest()}.json"
+    assert names_in(sent) == [f"{digest}.tar", config, "manifest.json"]
+    with tarfile.open(fileobj=io.BytesIO(sent)) as archive:
+        content = {name: archive.extractfile(name) for name in archive.getnames()}
+        read = {name: file.read() for name, file in content.items() if file is not None}
+    assert read[f"{digest}.tar"] == LAYER
+    assert json.loads(read["manifest.json"]) == [
+        {"Config": config, "RepoTags": [f"docker.io/{TAG}"], "Layers": [f"{digest}.tar"]}
+    ]
+
+
+def test_a_layer_that_is_there_twice_or_compressed(
+    engine: Engine, asked: list[Asked], tmp_path: Path
+) -> None:
+    big = entry("noise", os.urandom(MIB)) + END
+    layers = [big, LAYER, big]
+    files = [
+        entry("l/0", gzip.compress(big, 1)),
+        entry("l/1", LAYER),
+        entry("2/layer.tar", type=tarfile.SYMTYPE, linkname="../l/0"),
+        entry("config.json", config_of(layers)),
+    ]
+    names = ["l/0", "l/1", "2/layer.tar"]
+    manifest = [{"Config": "config.json", "RepoTags": [TAG], "Layers": names}]
+    tar = b"".join((*files, entry("manifest.json", json.dumps(manifest).encode()), END))
+    load_image(engine, written(tmp_path / "image.tar.gz", tar), TABLE)
+    digests = [hashlib.sha256(layer).hexdigest() for layer in layers]
+    names = names_in(loaded_tar(asked))
+    assert names[:2] == [f"{digests[0]}.tar", f"{digests[1]}.tar"]
+    assert len(names) == 4  # each layer once
+
+
+def test_a_file_that_changes_while_it_is_sent_is_not_loaded(
+    engine: Engine, asked: list[Asked], tmp_path: Path
+) -> None:
+    noise = os.urandom(4 * MIB)
+    right, wrong = (entry("noise", noise[:-1] + end) + END for end in (b"a", b"b"))
+    path = written(tmp_path / "image.tar.gz", image_tar([right]))
+    contents = read_archive(path)
+    written(path, image_tar([wrong], config=config_of([right])))
+    with pytest.raises(InputError, match="changed while it was loaded"):
+        b"".join(rewrite(path, contents, TAG))
+    with pytest.raises(InputError, match="holds another"):
+        load_image(engine, path, TABLE)
+    assert not [each for each in asked if each.path.endswith("/images/load")]
+
+
+def test_a_disk_that_is_too_small_is_said_before(engine: Engine, tmp_path: Path) -> None:
+    path = written(tmp_path / "image.tar.gz", image_tar())
+    here = os.uname()
+    facts = msgspec.structs.replace(engine.facts, is_local=True, data_root="/proc")
+    assert here.sysname == "Linux"  # whose /proc has no room at all
+    with pytest.raises(StorageError, match="are free"):
+        load_image(dataclasses.replace(engine, facts=facts), path, TABLE)
+
+
+@pytest.mark.parametrize("which", ["image.tar.gz", "image.tar.gz.sha256"])
+def test_a_pipe_and_a_device_are_not_read(engine: Engine, tmp_path: Path, which: str) -> None:
+    path = written(tmp_path / "image.tar.gz", image_tar())
+    (tmp_path / which).unlink()
+    os.mkfifo(tmp_path / which)
+    with pytest.raises(StorageError, match="is not a regular file"):
+        load_image(engine, path, TABLE)
+
+
+def test_an_archive_is_looked_through_in_little_memory(tmp_path: Path) -> None:
+    files = b"".join(entry(f"file{number}") for number in range(40_000))
+    layer = files + entry("noise", os.urandom(4 * MIB) * 8) + END
+    path = written(tmp_path / "image.tar.gz", image_tar([layer]))
+    del files
+    tracemalloc.start()
+    contents = read_archive(path)
+    for _ in rewrite(path, contents, TAG):
+        pass
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(layer) > 50 * MIB
+    assert peak_bytes < 16 * MIB
