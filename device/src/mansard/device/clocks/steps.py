@@ -8,6 +8,7 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.records import PowerMode
+from mansard.core.text import listed
 from mansard.core.units import (
     Frequency,
     find_frequency,
@@ -179,12 +180,16 @@ def _wanted_cpus(mode: PowerMode, clocks: Clocks) -> frozenset[int]:
         if len(on) == mode.n_cpus or not there:
             return frozenset(on)
         named = frozenset(sorted(there)[: mode.n_cpus])
-    if not named or named - there or len(named) < mode.n_cpus:
-        raise UsageError(
-            f"{mode.name}: asks for {mode.n_cpus} cores, {len(there)} are there",
-            fix=f"ask for 1 to {len(there)} cores",
-        )
-    return named
+    if named and named <= there and len(named) == mode.n_cpus:
+        return named
+    if missing := sorted(named - there):
+        what = f"wants core {listed([str(cpu) for cpu in missing])} on, which this machine lacks"
+    elif len(named) < mode.n_cpus <= len(there):
+        what = f"wants {mode.n_cpus} cores on, and names the clusters of {len(named)} of them"
+    else:
+        what = f"asks for {mode.n_cpus} cores, {len(there)} are there"
+    numbers = f"{min(there)} to {max(there)}" if there else "none"
+    raise UsageError(f"{mode.name}: {what}", fix=f"its cores are {numbers}: choose among them")
 
 
 def clock_steps(

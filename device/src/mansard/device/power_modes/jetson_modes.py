@@ -55,8 +55,9 @@ class JetsonModes(SettableModes):
         found = self._board.find(name)
         if found is None:
             names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
+            why = self._board.why_refused(name)
             raise UsageError(
-                f"unknown power mode {name!r}",
+                f"{self._board.where}: {why}" if why else f"unknown power mode {name!r}",
                 fix=f"this board has {names}, or 'all' for every one",
             )
         return found.mode

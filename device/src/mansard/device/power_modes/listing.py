@@ -263,7 +263,7 @@ def list_board(root: Path) -> Listing:
     try:
         now = query(root)
         present = now.name
-        if modes.find(present) is None:
+        if modes.find(present) is None and not modes.why_refused(present):
             notes = (f"the present mode {present} is not in {modes.where}",)
     except MansardError as error:
         notes = (error.what,)
@@ -315,7 +315,7 @@ def _listing(
         default=modes.default,
         present=present,
         modes=tuple(listed),
-        notes=notes,
+        notes=(*notes, *(modes.why_refused(one.name) for one in modes.config.refused)),
         ignored=modes.config.ignored,
     )
 
