@@ -226,7 +226,7 @@ def victims(kinds: Sequence[str], folder: Path, stack: ExitStack) -> Iterator[Vi
 def _with_engine(kinds: Sequence[str], folder: Path, stack: ExitStack) -> Iterator[Victim]:
     daemon = stack.enter_context(throwaway_daemon())
     (folder / "image").mkdir()
-    here = build_here(daemon, folder / "image")
+    here = build_here(daemon.address, folder / "image")
     images = ("--images", str(here.table), "--offline")
     if "container" in kinds:
         root = stack.enter_context(running(create_board("orin-nano-super", folder / "nano")))
