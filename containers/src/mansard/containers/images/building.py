@@ -35,6 +35,7 @@ from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError, MansardError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
+from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -216,7 +217,7 @@ def run_step(
         ) as response,
     ):
         for message in messages(response):
-            for line in _COLOUR.sub("", str(message.get("stream") or "")).splitlines():
+            for line in masked(_COLOUR.sub("", str(message.get("stream") or ""))).splitlines():
                 if line.strip():
                     said.append(line)
                     tell(line.rstrip())
