@@ -141,10 +141,13 @@ def test_the_image_and_its_digest_stand_in_the_report(
     board: Path, network: Path, tmp_path: Path, daemon: Daemon, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
-    command = [*MANSARD, "bench", "--board", str(board), "--runs", str(runs), "--json"]
+    # By its name in the present folder, of which the engine knows nothing.
+    command = [*MANSARD, "bench", "--board", board.name, "--runs", str(runs), "--json"]
     command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
     command += ["--profile", "brief", "--mode", "15W", str(network)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=board.parent
+    )
     wait_for_trials(runs, 2, process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE_S)
