@@ -3,9 +3,10 @@
     python benchmarks/traffic.py [--data ../shared/data]
 
 Prints, as tables:
-- fused bytes and kernels against nine recorded TensorRT engines;
+- fused bytes and kernels against recorded TensorRT engines;
 - cache-aware bytes against 4,237 ReLUs and 1,381 linear layers on an A100: the
   distribution of the relative error, beside that of inputs plus outputs;
+- the same for 110 convolutions, with the model of Winograd beside it;
 - for the zoo: algorithmic, fused and cached bytes, and the number of kernels beside that
   of the graph that ONNX Runtime's own optimiser leaves (extended level).
 
@@ -19,13 +20,14 @@ import argparse
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from statistics import mean, quantiles
+from statistics import mean, median, quantiles
 
 import onnxruntime
-from recorded.engines import CASES, read_engine
+from recorded.engines import CASES
 from recorded.operators import (
     A100_CACHE_BYTES,
     Operator,
+    convolutions,
     linear_network,
     linears,
     relu_network,
@@ -43,6 +45,7 @@ from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Node, walk
 from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
+from mansard.estimator.winograd import transformed_filter_bytes
 
 SMALLEST_BYTES = 2_000_000  # below, the counters' own noise shows
 ORIN_CACHE_BYTES = 2 * 1024 * 1024  # half of a Jetson AGX Orin's L2
@@ -53,12 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the traffic models against recorded figures")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     folder = parser.parse_args().data
+    show_engines(folder)
     if folder.is_dir():
-        show_engines(folder)
         show_operators("ReLU", relu_network(), relus(folder))
         show_operators("linear", linear_network(), linears(folder))
     else:
         print(f"no recorded data in {folder}")
+    show_convolutions()
     show_zoo()
 
 
@@ -73,12 +77,14 @@ def place(
 
 
 def show_engines(folder: Path) -> None:
-    """One line for each recorded engine."""
+    """One line for each recorded engine whose file is there."""
     print("\nTensorRT engines: bytes of kernels without reformats, and with; ours beside them")
-    print(f"{'engine':20} {'recorded':>15} {'ours':>15} {'error':>9}", end="")
-    print(f" {'with reformats':>15} {'error':>9} {'kernels':>13}")
+    print(f"{'engine':29} {'GPU':9} {'recorded':>13} {'ours':>13} {'error':>8}", end="")
+    print(f" {'with reformats':>14} {'error':>8} {'kernels':>13}")
     for case in CASES:
-        engine = read_engine(folder / "trtexec" / case.file)
+        if not (case.is_here or folder.is_dir()):
+            continue
+        engine = case.read(folder / "trtexec")
         nodes, fusion = place(load(case.draw(), case.name), Given(batch=case.batch), case.precision)
         types = {node.index: node.op_type for node in nodes}
         all_bytes = cast_bytes = n_kernels = 0
@@ -89,9 +95,9 @@ def show_engines(folder: Path) -> None:
             if [types[index] for index in group.indexes] == ["Cast"]:
                 cast_bytes += moved  # TensorRT calls that a reformat
         ours = all_bytes - cast_bytes
-        print(f"{case.name:20} {engine.kernel_bytes:15,} {ours:15,}", end="")
-        print(f" {ours / engine.kernel_bytes - 1:+9.3%} {engine.all_bytes:15,}", end="")
-        print(f" {all_bytes / engine.all_bytes - 1:+9.3%} {engine.n_kernels:6}/{n_kernels:6}")
+        print(f"{case.name:29} {case.gpu:9} {engine.kernel_bytes:13,} {ours:13,}", end="")
+        print(f" {ours / engine.kernel_bytes - 1:+8.2%} {engine.all_bytes:14,}", end="")
+        print(f" {all_bytes / engine.all_bytes - 1:+8.2%} {engine.n_kernels:6}/{n_kernels:6}")
 
 
 def show_operators(kind: str, data: bytes, operators: Iterable[Operator]) -> None:
@@ -114,6 +120,28 @@ def show_operators(kind: str, data: bytes, operators: Iterable[Operator]) -> Non
             f"  {name:12} mean {mean(errors):8.3%}  median {steps[9]:8.3%}"
             f"  90 % {steps[17]:8.3%}  95 % {steps[18]:8.3%}  worst {max(errors):8.3%}"
         )
+
+
+def show_convolutions() -> None:
+    """Today's model and that of Winograd, on those it was made of and on others."""
+    print(f"\nConvolutions on an A100, fp32 without TF32, C = {A100_CACHE_BYTES:,}: median |error|")
+    print(f"{'':36} {'n':>3} {'cache-aware':>12} {'with transformed filters':>25}")
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for convolution in convolutions():
+        nodes, fusion = place(load(convolution.network(), "convolution"), Given())
+        (cached,) = cached_traffic(fusion, A100_CACHE_BYTES).values()
+        (moved,) = fused_traffic(fusion).values()
+        made = transformed_filter_bytes(nodes[0])
+        fits = moved.read_bytes + moved.write_bytes + made <= A100_CACHE_BYTES
+        part = "held out" if convolution.is_held_out else "first"
+        kind = f"{convolution.algorithm}, {part}, {'fits C' if fits else 'larger'}"
+        more = made + max(0, made - A100_CACHE_BYTES) if convolution.algorithm == "winograd" else 0
+        recorded = convolution.memory_bytes
+        errors = abs(cached / recorded - 1), abs((cached + more) / recorded - 1)
+        rows.setdefault(kind, []).append(errors)
+    for kind, found in sorted(rows.items()):
+        today, modelled = (median(errors) for errors in zip(*found, strict=True))
+        print(f"{kind:36} {len(found):3} {today:12.1%} {modelled:25.1%}")
 
 
 def show_zoo() -> None:

@@ -1,8 +1,7 @@
-"""The ResNets behind NVIDIA's recorded engines that the zoo does not have.
+"""The ResNet behind NVIDIA's recorded engines that the zoo does not have.
 
-PyTorch's ResNet-18 with quantisers, and Keras' ResNet-50 as tf2onnx writes it: channels
-last at the input, the stride in a block's first convolution, padding as nodes of its own.
-Weights have a shape and no values. Tensors have the types that the builder gave them.
+Keras' ResNet-50 as tf2onnx writes it: channels last at the input, the stride in a block's
+first convolution, padding as nodes of its own. Weights have a shape and no values.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ class Sketch:
     """A graph that is being drawn, in floats of type ``kind``.
 
     With ``is_quantized`` products read quantised tensors, by a scale that belongs to
-    the tensor; ``for_each`` reader with a quantiser of its own, or with a common one.
+    the tensor.
     """
 
-    def __init__(self, kind: int = FLOAT, is_quantized: bool = False, for_each: bool = False):
-        self.kind, self.is_quantized, self.for_each = kind, is_quantized, for_each
+    def __init__(self, kind: int = FLOAT, is_quantized: bool = False):
+        self.kind, self.is_quantized = kind, is_quantized
         self.nodes: list[onnx.NodeProto] = []
         self.stored: dict[str, onnx.TensorProto] = {}
         self.quantized: dict[str, str] = {}
@@ -47,7 +46,7 @@ class Sketch:
         """Through int8 and back."""
         if not self.is_quantized:
             return tensor
-        if tensor in self.quantized and not self.for_each:
+        if tensor in self.quantized:
             return self.quantized[tensor]
         scale = self.store(f"{tensor}.scale", ())
         zero = self.store(f"{tensor}.zero", (), INT8)
@@ -83,29 +82,6 @@ class Sketch:
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
         data: bytes = proto.SerializeToString()
         return data
-
-
-def quantized_resnet18(batch: int) -> bytes:
-    """As NVIDIA's quantisation toolkit exports it: a quantiser for each product's input.
-
-    The builder kept the first convolution's result in fp32 and all other floats in fp16.
-    """
-    sketch = Sketch(FLOAT, is_quantized=True, for_each=True)
-    tensor = sketch.relu(sketch.conv("x", (64, 3, 7, 7), 2, 3))
-    tensor = sketch.node("MaxPool", [tensor], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    tensor = sketch.node("Cast", [tensor], to=HALF)
-    sketch.kind, width = HALF, 64
-    for stage, n_channels in enumerate((64, 128, 256, 512)):
-        for block in range(2):
-            stride = 2 if stage and not block else 1
-            inner = sketch.relu(sketch.conv(tensor, (n_channels, width, 3, 3), stride, 1))
-            inner = sketch.conv(inner, (n_channels, n_channels, 3, 3), 1, 1)
-            if stride == 2:
-                tensor = sketch.conv(tensor, (n_channels, width, 1, 1), 2, 0)
-            tensor, width = sketch.relu(inner, tensor), n_channels
-    flat = sketch.node("Flatten", [sketch.node("GlobalAveragePool", [tensor])])
-    inputs = [sketch.quantize(flat), sketch.weights((1000, 512)), sketch.store("bias", (1000,))]
-    return sketch.model((batch, 3, 224, 224), sketch.node("Gemm", inputs, transB=1))
 
 
 def keras_resnet50(batch: int, kind: int = FLOAT, is_quantized: bool = False) -> bytes:

@@ -142,31 +142,61 @@ def switch_core_on(root: Path) -> None:
     (root / CPU / "cpu5/online").write_text("1\n")
 
 
+def set_governor(root: Path) -> None:
+    (root / CPU / "cpufreq/policy0/scaling_governor").write_text("powersave\n")
+
+
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
-        (set_mode, "another power mode was set: 0 instead of 1"),
-        (raise_clock, "something has set it back"),
-        (switch_core_on, "cores: wanted 4, found 5"),
+        (set_mode, "another power mode: /var/lib/nvpmodel/status is pmode:0000, it was pmode:0001"),
+        (raise_clock, "scaling_max_freq is 2201600, it was 1113600"),
+        (switch_core_on, "core 5 was switched on"),
+        (set_governor, "another governor: "),
     ],
 )
-def test_a_trial_after_which_the_mode_does_not_hold_is_disturbed(
-    agx_orin: Path, tmp_path: Path, act: Callable[[Path], None], reason: str
+def test_a_run_whose_mode_is_lost_ends_and_resumes(
+    running_agx_orin: Path, tmp_path: Path, act: Callable[[Path], None], reason: str
 ) -> None:
-    before, runs = snapshot(agx_orin), tmp_path / "runs"
-    controller = LocalController(agx_orin, settle_s=0)
-    sweep(controller, agx_orin, runs, at_trial(3, lambda: act(agx_orin)))
-    disturbed = [reason in " ".join(trial.disturbances) for trial in kept(runs)]
-    assert disturbed == [False] * 3 + [True] * 11
-    assert snapshot(agx_orin) == before
+    """What it has measured since is not kept: the same command measures it again."""
+    before, runs = snapshot(running_agx_orin), tmp_path / "runs"
+    controller = LocalController(running_agx_orin, settle_s=0)
+    with pytest.raises(DeviceError, match="has left power mode 15W") as lost:
+        sweep(controller, running_agx_orin, runs, at_trial(3, lambda: act(running_agx_orin)))
+    assert reason in lost.value.what
+    assert [trial.disturbances for trial in kept(runs)] == [()] * 3
+    assert snapshot(running_agx_orin) == before
+    sweep(controller, running_agx_orin, runs, lambda _: None)
+    assert [trial.disturbances for trial in kept(runs)] == [()] * 14
 
 
-def test_so_it_is_where_the_controller_is_elsewhere(agx_orin: Path, tmp_path: Path) -> None:
+def test_so_it_is_where_the_controller_is_elsewhere(running_agx_orin: Path, tmp_path: Path) -> None:
+    root, runs = running_agx_orin, tmp_path / "runs"
+    with controller_process(root) as channel, remote_controller(channel, "bench-1") as far:
+        with pytest.raises(DeviceError, match=r"has left power mode 15W: .*another power mode"):
+            sweep(far, root, runs, at_trial(13, lambda: set_mode(root)))
+        assert len(kept(runs)) == 13
+        sweep(far, root, runs, lambda _: None)
+    assert [trial.disturbances for trial in kept(runs)] == [()] * 14
+
+
+def test_what_is_put_back_within_a_trial_disturbs_that_trial_alone(
+    running_agx_orin: Path, tmp_path: Path
+) -> None:
     runs = tmp_path / "runs"
-    with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as far:
-        sweep(far, agx_orin, runs, at_trial(13, lambda: set_mode(agx_orin)))
-    disturbed = ["another power mode" in " ".join(trial.disturbances) for trial in kept(runs)]
-    assert disturbed == [False] * 13 + [True]
+    cap = running_agx_orin / CPU / "cpufreq/policy4/scaling_max_freq"  # a cluster that runs nothing
+
+    def raise_and_lower() -> None:
+        found = cap.read_text()
+        cap.write_text("2201600\n")
+        cap.write_text(found)
+
+    controller = LocalController(running_agx_orin, settle_s=0)
+    sweep(controller, running_agx_orin, runs, at_trial(5, raise_and_lower), "30W")
+    path = "/sys/devices/system/cpu/cpu4/cpufreq/scaling_max_freq"
+    disturbed = [trial.disturbances for trial in kept(runs)]
+    assert [len(reasons) for reasons in disturbed] == [0] * 5 + [1] + [0] * 8
+    assert path in disturbed[5][0]  # as written, or as seen in between
 
 
 def test_a_journal_that_is_gone_ends_the_sweep(agx_orin: Path, tmp_path: Path) -> None:

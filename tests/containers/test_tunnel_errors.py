@@ -7,7 +7,7 @@ import pytest
 from mansard.containers.hosts import Host
 from mansard.containers.tunnel import explain_forwarding, explain_ssh
 
-BOARD = Host(name="orin", ssh="orin")
+BOARD = Host(name="orin", ssh="u@10.0.0.7", port=2222)  # named so in hosts.toml
 
 
 # As OpenSSH 9.2 writes them, and 10.0 where it differs.
@@ -18,6 +18,7 @@ BOARD = Host(name="orin", ssh="orin")
         ("ssh: connect to host 10.0.0.9 port 22: Connection timed out", "cannot be reached"),
         ("ssh: connect to host 10.0.0.9 port 22: No route to host", "cannot be reached"),
         ("ssh: connect to host 10.0.0.9 port 22: Connection refused", "no sshd listens"),
+        ("Connection timed out during banner exchange", "says nothing: it is no sshd, or it hangs"),
         ("Host key verification failed.", "host key is not known"),
         ("nvidia@orin: Permission denied (publickey,password).", "refuses our key"),
         ("Received disconnect from 10.0.0.9 port 22:2: Too many authentication failures",
@@ -29,20 +30,21 @@ BOARD = Host(name="orin", ssh="orin")
     ],
 )  # fmt: skip
 def test_each_message_has_its_line(said: str, what: str) -> None:
-    error = explain_ssh(said, "orin")
+    error = explain_ssh(said, BOARD)
     assert what in error.what
     assert error.where == "orin"
     assert error.fix
     assert "{" not in error.fix
+    assert " orin" not in error.fix
     assert "\x1b" not in str(error)
 
 
 @pytest.mark.parametrize(
     ("seen", "said", "expected"),
     [
-        ("absent", "", "start Docker on the board"),
-        ("denied", "", "usermod -aG docker"),
-        ("silent", "", "systemctl status docker"),
+        ("absent", "", "'ssh -t -p 2222 u@10.0.0.7 sudo systemctl enable --now docker'"),
+        ("denied", "", "'ssh -t -p 2222 u@10.0.0.7 sudo usermod -aG docker USER'"),
+        ("silent", "", "'ssh -p 2222 u@10.0.0.7 journalctl -u docker'"),
         ("", "", "systemctl status docker"),
         ("listening", "channel 1: open failed: connect failed", "AllowStreamLocalForwarding yes"),
         ("denied", "channel 2: open failed: administratively prohibited: open failed",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ class Engine:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            with connection:
+            with connection, suppress(OSError):  # who asked may be gone
                 connection.recv(4096)
                 connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nOK")
 

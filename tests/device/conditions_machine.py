@@ -11,6 +11,8 @@ GPU = "sys/devices/platform/17000000.gpu/devfreq/17000000.gpu"
 EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
 OC = "sys/class/hwmon/hwmon1"
 INA = "sys/class/hwmon/hwmon3"
+PWM_FAN = "sys/class/hwmon/hwmon0"
+HOST1X = "sys/devices/platform/bus@0/13e00000.host1x"
 
 
 def put(root: Path, name: str, value: object) -> None:
@@ -52,8 +54,18 @@ def create_board(root: Path) -> Path:
         put(root, f"{INA}/in{channel}_label", label)
         put(root, f"{INA}/curr{channel}_crit_alarm", 0)
         put(root, f"{INA}/curr{channel}_max_alarm", 0)
+    put(root, f"{PWM_FAN}/pwm1", 85)
+    put(root, "sys/class/hwmon/hwmon2/rpm", 1600)
+    put(root, f"{HOST1X}/15340000.vic/power/runtime_status", "suspended")
+    put(root, f"{HOST1X}/154c0000.nvenc/power/runtime_status", "suspended")
+    put(root, f"{HOST1X}/15880000.nvdla0/power/runtime_status", "suspended")
+    set_swapped(root, 100, 200)
     set_clients(root, {})
     return root
+
+
+def set_swapped(root: Path, n_in: int, n_out: int) -> None:
+    put(root, "proc/vmstat", f"nr_free_pages 1000\npswpin {n_in}\npswpout {n_out}\npgfault 9")
 
 
 def set_clients(root: Path, processes: dict[int, str]) -> None:

@@ -102,6 +102,10 @@ def test_a_reading_is_few_files(tmp_path: Path) -> None:
 
 def reading(at_s: float, celsius: float | None) -> ConditionsReading:
     return ConditionsReading(
+        changes=(),
+        engines=None,
+        fan_speed_rpm=None,
+        fan_drive=None,
         monotonic_s=at_s,
         cpu_clock_hz=None,
         gpu_clock_hz=None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mansard.core.errors import InputError
-from mansard.device.nvpmodel.config import Param, Setting, is_verbose, parse_config, parse_verbose
+from mansard.device.nvpmodel.config import is_verbose, parse_config, parse_verbose
+from mansard.device.nvpmodel.sections import Param, Setting
 from tests.device.nvpmodel_files import CONFIG
 
 MODE = "< POWER_MODEL ID=0 NAME=A >\n"
@@ -74,17 +75,19 @@ def test_lines_that_are_none_are_kept_with_their_numbers() -> None:
         "< PARAM TYPE=VOLTAGE NAME=X >\n"  # 2: no such type, takes line 3 along
         "ARG /sys/x\n"
         f"{MODE}"  # 4
-        "GPU MAX_FREQ\n"  # 5
+        "GPU MAX_FREQ\n"  # 5: and with it the mode is in doubt
         "GPU MAX_FREQ 1 2\n"  # 6
-        "GPU MIN_FREQ 5\n"  # 7: the only good one
-        "< /POWER_MODEL >\n"  # 8: no header, but what follows is no longer the mode's
-        "GPU MAX_FREQ 7\n"  # 9
+        "< POWER_MODEL ID=1 NAME=B >\n"  # 7: the only good one
+        "GPU MIN_FREQ 5\n"
+        "< /POWER_MODEL >\n"  # 9: no header
         f"{TAIL}"
     )
     config = parse_config(text, "x.conf")
-    numbers = [int(line.split()[1].rstrip(":")) for line in config.ignored]
-    assert numbers == [1, 2, 3, 5, 6, 8, 9]
-    assert config.modes[0].settings == (Setting("GPU", "MIN_FREQ", "5"),)
+    numbers = [int(line.split()[1].rstrip(":")) for line in config.ignored if line[0] == "l"]
+    assert numbers == [1, 2, 3, 5, 6, 9]
+    assert [one.settings for one in config.modes] == [(Setting("GPU", "MIN_FREQ", "5"),)]
+    assert [(one.id, one.name) for one in config.refused] == [(0, "A")]
+    assert "line 5: is not 'PARAMETER ARGUMENT value'" in config.refused[0].why
 
 
 @pytest.mark.parametrize(
@@ -118,15 +121,26 @@ def test_two_modes_of_one_number_or_name_are_an_error(other: str) -> None:
 def test_a_parameter_that_is_defined_twice_has_the_arguments_of_both() -> None:
     text = (
         "< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/a\nMIN_FREQ /sys/b\n"
-        f"< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/c\n{MODE}"
+        f"< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/a\nTABLE /sys/c\n{MODE}"
     )
     config = parse_config(text, "x.conf")
-    assert config.params == (Param("CLOCK", "GPU", {"MAX_FREQ": "/sys/c", "MIN_FREQ": "/sys/b"}),)
+    paths = {"MAX_FREQ": "/sys/a", "MIN_FREQ": "/sys/b", "TABLE": "/sys/c"}
+    assert config.params == (Param("CLOCK", "GPU", paths),)
+    assert config.ignored[0].startswith("no PM_CONFIG")
 
 
-def test_of_a_value_that_is_set_twice_the_last_holds() -> None:
-    config = parse_config(f"{MODE}GPU MAX_FREQ 5\nGPU MAX_FREQ 6\n", "x.conf")
-    assert config.modes[0].value("GPU", "MAX_FREQ") == "6"
+def test_of_an_argument_with_two_paths_no_mode_that_sets_it_is_sure() -> None:
+    text = (
+        "< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/a\n"
+        f"< PARAM TYPE=CLOCK NAME=GPU >\nMAX_FREQ /sys/c\n{MODE}GPU MAX_FREQ 5\n"
+    )
+    with pytest.raises(InputError, match=r"definition is damaged: line 4: has another path above"):
+        parse_config(text, "x.conf")
+
+
+def test_a_setting_of_two_values_leaves_no_sure_mode() -> None:
+    with pytest.raises(InputError, match="none of its power modes is sure: A: line 3: is set twi"):
+        parse_config(f"{MODE}GPU MAX_FREQ 5\nGPU MAX_FREQ 6\n", "x.conf")
 
 
 def test_a_text_without_default_says_that_it_may_be_cut() -> None:
@@ -160,9 +174,11 @@ def test_what_is_no_configuration_is_an_error(text: str, what: str) -> None:
 
 @pytest.mark.parametrize("line", ["<POWER_MODEL " + "a" * 250_000 + " >", "a b " + "c" * 250_000])
 def test_a_very_long_line_is_none_and_takes_no_time(line: str) -> None:
-    config = parse_config(f"{MODE}{line}\nGPU MAX_FREQ 5\n{TAIL}", "x.conf")
+    text = f"< POWER_MODEL ID=1 NAME=B >\nGPU MAX_FREQ 6\n{MODE}{line}\nGPU MAX_FREQ 5\n{TAIL}"
+    config = parse_config(text, "x.conf")
     # What follows a header that cannot be read is not the mode's before it.
-    assert len(config.modes[0].settings) == (0 if line[0] == "<" else 1)
+    assert [one.name for one in config.modes][:1] == ["B"]
+    assert [len(one.settings) for one in config.modes] == [1, 0][: 2 if line[0] == "<" else 1]
     assert all(len(one) < 200 for one in config.ignored)
 
 

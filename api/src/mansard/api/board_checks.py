@@ -69,6 +69,13 @@ def _check_configuration(root: Path) -> Check:
     except MansardError as error:
         return failed("power modes", error, _PACKAGE)
     names = ", ".join(one.mode.name for one in modes.modes)
+    if modes.config.refused:
+        why = modes.why_refused(modes.config.refused[0].name)
+        return warning(
+            "power modes",
+            f"{modes.where}: {why}; modes read: {names}",
+            "repair the file, or reinstall the package nvidia-l4t-nvpmodel",
+        )
     if modes.config.ignored:
         junk = modes.config.ignored
         return warning(

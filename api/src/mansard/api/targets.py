@@ -19,7 +19,7 @@ from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
-from mansard.core.errors import DeviceError
+from mansard.core.errors import DeviceError, MansardError
 from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def container_target(
     """
     with connect(wanted.engine) as engine:
         machine = controller.identify()
-        yield ContainerTarget(
-            controller, engine, _find_image(engine, machine, wanted, reporter), machine, root
-        )
+        image = _find_image(engine, machine, wanted, reporter)
+        # The engine knows no present folder.
+        yield ContainerTarget(controller, engine, image, machine, root.resolve())
 
 
 @contextmanager
@@ -155,6 +155,7 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     with ExitStack() as stack:
+        stack.enter_context(_told_for(host))
         address = f"unix://{host.socket}"
         if host.ssh is not None:
             address = stack.enter_context(open_tunnel(host)).address
@@ -173,6 +174,17 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         machine = controller.identify()
         image = _find_image(engine, machine, own, reporter)
         yield ContainerTarget(controller, engine, image, machine, Path(host.root), controller.end)
+
+
+@contextmanager
+def _told_for(host: Host) -> Iterator[None]:
+    """Remedies of what is wrong with a board elsewhere name where they are to be run."""
+    from mansard.containers.hosts import on_board
+
+    try:
+        yield
+    except MansardError as error:
+        raise on_board(error, host) from error
 
 
 def _find_image(

@@ -89,6 +89,7 @@ def connect(
     first: MansardError | None = None
     for place in (address,) if address else addresses(environment):
         try:
+            _check_tls(place, environment)
             engine = _open(place)
         except MansardError as error:
             first = first or error
@@ -158,6 +159,20 @@ def _check_address(address: str) -> None:
             probe.connect(path)
         except OSError as error:
             raise explain(error, address) from error
+
+
+def _check_tls(address: str, environment: Mapping[str, str]) -> None:
+    """Refuse to speak without TLS where it is asked for, as the docker client would speak it."""
+    asked = next(
+        (name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if environment.get(name)), None
+    )
+    if asked is not None and address.startswith(("tcp://", "http://")):
+        raise UsageError(
+            f"{asked} is set, and TLS is not spoken here",
+            where=address,
+            fix="reach the engine over ssh (HOST=user@board) or by its socket (DOCKER_HOST="
+            "unix:///var/run/docker.sock)",
+        )
 
 
 def _check_url(address: str) -> None:

@@ -17,11 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import msgspec
 
 from mansard.core.documents import read_toml
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable
 
@@ -37,7 +38,9 @@ _SSH = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?"
 )
 _SOCKET = re.compile(r"unix://(/[^\0:]{1,106})")
-_GRAMMAR = "write user@board, unix:///path/docker.sock, or a name from hosts.toml"
+_GRAMMAR = (
+    "write user@board without a password, unix:///path/docker.sock, or a name from hosts.toml"
+)
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +59,45 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return self.root != PurePosixPath("/")
 
     @property
+    def login(self) -> str:
+        """The command that logs in on it, to be shown."""
+        return f"ssh {'' if self.port is None else f'-p {self.port} '}{self.ssh}"
+
+    @property
     def folder(self) -> str:
         """A name for a folder or a container: like ``name``, and no two hosts' are the same."""
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.")[:48]
         return self.name if plain == self.name else f"{plain}-{content_hash(self.name)[:8]}"
+
+
+# What a remedy has in quotes and is to be run where the board is.
+_BOARD_COMMAND = re.compile(
+    r"'((?:sudo|systemctl|journalctl|dmesg|docker system|nvidia-smi|tegrastats|nvpmodel)\b[^']*)'"
+)
+_WITHOUT_CONTAINER = re.compile(
+    r"(?:, or|:? use Docker, or|;)? ?(?:measure without (?:it|a container): LOCAL=1"
+    r"|LOCAL=1 measures without one)"
+)
+_BUILD = "run 'mansard image build'"
+_Told = TypeVar("_Told", bound=MansardError)
+
+
+def on_board(error: _Told, host: Host) -> _Told:
+    """``error`` of a board elsewhere: commands of its remedy name where they are to be run."""
+    if host.ssh is None or error.fix is None:
+        return error
+    fix = _WITHOUT_CONTAINER.sub("", error.fix)
+    fix = _BOARD_COMMAND.sub(lambda found: f"'{_over_ssh(found[1], host)}'", fix)
+    fix = fix.replace("'mansard restore'", f"'mansard restore --host {host.name}'")
+    fix = fix.replace(_BUILD, "run the same command without OFFLINE=1: it builds the image there")
+    return type(error)(error.what, where=error.where, fix=fix)
+
+
+def _over_ssh(command: str, host: Host) -> str:
+    """``command`` as it is typed here; sudo asks for a password, which needs a terminal."""
+    login = host.login.replace("ssh", "ssh -t", 1) if command.startswith("sudo") else host.login
+    quoted = command.replace("$", "\\$")  # for the shell over there
+    return f"{login} {quoted}"
 
 
 class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,8 +133,14 @@ def _parse(name: str, address: str) -> Host:
     match = _SSH.fullmatch(address)
     port = int(match["port"]) if match is not None and match["port"] else None
     if match is None or port == 0 or (port or 0) > 65535:
-        raise UsageError(f"{printable(address, 120)!r} is no board", fix=_GRAMMAR)
+        raise UsageError(f"{_without_password(address)!r} is no board", fix=_GRAMMAR)
     return Host(name=name, ssh=match["destination"].replace("[", "").replace("]", ""), port=port)
+
+
+def _without_password(address: str) -> str:
+    """An address as it may be shown; ssh itself takes none with a password."""
+    scheme = "" if "://" in address else "ssh://"
+    return printable(f"{scheme}{address}", 120).removeprefix(scheme)
 
 
 def _check_distinct(hosts: Sequence[Host]) -> None:

@@ -24,6 +24,7 @@ from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
+from mansard.core.text import masked
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
@@ -152,7 +153,7 @@ def how_it_ended(client: Any, container: str, since_s: int) -> Ending:
 def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerError:
     """Why a container ended before it was through, and what to do."""
     code = ending.exit_code
-    said = " ".join(last_words.split())[-_TAIL_CHARACTERS:]
+    said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
         what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
     elif code == _KILLED:

@@ -3,6 +3,10 @@
 ``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
 what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
 
+No ssh is waited for without end: see ``Limits``. While it is connected a thread of its own asks the
+engine for a sign of life; where none comes ssh is killed, and everything that waits for an answer
+through it ends at once.
+
 What ssh says when it cannot connect or forward becomes one line with what to do about it. Its
 words differ little between versions: a few of each message are looked for. Source: messages of
 OpenSSH 9.2 that were seen, and of its sources (sshconnect.c, channels.c, misc.c).
@@ -18,19 +22,28 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Literal
 
-from mansard.containers.hosts import Host
-from mansard.core.errors import ContainerError
+import msgspec
+
+from mansard.containers.hosts import Host, on_board
+from mansard.core.errors import ContainerError, MansardError
+from mansard.core.leftovers import system_temporary, temporary_folder
+from mansard.core.programs import run_program, start_program
 from mansard.core.text import printable
 
-_ONCE_BY_HAND = "connect once by hand ('ssh {board}'), and see that it asks for nothing"
+_ONCE_BY_HAND = "connect once by hand ('{ssh}'), and see that it asks for nothing"
 # Words of ssh's -> what is the matter, and what helps.
 _CONNECTING = (
+    (
+        r"timed out during banner exchange",
+        "what answers there says nothing: it is no sshd, or it hangs",
+        "look what listens on that port ('ssh -v'), and restart sshd or the board",
+    ),
     (
         r"could not resolve hostname|name or service not known|no address associated",
         "there is no machine of that name",
@@ -39,22 +52,23 @@ _CONNECTING = (
     (
         r"connection timed out|no route to host|network is unreachable|host is down",
         "the board cannot be reached",
-        "check that it is switched on and in the network: 'ping {board}'",
+        "check that it is switched on and in the network: 'ping {address}'",
     ),
     (
         r"connection refused",
         "the board is there, but no sshd listens on it",
-        "start it on the board: 'sudo systemctl enable --now ssh'; or give the port in ssh_config",
+        "start it at the board's own keyboard (sudo systemctl enable --now ssh); or give the port "
+        "in ssh_config",
     ),
     (
         r"host key verification failed|remote host identification has changed|host key is known",
         "the board's host key is not known, or is another one",
-        "connect once by hand ('ssh {board}') and compare the key that it shows",
+        "connect once by hand ('{ssh}') and compare the key that it shows",
     ),
     (
         r"permission denied \(|too many authentication failures|no supported authentication",
         "the board refuses our key",
-        "put your public key there: 'ssh-copy-id {board}'; " + _ONCE_BY_HAND,
+        "put your public key there: '{copy_id}'; " + _ONCE_BY_HAND,
     ),
     (
         r"kex_exchange_identification|banner exchange|connection (reset|closed)",
@@ -70,16 +84,23 @@ _CONNECTING = (
 )
 
 
-def explain_ssh(said: str, board: str) -> ContainerError:
+def explain_ssh(said: str, host: Host) -> ContainerError:
     """Why ssh ended before it was connected."""
     for words, what, fix in _CONNECTING:
         if re.search(words, said, re.IGNORECASE):
-            return ContainerError(f"{what} ({said})", where=board, fix=fix.format(board=board))
+            return ContainerError(f"{what} ({said})", where=host.name, fix=_by_hand(fix, host))
     return ContainerError(
         f"ssh has ended: {said or 'it does not say why'}",
-        where=board,
-        fix=_ONCE_BY_HAND.format(board=board),
+        where=host.name,
+        fix=_by_hand(_ONCE_BY_HAND, host),
     )
+
+
+def _by_hand(fix: str, host: Host) -> str:
+    """A remedy with the board's own address in its commands."""
+    copy_id = host.login.replace("ssh", "ssh-copy-id", 1)
+    address = (host.ssh or "").rpartition("@")[2]
+    return fix.format(ssh=host.login, copy_id=copy_id, address=address)
 
 
 def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
@@ -99,7 +120,7 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
     what, fix = {
         "absent": (
             f"no container engine listens on {path}",
-            "install and start Docker on the board: 'sudo systemctl enable --now docker'",
+            "install Docker on the board and start it: 'sudo systemctl enable --now docker'",
         ),
         "denied": (
             f"this user may not use {path}",
@@ -110,16 +131,35 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
         seen,
         (
             f"nothing answers on {path}",
-            "look at 'systemctl status docker' and its journal on the board",
+            "look at 'systemctl status docker' and 'journalctl -u docker' on the board",
         ),
     )
-    return ContainerError(f"{what}{f' ({said})' if said else ''}", where=host.name, fix=fix)
+    words = f" ({said})" if said else ""
+    return on_board(ContainerError(f"{what}{words}", where=host.name, fix=fix), host)
 
 
 CONNECT_S = 15
-_READY_S = 60.0  # key exchange on a small board, over a jump host
-_STOP_S = 5.0
 _POLL_S = 0.05
+_SAID_BYTES = 8192  # of what ssh says: the end of it
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long each stage of a tunnel may last; a hung ssh ends within 90 s in all.
+
+    Opening: ready + engine + look + stop. Later: every + silent + stop, however much of an answer
+    has come.
+    """
+
+    ready_s: float = 55.0  # key exchange on a small board, over a jump host
+    engine_s: float = 15.0  # for the engine's first answer
+    look_s: float = 10.0  # for a look over there, why there is none
+    every_s: float = 10.0  # between two signs of life
+    silent_s: float = 55.0  # for one of them: megabytes on a slow line may be before it
+    stop_s: float = 5.0  # for ssh to end by itself
+
+
+LIMITS = Limits()
+Sign = Literal["alive", "refused", "silent"]
 _OPTIONS = {
     "BatchMode": "yes",  # a password cannot be typed here
     "ConnectTimeout": str(CONNECT_S),
@@ -154,11 +194,16 @@ class Tunnel:
         path: Path,
         options: Sequence[str],
         process: subprocess.Popen[bytes],
-        said: IO[bytes],
+        limits: Limits,
     ) -> None:
         self.address = f"unix://{path}"
         self._host, self._path, self._options = host, path, options
-        self._process, self._said = process, said
+        self._process, self._limits = process, limits
+        self._said = b""
+        self._is_silent = False
+        self._is_over = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
     def has_ended(self) -> bool:
@@ -166,59 +211,113 @@ class Tunnel:
         return self._process.poll() is not None
 
     def last_words(self) -> str:
-        """What ssh has said so far, on one line."""
-        self._said.seek(0)
-        text = self._said.read().decode("utf-8", "replace")
+        """The end of what ssh has said so far, on one line."""
+        if self.has_ended:
+            self._reader.join(self._limits.stop_s)
+        text = self._said.decode("utf-8", "replace")
         return printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
 
     def wait_until_ready(self) -> None:
         """Wait until the engine over there answers; raises ContainerError that says why not."""
-        end_s = time.monotonic() + _READY_S
+        limits = self._limits
+        end_s = time.monotonic() + limits.ready_s
         while not self._path.exists():
             if self.has_ended:
-                raise explain_ssh(self.last_words(), self._host.name)
+                raise explain_ssh(self.last_words(), self._host)
             if time.monotonic() > end_s:
+                said = self.last_words()
                 raise ContainerError(
-                    f"ssh has not connected within {_READY_S:g} s", where=self._host.name
+                    f"ssh has not connected within {limits.ready_s:g} s"
+                    f"{f' ({said})' if said else ''}",
+                    where=self._host.name,
+                    fix=_by_hand(_ONCE_BY_HAND, self._host),
                 )
             time.sleep(_POLL_S)
-        if not _answers(self._path):
-            seen = _look_over_there(self._host, self._options)
+        if ask_for_life(self._path, limits.engine_s) != "alive":
+            seen = _look_over_there(self._host, self._options, limits.look_s)
             raise explain_forwarding(seen, self.last_words(), self._host)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def explained(self, error: MansardError) -> MansardError:
+        """``error`` with what became of ssh, where that is why it came up."""
+        if not self._is_silent and not self.has_ended:
+            return error
+        why = f"ssh to it has ended: {self.last_words() or 'it does not say why'}"
+        if self._is_silent:
+            why = f"nothing came through ssh for {self._limits.silent_s:g} s, so it was ended"
+        return type(error)(
+            f"{error.what} ({why})",
+            where=error.where,
+            fix=f"look at the board and the network to it ('{self._host.login}'); the same command "
+            "puts the board back first, and resumes",
+        )
 
     def stop(self) -> None:
         """End ssh, and all connections through it."""
+        self._is_over.set()
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(_STOP_S)
+            self._process.wait(self._limits.stop_s)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill()
             self._process.wait()
+        self._reader.join(self._limits.stop_s)
+
+    def _watch(self) -> None:
+        """Ask for signs of life; kill ssh where none comes."""
+        while not self._is_over.wait(self._limits.every_s) and not self.has_ended:
+            # An engine that refuses is started anew, or gone: who asks it for something is told.
+            if ask_for_life(self._path, self._limits.silent_s) == "silent":
+                if not self._is_over.is_set() and not self.has_ended:
+                    self._is_silent = True
+                    self._kill()
+                return
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _read(self) -> None:
+        """Keep the end of what ssh says; it would stop where nobody reads."""
+        if self._process.stderr is not None:
+            with self._process.stderr as said:
+                while more := said.read(_SAID_BYTES):
+                    self._said = (self._said + more)[-_SAID_BYTES:]
 
 
 @contextlib.contextmanager
-def open_tunnel(host: Host, options: Sequence[str] = ()) -> Iterator[Tunnel]:
+def open_tunnel(
+    host: Host, options: Sequence[str] = (), limits: Limits = LIMITS
+) -> Iterator[Tunnel]:
     """The engine of ``host``, reachable until the end of this; raises ContainerError.
 
-    ``options`` are handed to ssh, such as ``-F file``.
+    ``options`` are handed to ssh, such as ``-F file``. An error that passes through here says,
+    where ssh has ended or hangs, that it did.
     """
     if host.ssh is None:
         raise ValueError("a board whose engine listens here needs no tunnel")
-    with _private_folder() as folder, tempfile.TemporaryFile() as said:
+    with _private_folder() as folder:
         path = folder / "docker.sock"
         command = [*ssh_command(host, options), "-N", "-L", f"{path}:{host.socket}"]
-        process = subprocess.Popen(
+        # In a session of its own: a Ctrl-C is for us, and the board is put back through it.
+        process = start_program(
             ["/bin/sh", "-c", _KEEPER, "keeper", *command, "--", host.ssh],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
-            start_new_session=True,  # a Ctrl-C is for us: the board is put back through it
+            stderr=subprocess.PIPE,
+            error=ContainerError,
         )
-        tunnel = Tunnel(host, path, options, process, said)
+        tunnel = Tunnel(host, path, options, process, limits)
         try:
             tunnel.wait_until_ready()
-            yield tunnel
+            try:
+                yield tunnel
+            except MansardError as error:
+                told = tunnel.explained(error)
+                if told is error:
+                    raise
+                raise told from error
         finally:
             tunnel.stop()
 
@@ -241,25 +340,27 @@ def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
 def _private_folder() -> Iterator[Path]:
     """A folder for the socket that only this user can read; its path is short."""
     # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
-    parent = tempfile.gettempdir()
-    short = parent if len(os.fsencode(parent)) < 60 else "/tmp"  # noqa: S108 - mkdtemp is safe
-    with tempfile.TemporaryDirectory(prefix="mansard-", dir=short) as folder:
-        yield Path(folder)
+    parent = system_temporary()
+    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - for us alone
+    with temporary_folder(short) as folder:
+        yield folder
 
 
-def _answers(path: Path) -> bool:
+def ask_for_life(path: Path, timeout_s: float) -> Sign:
     """Whether an engine answers through the socket; see ``_ping`` of the Docker Engine API."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_READY_S)
+        probe.settimeout(timeout_s)
         try:
             probe.connect(str(path))
             probe.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
-            return probe.recv(64).startswith(b"HTTP/1.")
+            return "alive" if probe.recv(64).startswith(b"HTTP/1.") else "refused"
+        except TimeoutError:
+            return "silent"
         except OSError:
-            return False
+            return "refused"
 
 
-def _look_over_there(host: Host, options: Sequence[str]) -> str:
+def _look_over_there(host: Host, options: Sequence[str], timeout_s: float) -> str:
     """What is the matter: ``absent``, ``denied``, ``silent``, or ``listening``, so that it must
     be the forwarding; empty if unknown."""
     if host.ssh is None:
@@ -273,14 +374,7 @@ def _look_over_there(host: Host, options: Sequence[str]) -> str:
     )
     command = [*ssh_command(host, options), "--", host.ssh, f"sh -c {shlex.quote(script)}"]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_READY_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_program(command, timeout_s=timeout_s)
+    except MansardError:
         return ""
-    return done.stdout.decode("utf-8", "replace").strip()
+    return done.text.strip()

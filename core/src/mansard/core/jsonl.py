@@ -189,7 +189,7 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
             where=str(path),
             fix="give the right file",
         )
-    if header.version != expected.version:
+    if not expected.can_read(header.version):
         raise SchemaError(
             f"schema {header.schema!r} has version {header.version}, "
             f"this Mansard reads version {expected.version}",

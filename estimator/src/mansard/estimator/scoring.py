@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -13,7 +13,7 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
-from mansard.core.records import ModelScore, Optimizer, Phase
+from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value
@@ -23,6 +23,7 @@ from mansard.estimator.shape_inference.batch import check_batch, known_batch
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import Prepared, infer_shapes, prepare
 from mansard.estimator.tensors import Node, Shape, walk
+from mansard.estimator.winograd import winograd_notes
 
 
 @contextmanager
@@ -176,10 +177,19 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=network.notes,
+        notes=(*network.notes, *_traffic_notes(layers, network.nodes, settings)),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
     )
+
+
+def _traffic_notes(
+    layers: Sequence[LayerScore], nodes: Iterable[Node], settings: Settings
+) -> tuple[str, ...]:
+    """What cached traffic leaves out."""
+    if settings.cache_bytes is None or settings.phase == "training":
+        return ()
+    return winograd_notes(layers, (each.node for each in walk(nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:

@@ -42,7 +42,7 @@ class Observation:
     """``with Observation(instruments, plan) as seen: …``: the machine while a trial runs."""
 
     def __init__(self, instruments: Instruments, plan: RunPlan) -> None:
-        self._instruments, self._uses_gpu = instruments, plan.processor == "gpu"
+        self._instruments, self._plan = instruments, plan
         self._watch = Watch(instruments.root, plan.cpus, sources=instruments.sources)
         self._start_s = 0.0
         self.started_utc = ""
@@ -65,4 +65,5 @@ class Observation:
     @property
     def disturbances(self) -> tuple[str, ...]:
         """Why the trial is kept but not averaged in; empty where nothing disturbed it."""
-        return disturbances(self.conditions, self._instruments.mode, uses_gpu=self._uses_gpu)
+        uses_gpu, cpus = self._plan.processor == "gpu", self._plan.cpus
+        return disturbances(self.conditions, self._instruments.mode, uses_gpu=uses_gpu, cpus=cpus)

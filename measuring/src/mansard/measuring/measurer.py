@@ -12,7 +12,7 @@ from typing import Any
 
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.records import PowerSample
-from mansard.device.conditions import Sources, find_sources
+from mansard.device.conditions import Sources, Watch, find_sources, mode_lost
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, started
@@ -32,6 +32,8 @@ class LocalMeasurer:
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; raises DeviceError or MeasurementError, and what sampling raises.
 
+        DeviceError too where the machine has left its mode: the trial in which that was seen is
+        not reported, and no other is measured.
         Errors are raised, not turned into events: that is done at the end of a pipe.
         """
         _check_cpus(job.plan)
@@ -63,6 +65,7 @@ class LocalMeasurer:
                 yield from _idle(instruments, plan, readings)
             yield _progress(len(missing), number, start_s, spec)
             row = opened.measure(spec, instruments)
+            _check_mode(instruments)
             yield from _readings(readings)
             yield Row(row)
         if missing:
@@ -71,15 +74,29 @@ class LocalMeasurer:
         yield Done()
 
 
+def _check_mode(instruments: Instruments) -> None:
+    """Read the mode's settings back; raises DeviceError where they are not what they were."""
+    losses = instruments.sources.losses()
+    if losses:
+        raise mode_lost(instruments.mode.name, losses)
+
+
 def _idle(instruments: Instruments, plan: RunPlan, readings: list[PowerSample]) -> Iterator[Event]:
-    """An idle window, where there is a meter."""
+    """An idle window, where there is a meter; none if the mode's settings changed meanwhile."""
     metering = instruments.metering(plan)
     if metering is None:
         return
     try:
-        window = metering.idle()
+        with Watch(instruments.root, plan.cpus, sources=instruments.sources) as watch:
+            window = metering.idle()
     except MeasurementError as error:
         yield Idle(None, str(error))
+        return
+    _check_mode(instruments)
+    changed = watch.conditions.settings_changed
+    if changed:
+        readings.clear()
+        yield Idle(None, f"the mode was not in force: {'; '.join(changed)}")
         return
     yield from _readings(readings)
     yield Idle(window)

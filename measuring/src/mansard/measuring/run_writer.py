@@ -15,6 +15,7 @@ from mansard.core.files import find_status
 from mansard.core.jsonl import RowWriter
 from mansard.core.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Record
+from mansard.device.conditions import mode_lost
 from mansard.measuring.events import (
     Aborted,
     Done,
@@ -114,24 +115,23 @@ class RunWriter:
                 f"trial {trial.trial_id} was not asked for",
                 fix="report this: the measuring process does another job than it was given",
             )
-        changed = self._changed()
-        if changed:
-            disturbances = (*trial.disturbances, *changed)
-            trial = msgspec.structs.replace(trial, disturbances=disturbances)
+        self._check_mode()
         self._rows.append(trial)
         del self._open[trial.trial_id]
 
     def _keep_idle(self, event: Idle) -> None:
         manifest = self._known_manifest()
-        changed = self._changed()
-        if event.window is not None and not changed:
+        self._check_mode()
+        if event.window is not None:
             self._write(with_idle(manifest, event.window))
         else:
-            self._write(without_idle(manifest, event.reason or "; ".join(changed)))
+            self._write(without_idle(manifest, event.reason))
 
-    def _changed(self) -> tuple[str, ...]:
-        """Why the machine is no longer in the mode of the run; raises where that is not known."""
-        return self._changes() if self._changes is not None else ()
+    def _check_mode(self) -> None:
+        """Raises where the machine has left the mode of the run, or that is not known."""
+        changes = self._changes() if self._changes is not None else ()
+        if changes:
+            raise mode_lost(self._job.plan.mode.name, changes)
 
     def _known_manifest(self) -> Manifest:
         if self.manifest is None:

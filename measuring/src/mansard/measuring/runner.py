@@ -47,8 +47,8 @@ def run_plan(
     the container image that it runs in. ``read_back`` is the power mode that the machine is
     in; the plan's where nothing was set. ``changes`` is asked after every trial and idle window
     before it is kept: what it returns are reasons, in sentences, why the machine is no longer in
-    that mode, and the trial counts as disturbed by them; what it raises ends the run, the trial
-    is not kept, and the next run measures it again. A trial's row is synced to disk before the next
+    that mode. They end the run as what it raises does: the trial is not kept, and the next run
+    measures it again. A trial's row is synced to disk before the next
     event is taken, so a run that is killed resumes after its last finished trial. Raises
     StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.

@@ -15,7 +15,15 @@ from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.sensors import add_sensors, readings_folder
 from mansard.simulator.tools.board import INFO
-from mansard.simulator.tree import CLK, Tree, add_clocks, add_cpus, add_system, write_tree
+from mansard.simulator.tree import (
+    CLK,
+    Tree,
+    add_clocks,
+    add_cpus,
+    add_engines,
+    add_system,
+    write_tree,
+)
 
 LIBRARY = "usr/lib/mansard-simulator"
 STATE = "run/mansard-simulator"
@@ -70,6 +78,7 @@ def board_tree(board: BoardSpec) -> Tree:
     add_system(tree, board)
     add_cpus(tree, board)
     add_clocks(tree, board)
+    add_engines(tree, board)
     add_sensors(tree, board)
     tree.put(f"/{STATE}", {"faults.json": "{}"})
     return tree

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
-import select
 import signal
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -20,6 +17,7 @@ from typing import IO
 
 from mansard.core.errors import DeviceError, InputError
 from mansard.core.programs import end_program, start_program
+from mansard.device.file_watch import FileWatcher
 from mansard.device.system import read_text
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
@@ -29,58 +27,6 @@ from mansard.simulator.kernel import SimulatedKernel, set_text
 from mansard.simulator.physics import AMBIENT_C, most_power_w, rail_powers, warmer_c, with_noise
 from mansard.simulator.sensors import MonitorBank, Surroundings
 from mansard.simulator.tools.board import INFO
-
-# Numbers from Linux, include/uapi/linux/inotify.h
-_MODIFY, _CLOSE_WRITE, _MOVED_TO = 0x2, 0x8, 0x80
-_NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
-_EVENT = struct.Struct("iIII")
-
-
-class Watcher:
-    """inotify over single files, and folders whose files are replaced."""
-
-    def __init__(self, files: Iterable[Path]) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._handle = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
-        if self._handle < 0:
-            raise DeviceError(
-                f"cannot watch files: {os.strerror(ctypes.get_errno())}",
-                fix="raise fs.inotify.max_user_instances with sysctl",
-            )
-        self._paths: dict[int, Path] = {}
-        for file in files:
-            self.add(file)
-
-    def add(self, path: Path) -> None:
-        """Watch ``path`` from now on; a file that is not there is left out."""
-        mask = _CLOSE_WRITE | _MOVED_TO if path.is_dir() else _MODIFY | _CLOSE_WRITE
-        number = self._libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
-        if number >= 0:
-            self._paths[number] = path
-
-    def wait(self, timeout_s: float) -> list[Path]:
-        """What was written, in order, each once in a row; empty after ``timeout_s``."""
-        ready, _, _ = select.select([self._handle], [], [], max(0.0, timeout_s))
-        return self._events() if ready else []
-
-    def _events(self) -> list[Path]:
-        try:
-            data = os.read(self._handle, 65536)
-        except BlockingIOError:
-            return []
-        found: list[Path] = []
-        at = 0
-        while at < len(data):
-            number, _, _, length = _EVENT.unpack_from(data, at)
-            at += _EVENT.size + length
-            path = self._paths.get(number)
-            if path is not None and (not found or found[-1] != path):
-                found.append(path)
-        return found
-
-    def close(self) -> None:
-        os.close(self._handle)
-
 
 PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
 _SLOW = 5  # heat, counters of CPU time: every fifth time
@@ -100,7 +46,12 @@ class Daemon:
         self._clocks = RunningClocks(self.board, root)
         self._monitors = MonitorBank(self.board, root)
         self._around = Surroundings(self.board, root)
-        self._watcher = Watcher((*self.kernel.watched, root / STATE))
+        self._watcher = FileWatcher((*self.kernel.watched, root / STATE))
+        if self._watcher.why_not:
+            raise DeviceError(
+                f"cannot watch files: {self._watcher.why_not}",
+                fix="raise fs.inotify.max_user_instances with sysctl",
+            )
         self._noise = Random(seed)  # noqa: S311
         self._most_w = most_power_w(self.board)
         self._temperature_c = AMBIENT_C

@@ -35,10 +35,24 @@ def add_sensors(tree: Tree, board: BoardSpec) -> None:
         folder = f"/sys/devices/virtual/thermal/cooling_device{number}"
         tree.put(folder, {"type": kind, "cur_state": 0, "max_state": highest})
         tree.link(f"/sys/class/thermal/cooling_device{number}", folder)
+    for path in fan_files(board):
+        folder, _, name = path.rpartition("/")
+        tree.put(folder, {name: 0})
+        if "/hwmon/" in folder:
+            tree.put(folder, {"name": "pwmfan" if name == "pwm1" else "pwm_tach"})
+            tree.link(f"/sys/class/hwmon/{folder.rpartition('/')[2]}", folder)
     tree.put(OVERCURRENT, {"name": "soctherm_oc"})
     for number in (1, 2, 3):
         tree.put(OVERCURRENT, {f"oc{number}_event_cnt": 0, f"oc{number}_throt_en": 1})
     tree.link("/sys/class/hwmon/hwmon1", OVERCURRENT)
+
+
+def fan_files(board: BoardSpec) -> tuple[str, str]:
+    """How much of 255 the fan is driven with, and its revolutions a minute, as L4T shows them."""
+    if board.l4t[0] < 34:
+        return "/sys/devices/pwm-fan/cur_pwm", "/sys/devices/pwm-fan/rpm_measured"
+    drive, tachometer = "pwm-fan/hwmon/hwmon0/pwm1", "39c0000.tachometer/hwmon/hwmon2/rpm"
+    return f"/sys/devices/platform/{drive}", f"/sys/devices/platform/{tachometer}"
 
 
 def zone_type(board: BoardSpec, zone: str) -> str:
@@ -217,6 +231,7 @@ def _folder(board: BoardSpec, root: Path, monitor: MonitorSpec) -> Path:
 
 _HOT_C = TRIP_C + 2
 _FAN_C = (50.0, 65.0, 80.0)  # from where it turns faster
+_FAN_STEP, _FAN_STEP_RPM = 85, 1600  # of 255, and of revolutions a minute; made up
 _TICKS_PER_S = 100
 _OFFSETS_C = {"cpu": 0.4, "gpu": 0.0, "board": -9.0, "diode": -8.0, "soc": -1.0, "thermal": -0.6}
 
@@ -233,6 +248,9 @@ class Surroundings:
         self._fan, *self._limiters = (
             ReadingFile(thermal / f"cooling_device{number}/cur_state")
             for number in range(len(cooling(board)))
+        )
+        self._fan_drive, self._fan_speed = (
+            ReadingFile(root / path.lstrip("/")) for path in fan_files(board)
         )
         folder = root / OVERCURRENT.lstrip("/")
         # The third counts over-current of a moment, the first under-voltage (NVIDIA's guide).
@@ -255,7 +273,10 @@ class Surroundings:
         shown_c = max(temperature_c, _HOT_C) if faults.get("throttle") else temperature_c
         for offset_c, file in self._zones:
             file.show(round((shown_c + offset_c) * 1000))
-        self._fan.show(bisect_right(_FAN_C, shown_c))
+        state = bisect_right(_FAN_C, shown_c)
+        self._fan.show(state)
+        self._fan_drive.show(state * _FAN_STEP)
+        self._fan_speed.show(state * _FAN_STEP_RPM)
         for file in self._limiters:
             file.show(int(self._throttled))
         events = faults.get("over_current")

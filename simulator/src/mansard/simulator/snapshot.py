@@ -29,6 +29,9 @@ READINGS: tuple[str, ...] = (
     "sys/devices/*/hwmon/*/*_input",
     "sys/devices/*/hwmon/*/*_alarm",
     "sys/devices/*/hwmon/*_event_cnt",
+    "sys/devices/*/hwmon/*/pwm1",
+    "sys/devices/*/hwmon/*/rpm",
+    "sys/devices/pwm-fan/*",
     "sys/devices/*/iio:device*/in_*_input",
     "run/mansard-simulator/*",  # faults, load, the daemon's own
     "var/lib/mansard/*",  # Mansard's own journal and lock: not the board's

@@ -124,6 +124,7 @@ def _add_proc(tree: Tree, board: BoardSpec) -> None:
             f"MemFree:        {board.memory_kb * 3 // 4} kB\n"
             f"MemAvailable:   {board.memory_kb * 4 // 5} kB\n"
             "SwapTotal:      0 kB\nSwapFree:       0 kB",
+            "vmstat": "pswpin 0\npswpout 0",
             "stat": stat_text(dict.fromkeys(board.cpus, (0, 0))),
             "uptime": "100.00 100.00",
             "loadavg": "0.00 0.00 0.00 1/100 1000",
@@ -250,6 +251,15 @@ def add_clocks(tree: Tree, board: BoardSpec) -> None:
         debug = f"{CLK}/{name if name.startswith('nafll') else f'nafll_{name}'}"
         tree.put(debug, {"rate": clock.max_hz, "state": 1, "min_rate": 0})
         tree.put(debug, {"max_rate": clock.max_hz, "mrq_rate_locked": 0})
+
+
+def add_engines(tree: Tree, board: BoardSpec) -> None:
+    """Video engines and accelerators, all of them asleep."""
+    caps = [clock.cap for clock in board.clocks if ".host1x/" in clock.cap]
+    folders = {cap.split("/acm/")[0].split("/clk_cap/")[0] for cap in caps}
+    folders |= {f"{board.host1x}/{name}" for name in board.video}
+    for folder in sorted(folders):
+        tree.put(f"{folder}/power", {"control": "auto", "runtime_status": "suspended"})
 
 
 def devfreq_files(hz: tuple[int, ...]) -> dict[str, object]:

@@ -107,6 +107,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
         scores=score_entries(scores),
         measurements=measurement_entries(measurements),
         notes=tuple(notes),
+        is_made_here=True,
     )
     kept = write_scores(store, found.scores, there.scores)
     kept |= write_measurements(store, found.measurements, there.measurements)
@@ -168,37 +169,31 @@ def _run_entries(folders: list[Path], store: Store, there: pl.DataFrame) -> pl.D
 
 
 def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.DataFrame:
-    stamps = stamps_json(folder)
-    is_whole = known is not None and _is_whole(known, store)
-    if known is not None and is_whole and known["stamps_json"].item() == stamps:
+    # Other stamps: the run has changed, or its dataset was made somewhere else.
+    has_stamps = known is not None and known["stamps_json"].item() == stamps_json(folder)
+    if known is not None and has_stamps and _is_whole(known, store):
         return known
     manifest = read_document(folder / MANIFEST, Manifest, folder.parent)
     check_manifest(manifest, folder / MANIFEST)
-    content = content_of(folder)
-    if known is not None and is_whole and known["content"].item() == content:
-        entry = known.with_columns(stamps_json=pl.lit(stamps))
-    else:
-        entry = import_run(folder, manifest, content, store)
+    entry = import_run(folder, manifest, content_of(folder), store)
     store.write(run_entry(manifest.run_id), entry)
     return entry
 
 
 def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
     try:
-        files = run_files(entry["files_json"].item(), store.root)
+        files = run_files(entry.row(0, named=True), store.root)
     except SchemaError:
         return False
     return all(
-        store.has(name, n_bytes)
-        for table in RUN_TABLES
-        for name, n_bytes in files.of(table).items()
+        store.holds(name, mark) for table in RUN_TABLES for name, mark in files.of(table).items()
     )
 
 
 def _files_of_runs(entries: pl.DataFrame, store: Store) -> set[str]:
     found = {run_entry(run_id) for run_id in entries["run_id"]}
-    for text in entries["files_json"]:
-        files = run_files(text, store.root)
+    for entry in entries.iter_rows(named=True):
+        files = run_files(entry, store.root)
         found.update(name for table in RUN_TABLES for name in files.of(table))
     return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records.base import Record, Schema, Source
 
 
@@ -66,6 +68,26 @@ class Conditions(Record, frozen=True, kw_only=True):
     n_throttle_events: int | None
     n_overcurrent_events: int | None
     gpu_processes: tuple[str, ...] | None  # of others, seen on the GPU
+    # Rows of version 3 of Trial do not have these.
+    settings_changed: tuple[str, ...] | None = None  # the mode's, in sentences
+    engines: tuple[str, ...] | None = None  # video engines and accelerators at work
+    swapped_bytes: int | None = None  # moved between memory and swap space, both ways
+    fan_speed_rpm: Spread | None = None  # of the fastest fan
+    fan_drive: Spread | None = None  # of the fan that is driven most; 1 is the most
+
+    def __post_init__(self) -> None:
+        absent = {
+            name: _NOT_RECORDED
+            for name in _SINCE_4
+            if getattr(self, name) is None and name not in self.unknown
+        }
+        if absent:
+            msgspec.structs.force_setattr(self, "unknown", {**self.unknown, **absent})
+        super().__post_init__()
+
+
+_SINCE_4 = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive")
+_NOT_RECORDED = "the version of Mansard that measured did not record it"
 
 
 class Trial(Record, frozen=True, kw_only=True):
@@ -75,7 +97,7 @@ class Trial(Record, frozen=True, kw_only=True):
     how stores are counted is said in ``traffic_counting``.
     """
 
-    schema: ClassVar[Schema] = Schema("trial", 3)
+    schema: ClassVar[Schema] = Schema("trial", 4, oldest=3)
 
     run_id: str
     trial_id: str

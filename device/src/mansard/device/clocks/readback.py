@@ -14,9 +14,9 @@ from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
-from mansard.device.nvpmodel.config import ModeSection, Setting
 from mansard.device.nvpmodel.gating import mode_sms, present_masks
 from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.sections import ModeSection, Setting
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
 
 _COUNTED = "TPC_PG_MASK"  # the mask that multiprocessors are counted by
@@ -159,7 +159,7 @@ def check_writes(
     last = {write.path: write for write in writes}
     for write in last.values():
         found = _reading(root, write)
-        while not _is_equal(found, write.value):
+        while not is_same(found, write.value):
             if time.monotonic() > deadline_s:
                 domain = _domain_of(clocks, write.path)
                 raise DeviceError(
@@ -176,7 +176,8 @@ def _reading(root: Path, write: Write) -> str:
     return (read_setting(root, write.path) or "").strip()
 
 
-def _is_equal(found: str, wanted: str) -> bool:
+def is_same(found: str, wanted: str) -> bool:
+    """Whether a setting holds what was wanted, but for the rounding of a rate."""
     if found == wanted:
         return True
     if not (found.isdecimal() and wanted.isdecimal()):

@@ -1,7 +1,8 @@
 """What a machine does while a trial runs, and whether that disturbed the trial."""
 
 from mansard.device.conditions.disturbances import disturbances
+from mansard.device.conditions.mode_settings import mode_lost
 from mansard.device.conditions.sources import Sources, find_sources
 from mansard.device.conditions.watch import Watch
 
-__all__ = ["Sources", "Watch", "disturbances", "find_sources"]
+__all__ = ["Sources", "Watch", "disturbances", "find_sources", "mode_lost"]

@@ -3,18 +3,20 @@
 Limits: 1 % of clock drift where the mode locks the clock, and any over-current event, are the
 protocol's (docs/energy.md); 75 % of the cap where it does not lock is nvbench's rule. Half a
 degree a second moves the temperature by one degree, a sensor's own resolution, within an energy
-window of 2 s.
+window of 2 s. 1 MiB of swapping is a thousandth of what a trial moves, or less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mansard.core.records import Conditions, PowerMode, Spread
+from mansard.core.text import listed
 
 MOST_DRIFT = 0.01
 LOWEST_SHARE = 0.75
 MOST_SLOPE_C_PER_S = 0.5
+MOST_SWAPPED_BYTES = 1 << 20
 # Modes in which Mansard holds every clock that they name at its cap.
 _LOCKING = frozenset({"nvpmodel", "clocks", "card"})
 # They hold buffers as long as a screen or camera is there; that alone disturbs nothing.
@@ -25,26 +27,31 @@ _RESIDENTS = (
 
 
 def disturbances(
-    conditions: Conditions, mode: PowerMode, *, uses_gpu: bool = False
+    conditions: Conditions, mode: PowerMode, *, uses_gpu: bool = False, cpus: Collection[int] = ()
 ) -> tuple[str, ...]:
     """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
 
     ``uses_gpu``: whether the kernel ran on the GPU. Only then its clock counts, and on a plain
-    machine its neighbours. What is unknown disturbs nothing.
+    machine its neighbours. ``cpus``: those in use, whose clusters' caps count; empty: all of
+    them. What is unknown disturbs nothing.
     """
     return (
-        *_clocks(conditions, mode, uses_gpu),
+        *_clocks(conditions, mode, uses_gpu, cpus),
+        *(conditions.settings_changed or ()),
         *_events(conditions),
         *_temperature(conditions, mode),
         *_processes(conditions, mode, uses_gpu),
+        *_others(conditions),
     )
 
 
-def _clocks(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator[str]:
+def _clocks(
+    conditions: Conditions, mode: PowerMode, uses_gpu: bool, cpus: Collection[int]
+) -> Iterator[str]:
     is_locked = mode.kind in _LOCKING
-    cpu_caps = [cluster.max_hz for cluster in mode.clusters if cluster.max_hz is not None]
-    # The slowest CPU in use may belong to any cluster.
-    cpu_hz = min(cpu_caps, default=mode.cpu_hz)
+    used = [one for one in mode.clusters if set(one.cpus) & set(cpus)] or mode.clusters
+    # The slowest CPU in use may belong to any cluster in use.
+    cpu_hz = min((one.max_hz for one in used if one.max_hz is not None), default=mode.cpu_hz)
     for name, found, cap_hz, is_used in (
         ("CPU", conditions.cpu_clock_hz, cpu_hz, True),
         ("GPU", conditions.gpu_clock_hz, mode.gpu_hz, uses_gpu),
@@ -54,6 +61,9 @@ def _clocks(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator
             # A clock that the mode leaves to the governor may change; a GPU that nothing uses is
             # put to sleep, whatever its clock is locked at.
             continue
+        if found.high > (1 + MOST_DRIFT) * cap_hz and mode.kind != "cores":
+            # A plain machine's turbo goes beyond what its kernel calls the highest clock.
+            yield f"the {name} clock was at {_mhz(found.high)}, above its cap of {_mhz(cap_hz)}"
         if is_locked:
             yield from _drift(name, found, cap_hz)
         elif name != "memory" and found.high < LOWEST_SHARE * cap_hz:
@@ -64,7 +74,8 @@ def _clocks(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Iterator
 
 
 def _drift(name: str, found: Spread, cap_hz: float) -> Iterator[str]:
-    if found.low >= (1 - MOST_DRIFT) * max(cap_hz, found.high):
+    is_above = found.high > (1 + MOST_DRIFT) * cap_hz  # told of already: a fall to the cap is none
+    if found.low >= (1 - MOST_DRIFT) * (cap_hz if is_above else max(cap_hz, found.high)):
         return
     if found.high >= (1 - MOST_DRIFT) * cap_hz:
         yield f"the {name} clock fell to {_mhz(found.low)} from {_mhz(found.high)}"
@@ -95,6 +106,14 @@ def _processes(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Itera
     for name in conditions.gpu_processes or ():
         if not name.startswith(_RESIDENTS):
             yield f"another process on the GPU: {name}"
+
+
+def _others(conditions: Conditions) -> Iterator[str]:
+    if conditions.engines:
+        yield f"at work beside it: {listed(conditions.engines)}"
+    swapped_bytes = conditions.swapped_bytes or 0
+    if swapped_bytes > MOST_SWAPPED_BYTES:
+        yield f"{swapped_bytes / 1e6:.3g} MB were swapped"
 
 
 def _mhz(hz: float) -> str:

@@ -12,6 +12,8 @@ import msgspec
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import find_clocks
 from mansard.device.conditions.gpu_processes import GpuProcesses
+from mansard.device.conditions.mode_settings import Change, ModeSettings, find_mode_settings
+from mansard.device.conditions.surroundings import Engines, Fans, find_engines, find_fans
 from mansard.device.system import below, glob, read_int, read_text
 
 # Sensors of the processor's and the GPU's temperature, by the names that releases gave them.
@@ -166,8 +168,9 @@ def count_rises(readings: Sequence[Sequence[int | None]]) -> int:
 
 # The files that tell how a machine runs: found once, read often.
 #
-# A reading is a few small files: one clock for each CPU cluster, the GPU's and the memory's, and
-# up to three temperatures. What costs more is read before and after a trial alone: counters of
+# A reading is small files that the kernel answers from its own memory: one clock for each CPU
+# cluster, the GPU's and the memory's, up to three temperatures, the settings of the mode, and the
+# power states of engines. What costs more is read before and after a trial alone: counters of
 # events, the alarms of current sensors (half a millisecond each on the I2C bus) and processes.
 
 
@@ -180,6 +183,10 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     memory_clock_hz: float | None
     temperature_c: float | None
     limits: tuple[int | None, ...]  # states of the cooling devices that slow down
+    changes: tuple[Change, ...]  # of the mode's settings
+    engines: tuple[str, ...] | None  # at work
+    fan_speed_rpm: float | None
+    fan_drive: float | None
 
 
 class WatchedClock(msgspec.Struct, frozen=True):
@@ -197,6 +204,10 @@ class WatchedClock(msgspec.Struct, frozen=True):
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """What can be read on this machine, and why the rest cannot."""
 
+    root: Path
+    settings: ModeSettings  # as they were when the sources were found: of the mode
+    engines: Engines
+    fans: Fans
     cpu_clocks: tuple[WatchedClock, ...]  # one for each cluster in use
     gpu_clock: WatchedClock | None
     memory_clock: WatchedClock | None
@@ -214,7 +225,15 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
             memory_clock_hz=self.memory_clock.read_hz() if self.memory_clock else None,
             temperature_c=self.thermometers.read_c(),
             limits=self.throttling.read_alarms(),
+            changes=self.settings.changes(),
+            engines=self.engines.read(),
+            fan_speed_rpm=self.fans.read_speed_rpm(),
+            fan_drive=self.fans.read_drive(),
         )
+
+    def losses(self) -> tuple[str, ...]:
+        """In what the machine has left the mode since the sources were found; never raises."""
+        return self.settings.losses(is_throttled=any(self.throttling.read_alarms()))
 
 
 def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
@@ -224,6 +243,10 @@ def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
     clusters = tuple(domain for domain in clocks.cpu if set(domain.cpus) & set(cpus))
     clocked = {cpu for domain in clusters for cpu in domain.cpus}
     return Sources(
+        root=root,
+        settings=find_mode_settings(root, clocks),
+        engines=find_engines(root),
+        fans=find_fans(root),
         cpu_clocks=_clocks(root, clusters) if clocked.issuperset(cpus) else (),
         gpu_clock=next(iter(_clocks(root, (clocks.gpu,))), None),
         memory_clock=next(iter(_clocks(root, (emc,))), None),

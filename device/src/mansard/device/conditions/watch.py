@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +12,7 @@ import msgspec
 
 from mansard.core.records import Conditions, Spread
 from mansard.device.conditions.gpu_processes import GpuProcessesFound
+from mansard.device.conditions.mode_settings import describe
 from mansard.device.conditions.sources import (
     ConditionsReading,
     Sources,
@@ -20,11 +21,19 @@ from mansard.device.conditions.sources import (
     count_rises,
     find_sources,
 )
+from mansard.device.conditions.surroundings import read_swapped_bytes
+from mansard.device.file_watch import FileWatcher
 from mansard.device.system import why_unreadable
 
 # A line through fewer readings, or over less time, shows the sensor's steps and not the machine.
 LEAST_READINGS = 4
 LEAST_S = 1.5
+
+
+_SPREADS = (
+    *("cpu_clock_hz", "gpu_clock_hz", "memory_clock_hz", "temperature_c"),
+    *("fan_speed_rpm", "fan_drive"),
+)
 
 
 class TrialReadings(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +42,7 @@ class TrialReadings(msgspec.Struct, frozen=True, kw_only=True):
     throttles: tuple[int | None, ...]
     overcurrents: tuple[int | None, ...]
     alarms: tuple[int | None, ...]
+    swapped_bytes: int | None  # since the machine was started
 
 
 def summarise(
@@ -40,8 +50,12 @@ def summarise(
     readings: Sequence[ConditionsReading],
     looks: Sequence[TrialReadings],
     neighbours: Sequence[GpuProcessesFound],
+    written: Collection[str] = (),
 ) -> Conditions:
-    """The conditions over all readings; each None with its reason."""
+    """The conditions over all readings; each None with its reason.
+
+    ``written``: settings that another program wrote between the readings.
+    """
     reasons = {
         "cpu_clock_hz": _why_no_clock(sources.cpu_clocks, "the clock of each of these CPUs"),
         "gpu_clock_hz": _why_no_clock((sources.gpu_clock,), "a GPU's clock"),
@@ -52,15 +66,22 @@ def summarise(
         "n_throttle_events": sources.throttling.why_not,
         "n_overcurrent_events": sources.overcurrent.why_not,
         "gpu_processes": neighbours[-1].why_not if neighbours else "not looked for",
+        "settings_changed": "no setting of clocks, cores or governors can be read here",
+        "engines": sources.engines.why_not or "a reading of their power states did not answer",
+        "swapped_bytes": "/proc/vmstat does not count pages swapped in and out",
+        "fan_speed_rpm": "no fan shows its speed",
+        "fan_drive": "no fan shows how much it is driven",
     }
     values: dict[str, object] = {
-        name: _spread([getattr(reading, name) for reading in readings])
-        for name in ("cpu_clock_hz", "gpu_clock_hz", "memory_clock_hz", "temperature_c")
+        name: _spread([getattr(reading, name) for reading in readings]) for name in _SPREADS
     }
     values["temperature_slope_c_per_s"] = temperature_slope(readings)
     values["n_throttle_events"] = _n_throttles(sources, readings, looks)
     values["n_overcurrent_events"] = _n_overcurrents(sources, looks)
     values["gpu_processes"] = _processes(neighbours)
+    values["settings_changed"] = _settings_changed(sources, readings, written)
+    values["engines"] = _engines(readings)
+    values["swapped_bytes"] = _swapped_bytes(looks)
     return Conditions(
         **values,  # type: ignore[arg-type]
         unknown={name: reasons[name] for name, value in values.items() if value is None},
@@ -123,6 +144,27 @@ def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(name for found in neighbours for name in found.names or ()))
 
 
+def _settings_changed(
+    sources: Sources, readings: Sequence[ConditionsReading], written: Collection[str]
+) -> tuple[str, ...] | None:
+    """What differed from the mode at any reading; a core that went off and on again did both."""
+    if not sources.settings.values:
+        return None
+    seen = dict.fromkeys(change for reading in readings for change in reading.changes)
+    first = {change.path: change for change in reversed(seen)}  # the first that was seen counts
+    return describe(tuple(first.values()), written)
+
+
+def _engines(readings: Sequence[ConditionsReading]) -> tuple[str, ...] | None:
+    known = [reading.engines for reading in readings if reading.engines is not None]
+    return tuple(sorted({name for names in known for name in names})) if known else None
+
+
+def _swapped_bytes(looks: Sequence[TrialReadings]) -> int | None:
+    ends = [look.swapped_bytes for look in (*looks[:1], *looks[-1:])]
+    return count_increase(ends[:1], ends[-1:]) if ends and None not in ends else None
+
+
 PERIOD_S = 0.5
 READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock
 
@@ -130,8 +172,9 @@ READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock
 class Watch:
     """``with Watch(root, cpus) as watch: …`` and then ``watch.conditions``.
 
-    One reading before the block, one every ``period_s`` in a thread, one after it. ``sources``
-    spares finding the files again for each trial. No reading raises.
+    One reading before the block, one every ``period_s`` in a thread, one after it. A setting of
+    the mode that a program writes meanwhile is told by the system, however soon it is written back
+    (``FileWatcher``). ``sources`` spares finding the files again for each trial. No reading raises.
     """
 
     def __init__(
@@ -149,10 +192,14 @@ class Watch:
         self._readings: list[ConditionsReading] = []
         self._looks: list[TrialReadings] = []
         self._neighbours: list[GpuProcessesFound] = []
-        self._stop = threading.Event()
+        self._settings = {file: path for path, file in self._sources.settings.files.items()}
+        self._written: set[str] = set()
+        self._watcher: FileWatcher | None = None
+        self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
 
     def __enter__(self) -> Watch:
+        self._watcher = FileWatcher(self._settings)  # before the reading: nothing is in between
         self._look()
         self._read()
         self._thread.start()
@@ -164,16 +211,23 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.set()
+        self._is_over.set()
+        watcher = self._watcher
+        if watcher is not None:
+            watcher.wake()
         self._thread.join()
         self._read()
         self._look()
+        if watcher is not None:
+            self._note(watcher.written())
+            watcher.close()
 
     @property
     def conditions(self) -> Conditions:
         """What was seen, from the first reading to the last so far."""
         readings, looks = tuple(self._readings), tuple(self._looks)
-        return summarise(self._sources, readings, looks, tuple(self._neighbours))
+        neighbours, written = tuple(self._neighbours), frozenset(self._written)
+        return summarise(self._sources, readings, looks, neighbours, written)
 
     def _read(self) -> None:
         self._readings.append(self._sources.read(self._clock()))
@@ -186,14 +240,29 @@ class Watch:
                 throttles=sources.throttling.read_counts(),
                 overcurrents=sources.overcurrent.read_counts(),
                 alarms=sources.overcurrent.read_alarms(),
+                swapped_bytes=read_swapped_bytes(sources.root),
             )
         )
         self._neighbours.append(sources.processes.find())
 
+    def _note(self, written: Iterable[Path]) -> None:
+        self._written.update(self._settings[file] for file in written)
+
     def _run(self) -> None:
         n_readings = 0
-        while not self._stop.wait(self._period_s):
+        while not self._is_over.is_set():
+            self._wait()
+            if self._is_over.is_set():
+                return
             self._read()
             n_readings += 1
             if n_readings % READINGS_PER_PROCESSES == 0:
                 self._neighbours.append(self._sources.processes.find())
+
+    def _wait(self) -> None:
+        """Until the next reading: the first write of a setting calls for one at once."""
+        if self._watcher is None or self._written:
+            # A program that writes on and on is not to keep this one busy.
+            self._is_over.wait(self._period_s)
+        else:
+            self._note(self._watcher.wait(self._period_s))

@@ -255,7 +255,7 @@ class RemoteHold:
             self._line.ask(Release(), Lines)
         except DeviceError as left:
             if isinstance(error, MansardError):  # else its words would be lost
-                raise DeviceError(
+                raise type(left)(
                     f"{left.what}; before that: {error}", where=left.where, fix=left.fix
                 ) from left
             raise

@@ -16,9 +16,12 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, RebootRequired
 from mansard.core.records import PowerMode
-from mansard.device.clocks.readback import check_caps, check_writes, differences, read_mode
+from mansard.device.cards import read_back
+from mansard.device.clocks.readback import check_caps, check_writes, read_mode
 from mansard.device.clocks.settings import find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
+from mansard.device.conditions.mode_settings import ModeSettings, find_mode_settings
+from mansard.device.conditions.sources import find_throttling
 from mansard.device.holding.acting import (
     STORE,
     Actor,
@@ -44,7 +47,6 @@ from mansard.device.holding.journal import (
     write_journal,
 )
 from mansard.device.holding.restoring import Restored, in_order, restore_mode, restore_pending
-from mansard.device.nvpmodel.tool import read_number
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
@@ -77,8 +79,8 @@ class Hold:
         self._kept: set[Path] = set()  # files whose content is in it
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
-        self._set: tuple[PowerMode, tuple[Write, ...]] | None = None  # as it was, what it wrote
-        self._number: int | None = None  # of the present mode, to nvpmodel
+        self._settings: ModeSettings | None = None  # as the present mode left them
+        self._card_mode: PowerMode | None = None  # the present one, of a graphics card
         self.restored: Restored | None = None  # what an earlier run had left
 
     def __enter__(self) -> Hold:
@@ -123,9 +125,11 @@ class Hold:
         Raises UsageError for what the machine does not have, RebootRequired, and DeviceError
         for what cannot be written or does not stay.
         """
-        self._set = self._number = None
+        self._settings = self._card_mode = None
         if mode.kind == "card":
-            return self._set_card(mode)
+            found = self._set_card(mode)
+            self._card_mode = mode
+            return found
         clocks = find_clocks(self._root)
         check_permissions(self._root, lock_steps(self._root, mode, clocks))
         self._release(mode)
@@ -148,7 +152,7 @@ class Hold:
         found = read_mode(self._root, mode)
         if is_set:
             check_caps(mode, found, clocks)
-        self._set = (found, writes)
+        self._settings = find_mode_settings(self._root)
         return found
 
     def changes(self) -> tuple[str, ...]:
@@ -157,19 +161,15 @@ class Hold:
         Files are read and no tool is started: it is asked after every trial.
         """
         self._require_journal()
-        reasons = []
-        number = read_number(self._root)
-        if None not in {number, self._number} and number != self._number:
-            reasons.append(f"another power mode was set: {number} instead of {self._number}")
-        if self._set is not None:
-            mode, writes = self._set
-            clocks = find_clocks(self._root)
-            reasons += differences(mode, read_mode(self._root, mode, clocks))
+        if self._settings is not None:
+            is_throttled = any(find_throttling(self._root, ()).read_alarms())
+            return self._settings.losses(is_throttled=is_throttled)
+        if self._card_mode is not None and self._journal is not None and self._journal.card:
             try:
-                check_writes(self._root, writes, clocks, is_settled=True)
+                read_back(self._card_mode, self._journal.card)
             except DeviceError as error:
-                reasons.append(error.what)
-        return tuple(reasons)
+                return (error.what,)
+        return ()
 
     def _release(self, mode: PowerMode) -> None:
         """Undo the locks of the mode before, so that none of it is left in the next one."""
@@ -268,4 +268,3 @@ class Hold:
                 f"nvpmodel does not set power mode {mode.name}: {outcome.text}",
                 fix="run as root (sudo), on the board itself rather than in a container",
             )
-        self._number = found.id

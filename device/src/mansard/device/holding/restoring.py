@@ -34,6 +34,7 @@ from mansard.device.holding.journal import (
     remove_journal,
 )
 from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.sections import mode_name
 from mansard.device.nvpmodel.tool import query
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.topology import CPU_FOLDER, online_path
@@ -186,9 +187,14 @@ def _number_of(root: Path, mode: ModeFound) -> int:
     same = modes.by_id(mode.id) if mode.id is not None else None
     if same is None or same.mode.name.casefold() != mode.name.casefold():
         same = modes.find(mode.name)
-    if same is None:
+    if same is not None:
+        return same.id
+    # nvpmodel reads its file in its own way: a mode that is in doubt for us was set by it before.
+    refused = {mode_name(one.name).casefold(): one.id for one in modes.config.refused}
+    number = refused.get(mode.name.casefold())
+    if number is None:
         raise DeviceError(f"{modes.where} has no mode of that name any more")
-    return same.id
+    return number
 
 
 def _sort_out(

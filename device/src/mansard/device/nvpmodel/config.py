@@ -23,229 +23,33 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from mansard.core.errors import DeviceError, InputError
-from mansard.core.text import printable
+from mansard.device.nvpmodel.sections import Config, ConfigLine, assemble
 from mansard.device.system import read_start
-
-KNEXT = "_KNEXT"  # ends the names of arguments that hold a newer kernel's path
-
-
-class Param(msgspec.Struct, frozen=True):
-    """Something that can be set: the board's absolute path of each of its arguments.
-
-    An argument of kind HWMON holds a pattern: the number in its folder's name is not stable.
-    Paths are as the file gives them: they are opened through ``system.below``.
-    """
-
-    kind: str  # FILE, CLOCK or HWMON
-    name: str
-    arguments: dict[str, str]
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """One value that a mode sets."""
-
-    param: str
-    argument: str
-    value: str
-
-
-class ModeSection(msgspec.Struct, frozen=True):
-    """One mode: its settings in the order in which nvpmodel makes them."""
-
-    id: int
-    name: str
-    settings: tuple[Setting, ...]
-
-    def value(self, param: str, argument: str) -> str | None:
-        """What the mode sets it to; the last setting holds where there are several."""
-        for setting in reversed(self.settings):
-            if (setting.param, setting.argument) == (param, argument):
-                return setting.value
-        return None
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A whole configuration; ``ignored`` says of every line that is no part of it why."""
-
-    params: tuple[Param, ...]
-    modes: tuple[ModeSection, ...]
-    default_id: int | None
-    ignored: tuple[str, ...]
-
-    def param(self, name: str) -> Param | None:
-        """The parameter called ``name``."""
-        return next((param for param in self.params if param.name == name), None)
-
-
-# NVIDIA's longest file has 34 parameters and 9 modes.
-_MAX_PARAMS = 256
-_MAX_MODES = 128
-_MAX_IGNORED = 200
-_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
-# A mode's name goes into tables, command lines and records.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
-_ID = re.compile(r"[0-9]{1,6}")
-_DEFAULT = re.compile(r"(?:\S*\()?([0-9]{1,6})\)?")  # "2", or as the tool prints it "MODE_30W(2)"
-_KINDS = frozenset({"FILE", "CLOCK", "HWMON"})
-
-
-class ConfigLine(msgspec.Struct, frozen=True):
-    """A line with content: a header of ``section`` with its fields, or a section's body."""
-
-    number: int
-    text: str
-    section: str | None
-    rest: str
-
-
-class _Mode(msgspec.Struct):
-    line: int
-    id: int
-    name: str
-    settings: list[Setting]
-
-
-class _Builder:
-    """Collects sections; ``body`` takes the lines of the one that is open."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.params: dict[str, Param] = {}
-        self.modes: list[_Mode] = []
-        self.default_id: int | None = None
-        self.ignored: list[str] = []
-        self._open: Param | _Mode | None = None
-        self._is_fan = False
-
-    def ignore(self, line: ConfigLine, why: str) -> None:
-        self.ignored.append(f"line {line.number}: {why}: {printable(line.text, 80)}")
-
-    def header(self, line: ConfigLine) -> None:
-        fields = dict(_FIELD.findall(line.rest))
-        self._open = None
-        # The fan's profile, up to r32, is no part of a mode: nothing of it is read, or missed.
-        self._is_fan = (line.section or "").startswith("FAN_")
-        if line.section == "PARAM":
-            self._open_param(line, fields.get("TYPE", ""), fields.get("NAME", ""))
-        elif line.section == "POWER_MODEL":
-            self._open_mode(line, fields.get("ID", ""), fields.get("NAME", ""))
-        elif line.section == "PM_CONFIG":
-            match = _DEFAULT.fullmatch(fields.get("DEFAULT", ""))
-            if match is None:
-                self.ignore(line, "names no default mode")
-            else:
-                self.default_id = int(match[1])
-        elif not self._is_fan:
-            self.ignore(line, "is no header of this grammar")
-
-    def _open_param(self, line: ConfigLine, kind: str, name: str) -> None:
-        if kind not in _KINDS or not _NAME.fullmatch(name):
-            self.ignore(line, "has no known type or no name")
-            return
-        known = self.params.get(name)
-        if known is not None and known.kind != kind:
-            self.ignore(line, f"{name} is of type {known.kind} above")
-            return
-        if known is None and len(self.params) >= _MAX_PARAMS:
-            raise InputError(f"defines more than {_MAX_PARAMS} parameters", where=self.where)
-        # A parameter that is defined twice has the arguments of both; of one argument the later.
-        self._open = self.params.setdefault(name, Param(kind, name, {}))
-
-    def _open_mode(self, line: ConfigLine, number: str, name: str) -> None:
-        if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
-            self.ignore(line, "has no number or no name that can be used")
-            return
-        mode = _Mode(line.number, int(number), name, [])
-        for other in self.modes:
-            same_name = mode_name(other.name).casefold() == mode_name(name).casefold()
-            if other.id == mode.id or same_name:
-                raise InputError(
-                    f"has two modes of one number or name: {other.name} ({other.id}) on line "
-                    f"{other.line}, {name} ({mode.id}) on line {line.number}",
-                    where=self.where,
-                    fix="which of them would be set cannot be known: take one out",
-                )
-        if len(self.modes) >= _MAX_MODES:
-            raise InputError(f"defines more than {_MAX_MODES} modes", where=self.where)
-        self.modes.append(mode)
-        self._open = mode
-
-    def body(self, line: ConfigLine) -> None:
-        words = line.rest.split()
-        section = self._open
-        if section is None:
-            if not self._is_fan:
-                self.ignore(line, "belongs to no section")
-        elif isinstance(section, _Mode):
-            if len(words) == 3:
-                section.settings.append(Setting(*words))
-            else:
-                self.ignore(line, "is not 'PARAMETER ARGUMENT value'")
-        elif len(words) == 2 and section.kind != "HWMON" and words[1].startswith("/"):
-            section.arguments[words[0]] = words[1]
-        elif len(words) == 3 and section.kind == "HWMON" and words[1].startswith("/"):
-            section.arguments[words[0]] = f"{words[1]}/*/{words[2]}"
-        else:
-            self.ignore(line, "is not 'ARGUMENT path'")
-
-
-def mode_name(name: str) -> str:
-    """A mode's name as Mansard uses it: NVIDIA's files write some of them ``MODE_15W``."""
-    return name.removeprefix("MODE_") or name
-
-
-def assemble(lines: Iterable[ConfigLine], where: str) -> Config:
-    """The configuration of these lines; raises InputError as ``parse_config`` says."""
-    builder = _Builder(where)
-    for line in lines:
-        if line.section is None:
-            builder.body(line)
-        else:
-            builder.header(line)
-    if not builder.modes:
-        raise InputError(
-            "holds no power mode", where=where, fix="is this the board's nvpmodel.conf?"
-        )
-    default_id = builder.default_id
-    ignored = builder.ignored
-    if len(ignored) > _MAX_IGNORED:
-        ignored = [*ignored[:_MAX_IGNORED], f"and {len(ignored) - _MAX_IGNORED} lines more"]
-    if default_id is None:
-        ignored.append("no PM_CONFIG section names the default mode: is the text cut short?")
-    elif all(mode.id != default_id for mode in builder.modes):
-        ignored.append(f"PM_CONFIG: there is no mode {default_id}")
-        default_id = None
-    return Config(
-        params=tuple(builder.params.values()),
-        modes=tuple(
-            ModeSection(mode.id, mode.name, tuple(mode.settings)) for mode in builder.modes
-        ),
-        default_id=default_id,
-        ignored=tuple(ignored),
-    )
-
 
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_HEADER = re.compile(r"<\s*(\w+)([^<>]*)>?")
+_PIECE = re.compile(r"<[^<>]*>?|[^<>]+|>")  # headers, and what stands between them
+_HEADER = re.compile(r"<\s*(\w*)([^<>]*)>?")
 
 
 def parse_config(text: str, where: str) -> Config:
     """The configuration that ``text``, the file ``where``, holds.
 
     Lines that are no part of the grammar are kept in ``ignored``; a header that is none
-    takes the lines below it along. Raises InputError for a text without any mode, for one
-    too large or binary, and where two modes have one number or one name: setting one of
-    them could set the other.
+    takes the lines below it along, and a mode that is in doubt stands in ``refused``. Raises
+    InputError for a text without any sure mode, for one too large or binary, and where two
+    modes have one number or one name: setting one of them could set the other.
     """
-    return assemble(_lines(text, where), where)
+    return assemble(_lines(text, where), where, is_whole=_is_whole(text))
+
+
+def _is_whole(text: str) -> bool:
+    return text.endswith(("\n", "\r"))
 
 
 def text_lines(text: str, where: str) -> Iterator[tuple[int, str]]:
@@ -264,20 +68,26 @@ def text_lines(text: str, where: str) -> Iterator[tuple[int, str]]:
 
 
 def _lines(text: str, where: str) -> Iterator[ConfigLine]:
+    """Headers and bodies, also where a line holds several of them."""
     for number, raw in text_lines(text, where):
-        line = raw.partition("#")[0].strip()
-        if not line:
-            continue
-        header = _HEADER.fullmatch(line) if len(line) <= MAX_LINE else None
-        if header is not None:
-            yield ConfigLine(number, line, header[1], header[2])
-        elif line.startswith("<"):
-            yield ConfigLine(number, line, "", "")
-        else:
-            yield ConfigLine(number, line, None, line if len(line) <= MAX_LINE else "")
+        code, mark, _ = raw.partition("#")
+        # A comment that begins inside a word has eaten the rest of it.
+        is_cut = bool(mark) and code[-1:].strip() not in {"", ">"}
+        is_readable = not is_cut and len(code) <= MAX_LINE
+        for piece in _PIECE.findall(code if is_readable else code[:MAX_LINE]):
+            if not (words := piece.strip()):
+                continue
+            header = _HEADER.fullmatch(words)
+            if header is not None:
+                rest = header[2] if is_readable else ""
+                yield ConfigLine(number, raw, header[1], rest)
+            else:
+                yield ConfigLine(number, raw, None, words if is_readable else "")
 
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
+_COMPLAINT = re.compile(r"NVPM (?!VERB)[A-Z]+\b")
+_BEGINNING = re.compile(r"(?=NVPM [A-Z]+:)")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _DUMP_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
 # What the tool says about its own work, before and after the dump.
@@ -289,7 +99,7 @@ def parse_verbose(text: str, where: str) -> Config:
 
     A dump shows the paths of the kernel that runs alone, not the ``_KNEXT`` ones beside them.
     """
-    return assemble(_dump_lines(text, where), where)
+    return assemble(_dump_lines(text, where), where, is_whole=_is_whole(text))
 
 
 def is_verbose(text: str) -> bool:
@@ -299,20 +109,25 @@ def is_verbose(text: str) -> bool:
 
 def _dump_lines(text: str, where: str) -> Iterator[ConfigLine]:
     for number, raw in text_lines(text, where):
-        prefix = _PREFIX.match(raw)
-        content = raw[prefix.end() :] if prefix else raw
-        header = _DUMP_HEADER.match(content)
-        if _CHATTER.match(content):
-            continue
-        if header is not None:
-            yield ConfigLine(number, raw, header[1], header[2] if len(raw) <= MAX_LINE else "")
-        elif prefix is None or len(raw) > MAX_LINE:
-            yield ConfigLine(number, raw, None, "")  # such as a complaint amid the dump
-        else:
-            yield ConfigLine(number, raw, None, content)
+        is_readable = len(raw) <= MAX_LINE
+        for piece in _BEGINNING.split(raw if is_readable else raw[:MAX_LINE]):
+            prefix = _PREFIX.match(piece)
+            content = piece[prefix.end() :] if prefix else piece
+            header = _DUMP_HEADER.match(content)
+            if not content.strip() or _CHATTER.match(content):
+                continue
+            if header is not None:
+                yield ConfigLine(number, raw, header[1], header[2] if is_readable else "")
+            elif _COMPLAINT.match(piece):
+                yield ConfigLine(number, raw, None, "", is_foreign=True)
+            else:
+                is_sure = prefix is not None and is_readable and "#" not in content
+                yield ConfigLine(number, raw, None, content if is_sure else "")
 
 
 CONFIG_PATH = "/etc/nvpmodel.conf"
+# A query with --verbose compares the present mode with the kernel, a line for each setting.
+_ANSWER = re.compile(r"^[^#\n]*(?:NV Power Mode\s*:|REAL_VAL:.*CONF_VAL:)", re.MULTILINE)
 _MAX_BYTES = 1 << 22
 _MAX_LINKS = 8
 
@@ -327,6 +142,12 @@ def read_config(root: Path) -> tuple[Config, str]:
 def load_config(path: Path) -> Config:
     """The configuration in a file, or in a dump of the tool; raises DeviceError or InputError."""
     text = _read(path, "name an nvpmodel.conf, or a dump of 'nvpmodel -p --verbose'")
+    if _ANSWER.search(text):
+        raise InputError(
+            "is what 'nvpmodel -q' prints, which tells of the present mode alone",
+            where=str(path),
+            fix="give the board's /etc/nvpmodel.conf, or what 'sudo nvpmodel -p --verbose' prints",
+        )
     return parse_verbose(text, str(path)) if is_verbose(text) else parse_config(text, str(path))
 
 

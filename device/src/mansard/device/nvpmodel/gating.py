@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import MODULES, Module, active_sms
-from mansard.device.nvpmodel.config import KNEXT, Config, ModeSection, Param
+from mansard.device.nvpmodel.sections import KNEXT, Config, ModeSection, Param
 from mansard.device.system import below, read_text
 
 NOT_GATED = "this mode leaves the GPU's gating as it finds it"

@@ -11,8 +11,9 @@ import msgspec
 from mansard.core.hardware import Module
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.jetson import find_module, read_board
-from mansard.device.nvpmodel.config import KNEXT, Config, ModeSection, Param, mode_name, read_config
+from mansard.device.nvpmodel.config import read_config
 from mansard.device.nvpmodel.gating import mode_sms, parse_integer, soc_of_config
+from mansard.device.nvpmodel.sections import KNEXT, Config, ModeSection, Param, mode_name
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.topology import list_cpus, related_cpus
 
@@ -71,14 +72,20 @@ def undeclared(config: Config) -> tuple[Param, ...]:
 
 
 def first_cpu(param: Param) -> int | None:
-    """The CPU whose cpufreq folder the clock's paths lead to; None where it is no CPU clock."""
+    """The CPU whose cpufreq folder the clock's cap is in; None where it is no CPU clock."""
     if param.kind != "CLOCK":
         return None
-    for path in param.arguments.values():
+    for path in _max_paths(param):
         match = _CPU_PATH.fullmatch(path)
         if match is not None:
             return int(match[1])
     return None
+
+
+def _max_paths(param: Param) -> tuple[str, ...]:
+    """Where its cap is written: the paths that tell which clock it is."""
+    names = ("MAX_FREQ", f"MAX_FREQ{KNEXT}")
+    return tuple(param.arguments[name] for name in names if name in param.arguments)
 
 
 class ClockParams(msgspec.Struct, frozen=True):
@@ -107,7 +114,7 @@ def _clock(clocks: Iterable[Param], name: str, path: re.Pattern[str]) -> Param |
     for param in clocks:
         if param.name == name:
             return param
-        if by_path is None and any(path.search(one) for one in param.arguments.values()):
+        if by_path is None and any(path.search(one) for one in _max_paths(param)):
             by_path = param
     return by_path
 
@@ -115,6 +122,8 @@ def _clock(clocks: Iterable[Param], name: str, path: re.Pattern[str]) -> Param |
 def lowest(caps: Iterable[Cap], without: str) -> Cap:
     """The cap that holds for all of them; ``without`` is the reason where there are none."""
     known = tuple(caps)
+    if (unset := next((cap for cap in known if cap.why == NOT_SET), None)) is not None:
+        return unset
     clocks = [cap for cap in known if cap.hz is not None]
     if clocks:
         return min(clocks, key=lambda cap: cap.hz or 0)
@@ -229,6 +238,13 @@ def _groups(
         policy = related_cpus(root, cpu) if root is not None else ()
         shared = policy or _by_order(param, cpu, sorted(placed), cpus)
         groups.setdefault(tuple(one for one in shared if one in cpus), []).append(param)
+    seen = {cpu for shared in groups for cpu in shared}
+    for cpu in cpus if groups else ():  # CPUs whose clock no parameter sets
+        if cpu not in seen:
+            policy = related_cpus(root, cpu) if root is not None else ()
+            rest = tuple(one for one in cpus if one not in seen and (not policy or one in policy))
+            groups[rest or (cpu,)] = []
+            seen.update(rest or (cpu,))
     return tuple(Group(shared, tuple(found)) for shared, found in groups.items())
 
 
@@ -265,6 +281,11 @@ class BoardModes(msgspec.Struct, frozen=True):
         """The mode of that name, with or without NVIDIA's ``MODE_``, in any case of letters."""
         wanted = _plain(name)
         return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
+
+    def why_refused(self, name: str) -> str:
+        """Why the configuration's mode of that name is not taken; empty for any other name."""
+        found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
+        return next((f"{one.name} is refused: {one.why}" for one in found), "")
 
     def by_id(self, number: int) -> BoardMode | None:
         """The mode that the tool knows by this number."""

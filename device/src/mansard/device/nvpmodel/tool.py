@@ -12,9 +12,9 @@ import msgspec
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.programs import Finished
 from mansard.core.text import printable
-from mansard.device.nvpmodel.config import mode_name
 from mansard.device.nvpmodel.gating import gating_masks, parse_integer, present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, read_modes
+from mansard.device.nvpmodel.sections import mode_name
 from mansard.device.system import SYSTEM_ROOT, find_tool, read_text, run_tool
 
 STATUS_PATH = "/var/lib/nvpmodel/status"
@@ -93,13 +93,8 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
     return answer or _query_notes(root, reason)
 
 
-def read_number(root: Path) -> int | None:
-    """The number of the mode that nvpmodel has set last, by its notes; None where it has none."""
-    return parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
-
-
 def _query_notes(root: Path, reason: str) -> Query:
-    number = read_number(root)
+    number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
     found = _known(root).by_id(number) if number is not None else None
     if found is None:
         raise DeviceError(

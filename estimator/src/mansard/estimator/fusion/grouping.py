@@ -11,6 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from mansard.estimator.fusion.drafts import Drafts, close_attention
+from mansard.estimator.fusion.integers import adds_float, average_pool_of, stem_of
 from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Draft, Kind, Storage, last_of
 from mansard.estimator.fusion.wiring import Wiring
@@ -86,7 +87,7 @@ def group_nodes(wiring: Wiring) -> Drafts:
         elif role is Role.MOVE or (role is Role.JOIN and _is_roll(position, wiring)):
             draft = _move_group(position, drafts)
         else:
-            draft = Draft(Kind.CLOSED)
+            draft = stem_of(position, drafts) or Draft(Kind.CLOSED)
         drafts.add(position, draft)
         result = draft.result
         if result is not None and draft.kind is not Kind.CLOSED and len(result.readers) > 1:
@@ -108,7 +109,7 @@ def _feeding(position: int, drafts: Drafts) -> Feeding:
 def _pointwise_group(position: int, drafts: Drafts) -> Draft:
     """The latest group that can go on with this node; a product or row before a map."""
     feeding = _feeding(position, drafts)
-    best: Draft | None = None
+    best: Draft | None = average_pool_of(position, drafts)
     for storage, draft in feeding:
         if _can_go_on(position, storage, draft, drafts) and (
             best is None or _rank(draft) > _rank(best)
@@ -127,6 +128,8 @@ def _can_go_on(position: int, storage: Storage, draft: Draft, drafts: Drafts) ->
     if draft.kind <= Kind.MOVE:
         # TensorRT converts what was only moved in a kernel of its own.
         return draft.kind is Kind.POINTWISE or wiring.nodes[position].op_type not in _CONVERTERS
+    if wiring.nodes[position].op_type == "QuantizeLinear" and adds_float(draft, storage, drafts):
+        return False
     writes = wiring.writes[position]
     n_written = writes[0].storage.n_elements if len(writes) == 1 else -1
     if n_written == storage.n_elements:

@@ -10,7 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 
+from msgspec.structs import replace
+
 from mansard.core.precision import Precision
+from mansard.estimator.fusion.quantizers import (
+    NO_QUANTIZERS,
+    find_quantizers,
+    is_live_quantizer,
+    parameters,
+    reads_image,
+)
 from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
 from mansard.estimator.operators.registry import Operator, Operators
@@ -30,6 +39,7 @@ _DATA = Origin.DATA
 _CARRYING = frozenset(
     {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 )
+_FLOAT_BITS = 32  # TensorRT's int8 kernels for images write int8 or these, whatever the precision
 _MAX_SETTINGS = 16  # integers that an operator takes as its axes, pads, sizes, …
 
 
@@ -113,11 +123,24 @@ class Wiring:
         self.parts: dict[str, Part | None] = dict.fromkeys(inputs)
         self._local: set[Storage] = set()  # this graph's own, if there is one around it
         self._quantized: dict[tuple[object, ...], Part] = {}
+        self._moved: set[int] = set()  # quantisers that run earlier than in the file
+        self._wide: set[Part] = set()  # of an int8 convolution of an image
         roles = {key: usual_role(*key, operator) for key, operator in operators.items()}
         self._returned = _seen_through(nodes, roles, self.outputs)
+        quantizers = NO_QUANTIZERS
+        if any(is_live_quantizer(node) for node in nodes):
+            inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
+            quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
+        self._raw = quantizers.raw
         for node in nodes:
             key = node.domain, node.op_type
-            self._add(node, operators[key], roles[key])
+            quantizer = quantizers.early.get(node.index)
+            if quantizer is not None:
+                its_key = quantizer.domain, quantizer.op_type
+                runs = self._quantize_before(node, quantizer, operators[its_key], roles[its_key])
+                self._add(runs, operators[key], roles[key])
+            else:
+                self._add(node, operators[key], roles[key])
         for name in self.outputs:
             part = self.parts.get(name)
             if part is not None:
@@ -131,7 +154,9 @@ class Wiring:
             return part
         if self.outer is not None and name not in self.parts:
             return self.outer.find(tensor)
-        part = self.parts[name] = self._new(tensor, None)
+        # An engine's inputs keep their type: a quantiser of the network's own reads that.
+        is_raw = self.outer is None and name in self._raw
+        part = self.parts[name] = self._new(tensor, None, tensor.dtype.n_bits if is_raw else None)
         return part
 
     def known(self, name: str) -> Part | None:
@@ -144,8 +169,8 @@ class Wiring:
         """Whether ``storage`` is written or handed in here, not in a graph around this one."""
         return self.outer is None or storage in self._local
 
-    def _new(self, tensor: Tensor, n_bits: int | None) -> Part:
-        n_bytes, n_elements = self._size(tensor, n_bits), 0
+    def _new(self, tensor: Tensor, n_bits: int | None, stored_bits: int | None = None) -> Part:
+        n_bytes, n_elements = self._size(tensor, stored_bits or n_bits), 0
         if n_bytes is not None and tensor.items is None:
             n_elements = prod(tensor.shape)
         storage = Storage(n_bytes, n_elements)
@@ -162,6 +187,20 @@ class Wiring:
         if width is None:
             width = self._widths[tensor.dtype.name] = tensor.dtype.width_bits(self._precision)
         return (prod(tensor.shape) * width + 7) // 8
+
+    def _quantize_before(
+        self, node: Node, quantizer: Node, operator: Operator | None, role: Role
+    ) -> Node:
+        """``node`` with inputs that copies of ``quantizer`` make of those in the file."""
+        made: dict[str, Tensor] = {}
+        for source in node.distinct:
+            name = f"{source.name}\0{node.index}"  # no other tensor is called so
+            narrow = made[source.name] = replace(source, name=name, dtype=quantizer.output.dtype)
+            inputs = (source, *quantizer.inputs[1:])
+            self._add(replace(quantizer, inputs=inputs, outputs=(narrow,)), operator, role)
+            self._moved.add(quantizer.index)
+            self.find(narrow).n_bits = narrow.dtype.n_bits
+        return replace(node, inputs=tuple(made[tensor.name] for tensor in node.present))
 
     def _add(self, node: Node, operator: Operator | None, role: Role) -> None:
         for output in node.outputs:
@@ -205,7 +244,7 @@ class Wiring:
             return
         if node.bodies:
             self._read_inside(node, position)
-        writes = self._write_all(node, reads)
+        writes = self._write_all(node, role, reads)
         if node.op_type == "QuantizeLinear" and len(reads) == 1 and writes:
             self._quantized[_quantizer(node, reads[0])] = writes[0]
         if operator is None:
@@ -244,15 +283,21 @@ class Wiring:
                     weights[stored] = None
         return list(reads), list(weights)
 
-    def _write_all(self, node: Node, reads: list[Part]) -> list[Part]:
+    def _write_all(self, node: Node, role: Role, reads: list[Part]) -> list[Part]:
         n_bits = reads[0].n_bits if reads and node.op_type in _COMMUTING else None
         if n_bits is not None and any(part.n_bits is None for part in reads):
             n_bits = None
+        is_wide = reads_image(node, reads) or (
+            role is Role.POINTWISE and len(reads) == 1 and reads[0] in self._wide
+        )
         writes: list[Part] = []
         for output in node.outputs:
             if output.name and output.origin is _DATA:
-                made = self.parts[output.name] = self._new(output, n_bits)
+                stored_bits = _FLOAT_BITS if is_wide and output.dtype.is_float else None
+                made = self.parts[output.name] = self._new(output, n_bits, stored_bits)
                 writes.append(made)
+        if is_wide:
+            self._wide.update(writes)
         return writes
 
     def _read(self, storage: Storage, position: int) -> None:
@@ -282,11 +327,9 @@ class Wiring:
         readers = source.storage.readers
         if readers and readers[-1] == len(self.nodes) and self.owns(source.storage):
             readers.pop()
-        if made is not source:
-            # TensorRT fuses a quantiser with its one producer only.
-            source.storage.is_kept = True
         self.parts[node.outputs[0].name] = made
-        self.idle.append((node, made))
+        if node.index not in self._moved:
+            self.idle.append((node, made))
         return True
 
 
@@ -316,12 +359,4 @@ def names_read_inside(node: Node) -> Iterator[str]:
 
 
 def _quantizer(node: Node, source: Part) -> tuple[object, ...]:
-    """What two quantisers have in common if one is enough."""
-    return id(source), node.outputs[0].dtype.name, *map(_number, node.inputs[1:])
-
-
-def _number(tensor: Tensor | None) -> object:
-    """A scale or zero point by its value where that is known, else by its name."""
-    if tensor is None or tensor.value is None:
-        return None if tensor is None else tensor.name
-    return tensor.value.data
+    return id(source), *parameters(node)

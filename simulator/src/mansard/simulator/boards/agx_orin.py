@@ -100,6 +100,8 @@ AGX_ORIN = BoardSpec(
     emc_cap=_EMC_CAP,
     bwmgr=None,
     cactmon="/sys/kernel/debug/cactmon/mc_all",
+    host1x=_HOST,
+    video=("15340000.vic", "15480000.nvdec", "154c0000.nvenc"),
     clocks=_CLOCKS,
     monitors=(
         MonitorSpec(

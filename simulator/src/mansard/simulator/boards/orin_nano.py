@@ -86,6 +86,8 @@ ORIN_NANO_SUPER = BoardSpec(
     emc_cap=_EMC_CAP,
     bwmgr=None,
     cactmon="/sys/kernel/debug/cactmon/mc_all",
+    host1x="/sys/devices/platform/bus@0/13e00000.host1x",
+    video=("15340000.vic", "15480000.nvdec"),
     clocks=(),
     monitors=(
         MonitorSpec(

@@ -112,6 +112,8 @@ class BoardSpec(msgspec.Struct, frozen=True, kw_only=True):
     emc_cap: str | None  # nvpmodel's node; None: only bwmgr
     bwmgr: str | None  # devfreq folder of the memory clock
     cactmon: str | None
+    host1x: str  # the folder of video engines and accelerators; on Thor made up
+    video: tuple[str, ...]  # engines beside those that have a clock of their own
     clocks: tuple[ClockSpec, ...]
     monitors: tuple[MonitorSpec, ...]
     zones: tuple[str, ...]  # thermal zones, in the order of tegrastats

@@ -101,6 +101,8 @@ THOR = BoardSpec(
     emc_cap=None,
     bwmgr="/sys/devices/platform/bus@0/bwmgr/devfreq/bwmgr",
     cactmon="/sys/kernel/debug/cactmon/mc_all",
+    host1x="/sys/devices/platform/bus@0/8181200000.host1x",
+    video=("8188050000.vic",),
     clocks=(),
     monitors=(
         MonitorSpec(

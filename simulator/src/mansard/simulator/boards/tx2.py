@@ -87,6 +87,8 @@ TX2 = BoardSpec(
     emc_cap=_EMC_CAP,
     bwmgr=None,
     cactmon="/sys/kernel/actmon_avg_activity/mc_all",
+    host1x="/sys/devices/13e10000.host1x",
+    video=("15340000.vic", "15480000.nvdec", "154c0000.nvenc"),
     clocks=(),
     monitors=(
         MonitorSpec(

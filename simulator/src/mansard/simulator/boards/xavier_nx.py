@@ -133,6 +133,8 @@ XAVIER_NX = BoardSpec(
     emc_cap="/sys/kernel/nvpmodel_emc_cap/emc_iso_cap",
     bwmgr=None,
     cactmon="/sys/kernel/debug/cactmon/mc_all",
+    host1x=_HOST,
+    video=("15340000.vic",),
     clocks=_CLOCKS,
     monitors=(
         MonitorSpec(

@@ -1,0 +1,1 @@
+"""The cases of ``memory_attacks.py``, one file a room."""

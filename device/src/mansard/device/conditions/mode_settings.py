@@ -1,0 +1,130 @@
+"""The settings that make a power mode: what they were when it was set, and what is otherwise now.
+
+Clocks, cores, governors and caps are the settings that Mansard or the board's tools may change
+(``find_settings``); the number of the mode stands in nvpmodel's own notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import DeviceError
+from mansard.core.text import listed, printable
+from mansard.device.clocks.readback import is_same
+from mansard.device.clocks.settings import Clocks, find_clocks, find_settings, real_path
+from mansard.device.nvpmodel.tool import STATUS_PATH
+from mansard.device.system import read_text
+
+_SHOWN_CHARACTERS = 40  # of a value
+_CORE = re.compile(r".*/cpu([0-9]{1,4})/online")
+_OF_CORE = re.compile(r".*/cpu([0-9]{1,4})/.*")
+_CAP = re.compile(r".*max_freq")
+
+
+class Change(msgspec.Struct, frozen=True, order=True):
+    """A setting by the board's path: what it was in the mode, and what it is."""
+
+    path: str
+    was: str
+    now: str | None  # None: it is gone, or cannot be read any more
+
+
+class ModeSettings(msgspec.Struct, frozen=True):
+    """What each setting was while the mode was in force, by the board's path."""
+
+    files: dict[str, Path]
+    values: dict[str, str]
+
+    def changes(self) -> tuple[Change, ...]:
+        """What is otherwise now; never raises."""
+        return tuple(
+            Change(path, was, now)
+            for path, was in self.values.items()
+            if (now := read_text(self.files[path])) is None or not is_same(now, was)
+        )
+
+    def losses(self, *, is_throttled: bool) -> tuple[str, ...]:
+        """In what the machine is no longer in the mode, in sentences.
+
+        A machine that is too hot lowers caps by itself and raises them again: that is no other
+        mode.
+        """
+        changes = self.changes()
+        if is_throttled:
+            changes = tuple(each for each in changes if not _is_lowered_cap(each))
+        return describe(changes)
+
+
+def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings:
+    """The settings of the machine as they are now; those that cannot be read are left out."""
+    clocks = clocks or find_clocks(root)
+    emc = clocks.emc
+    reading = None
+    if emc is not None and emc.lock is not None and emc.locked_hz(root) is None:
+        reading = emc.lock.rate  # it sets the memory's clock only where that is locked
+    files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != reading}
+    files[STATUS_PATH] = root / STATUS_PATH.lstrip("/")
+    values = {path: read_text(file) for path, file in files.items()}
+    known = {path: text for path, text in values.items() if text is not None}
+    return ModeSettings({path: files[path] for path in known}, known)
+
+
+def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
+    """The error of a machine that is not in ``mode`` any more, while trials are to be measured."""
+    return DeviceError(
+        f"the machine has left power mode {printable(mode)}: {'; '.join(losses)}; what was "
+        "measured since is not kept",
+        fix="stop what sets it (nvpmodel, jtop, jetson_clocks); the same command measures the rest",
+    )
+
+
+def describe(changes: Collection[Change], written: Collection[str] = ()) -> tuple[str, ...]:
+    """``changes`` and settings that were ``written`` meanwhile, in sentences; empty: none."""
+    cores = {int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path))}
+    off = [each for each in changes if _CORE.fullmatch(each.path) and each.now != "1"]
+    on = [each for each in changes if _CORE.fullmatch(each.path) and each.now == "1"]
+    # The files of a core come and go with it.
+    others = [
+        each
+        for each in changes
+        if not ((core := _OF_CORE.fullmatch(each.path)) and int(core[1]) in cores)
+    ]
+    governors = [each for each in others if each.path.endswith("governor")]
+    status = [each for each in others if each.path == STATUS_PATH]
+    rest = [each for each in others if each not in governors and each not in status]
+    lines = [f"{_cores(each)} switched {how}" for how, each in (("off", off), ("on", on)) if each]
+    for kind, found in (("power mode", status), ("governor", governors), ("setting", rest)):
+        if found:
+            lines.append(f"another {kind}: {_shown(found)}")
+    touched = {each.path for each in changes}
+    untold = sorted(path for path in written if path not in touched)
+    if untold:
+        lines.append(f"another program wrote {untold[0]}{_and_more(len(untold))}")
+    return tuple(lines)
+
+
+def _cores(changes: Collection[Change]) -> str:
+    numbers = sorted(int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path)))
+    names = listed([str(number) for number in numbers])
+    return f"core {names} was" if len(numbers) == 1 else f"cores {names} were"
+
+
+def _shown(changes: Collection[Change]) -> str:
+    first = min(changes)
+    now = "gone" if first.now is None else printable(first.now, _SHOWN_CHARACTERS) or "empty"
+    was = printable(first.was, _SHOWN_CHARACTERS) or "empty"
+    return f"{first.path} is {now}, it was {was}{_and_more(len(changes))}"
+
+
+def _and_more(n_changed: int) -> str:
+    return "" if n_changed == 1 else f" (and {n_changed - 1} more)"
+
+
+def _is_lowered_cap(change: Change) -> bool:
+    now, was = change.now or "", change.was
+    is_cap = _CAP.fullmatch(change.path) is not None
+    return is_cap and now.isdecimal() and was.isdecimal() and int(now) < int(was)

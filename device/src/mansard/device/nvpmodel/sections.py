@@ -1,0 +1,338 @@
+"""The sections of a configuration, put together from its lines; damaged modes are refused.
+
+A board's settings follow from these lines, so that a mode is only taken where nothing is in doubt:
+a line in it that cannot be read, a setting that is made twice or that belongs to another mode, a
+core or a path that is missing refuses the mode, and says by which line. Files that NVIDIA ships
+have none of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mansard.core.errors import InputError
+from mansard.core.text import listed, printable
+
+KNEXT = "_KNEXT"  # ends the names of arguments that hold a newer kernel's path
+
+
+class Param(msgspec.Struct, frozen=True):
+    """Something that can be set: the board's absolute path of each of its arguments.
+
+    An argument of kind HWMON holds a pattern: the number in its folder's name is not stable.
+    Paths are as the file gives them: they are opened through ``system.below``.
+    """
+
+    kind: str  # FILE, CLOCK or HWMON
+    name: str
+    arguments: dict[str, str]
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One value that a mode sets."""
+
+    param: str
+    argument: str
+    value: str
+
+
+class ModeSection(msgspec.Struct, frozen=True):
+    """One mode: its settings in the order in which nvpmodel makes them, each once."""
+
+    id: int
+    name: str
+    settings: tuple[Setting, ...]
+
+    def value(self, param: str, argument: str) -> str | None:
+        """What the mode sets it to."""
+        for setting in self.settings:
+            if (setting.param, setting.argument) == (param, argument):
+                return setting.value
+        return None
+
+
+class RefusedMode(msgspec.Struct, frozen=True):
+    """A mode whose settings are in doubt."""
+
+    id: int
+    name: str
+    why: str
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A whole configuration; ``ignored`` says of every line that is no part of it why."""
+
+    params: tuple[Param, ...]
+    modes: tuple[ModeSection, ...]
+    default_id: int | None
+    ignored: tuple[str, ...]
+    refused: tuple[RefusedMode, ...] = ()
+
+    def param(self, name: str) -> Param | None:
+        """The parameter called ``name``."""
+        return next((param for param in self.params if param.name == name), None)
+
+
+# NVIDIA's longest file has 34 parameters and 9 modes.
+_MAX_PARAMS = 256
+_MAX_MODES = 128
+_MAX_IGNORED = 200
+_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
+# A mode's name goes into tables, command lines and records.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+_ID = re.compile(r"[0-9]{1,6}")
+_DEFAULT = re.compile(r"(?:\S*\()?([0-9]{1,6})\)?")  # "2", or as the tool prints it "MODE_30W(2)"
+_KINDS = frozenset({"FILE", "CLOCK", "HWMON"})
+_SWITCHES = "CPU_ONLINE"  # the parameter of the cores
+_SWITCHED = re.compile(rf"{_SWITCHES}\s+(CORE_[0-9]{{1,3}})")
+
+
+class ConfigLine(msgspec.Struct, frozen=True):
+    """A line with content: a header of ``section`` with its fields, or a section's body.
+
+    ``is_foreign``: words of the tool about its own work, which are in no section.
+    """
+
+    number: int
+    text: str
+    section: str | None
+    rest: str
+    is_foreign: bool = False
+
+
+class _Mode(msgspec.Struct):
+    line: int
+    id: int
+    name: str
+    settings: list[Setting]
+    why: str = ""  # it is in doubt
+
+
+class _Builder:
+    """Collects sections; ``body`` takes the lines of the one that is open."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.params: dict[str, Param] = {}
+        self.doubts: dict[str, str] = {}  # parameter -> why its paths are in doubt
+        self.modes: list[_Mode] = []
+        self.default_ids: set[int] = set()
+        self.cores: dict[str, str] = {}  # what modes switch -> one of these modes
+        self.ignored: list[str] = []
+        self._open: Param | _Mode | None = None
+        self._is_fan = False
+        self._is_lost = False  # what is open is a section whose header cannot be used
+
+    def ignore(self, line: ConfigLine, why: str) -> None:
+        self.ignored.append(_words(line, why))
+
+    def header(self, line: ConfigLine) -> None:
+        found = _FIELD.findall(line.rest)
+        fields = dict(found)
+        if _FIELD.sub("", line.rest).strip() or len(fields) < len(found):
+            fields = {}  # words that belong to something else, or two headers in one
+        self._open = None
+        # The fan's profile, up to r32, is no part of a mode: nothing of it is read, or missed.
+        self._is_fan = (line.section or "").startswith("FAN_")
+        self._is_lost = line.section in {"PARAM", "POWER_MODEL"}
+        if line.section == "PARAM":
+            self._open_param(line, fields.get("TYPE", ""), fields.get("NAME", ""))
+        elif line.section == "POWER_MODEL":
+            self._open_mode(line, fields.get("ID", ""), fields.get("NAME", ""))
+        elif line.section == "PM_CONFIG":
+            match = _DEFAULT.fullmatch(fields.get("DEFAULT", ""))
+            if match is None:
+                self.ignore(line, "names no default mode")
+            else:
+                self.default_ids.add(int(match[1]))
+        elif not self._is_fan:
+            self.ignore(line, "is no header of this grammar")
+
+    def _open_param(self, line: ConfigLine, kind: str, name: str) -> None:
+        if kind not in _KINDS or not _NAME.fullmatch(name):
+            self.ignore(line, "has no known type or no name")
+            return
+        known = self.params.get(name)
+        if known is not None and known.kind != kind:
+            self.ignore(line, f"{name} is of type {known.kind} above")
+            return
+        if known is None and len(self.params) >= _MAX_PARAMS:
+            raise InputError(f"defines more than {_MAX_PARAMS} parameters", where=self.where)
+        # A parameter that is defined twice has the arguments of both.
+        self._open = self.params.setdefault(name, Param(kind, name, {}))
+
+    def _open_mode(self, line: ConfigLine, number: str, name: str) -> None:
+        if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
+            self.ignore(line, "has no number or no name that can be used")
+            return
+        mode = _Mode(line.number, int(number), name, [])
+        for other in self.modes:
+            same_name = mode_name(other.name).casefold() == mode_name(name).casefold()
+            if other.id == mode.id or same_name:
+                raise InputError(
+                    f"has two modes of one number or name: {other.name} ({other.id}) on line "
+                    f"{other.line}, {name} ({mode.id}) on line {line.number}",
+                    where=self.where,
+                    fix="which of them would be set cannot be known: take one out",
+                )
+        if len(self.modes) >= _MAX_MODES:
+            raise InputError(f"defines more than {_MAX_MODES} modes", where=self.where)
+        self.modes.append(mode)
+        self._open = mode
+
+    def body(self, line: ConfigLine) -> None:
+        words = line.rest.split()
+        section = self._open
+        if line.is_foreign:
+            self.ignore(line, "is no line of a configuration")
+        elif section is None:
+            self._stray(line)
+        elif isinstance(section, _Mode):
+            if len(words) == 3:
+                self._set(section, Setting(*words), line)
+            else:
+                self._doubt_mode(section, line, "is not 'PARAMETER ARGUMENT value'")
+        elif len(words) == 2 and section.kind != "HWMON" and words[1].startswith("/"):
+            self._define(section, words[0], words[1], line)
+        elif len(words) == 3 and section.kind == "HWMON" and words[1].startswith("/"):
+            self._define(section, words[0], f"{words[1]}/*/{words[2]}", line)
+        else:
+            self.ignore(line, "is not 'ARGUMENT path'")
+            self.doubts.setdefault(section.name, _words(line, "is not 'ARGUMENT path'"))
+
+    def _stray(self, line: ConfigLine) -> None:
+        """A line of no section: of a mode above that something else has broken off, perhaps."""
+        if not self._is_fan:
+            self.ignore(line, "belongs to no section")
+        if self.modes and not self._is_lost and len(line.rest.split()) >= 3:
+            self._doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
+
+    def _set(self, mode: _Mode, setting: Setting, line: ConfigLine) -> None:
+        before = [
+            one
+            for one in mode.settings
+            if (one.param, one.argument) == (setting.param, setting.argument)
+        ]
+        if setting.param == _SWITCHES:
+            self.cores[setting.argument] = mode.name
+        if not before:
+            mode.settings.append(setting)
+        elif mode.settings[-1] != setting:  # else the same line, twice in a row
+            self._doubt_mode(mode, line, "is set twice: is the header of another mode missing?")
+
+    def _define(self, param: Param, argument: str, path: str, line: ConfigLine) -> None:
+        if param.arguments.setdefault(argument, path) != path:
+            self.ignore(line, "has another path above")
+            self.doubts.setdefault(param.name, _words(line, "has another path above"))
+
+    def _doubt_mode(self, mode: _Mode, line: ConfigLine, why: str) -> None:
+        self.ignore(line, why)
+        self._doubt(mode, _words(line, why))
+        # What cannot be read may still be the only trace of a core that other modes leave out.
+        self.cores.update(dict.fromkeys(_SWITCHED.findall(line.text), mode.name))
+
+    def cut(self) -> None:
+        """The text ends in the midst of a line."""
+        if isinstance(self._open, _Mode):
+            self._doubt(self._open, "the text ends in the midst of it")
+
+    def _doubt(self, mode: _Mode, why: str) -> None:
+        mode.why = mode.why or why
+
+
+def _words(line: ConfigLine, why: str) -> str:
+    return f"line {line.number}: {why}: {printable(line.text, 80)}"
+
+
+def mode_name(name: str) -> str:
+    """A mode's name as Mansard uses it: NVIDIA's files write some of them ``MODE_15W``."""
+    return name.removeprefix("MODE_") or name
+
+
+def assemble(lines: Iterable[ConfigLine], where: str, *, is_whole: bool = True) -> Config:
+    """The configuration of these lines; raises InputError as ``parse_config`` says.
+
+    ``is_whole``: the last line has an end.
+    """
+    builder = _Builder(where)
+    for line in lines:
+        if line.section is None:
+            builder.body(line)
+        else:
+            builder.header(line)
+    if not builder.modes:
+        raise InputError(
+            "holds no power mode",
+            where=where,
+            fix="give the board's nvpmodel.conf, or what 'sudo nvpmodel -p --verbose' prints",
+        )
+    if not is_whole:
+        builder.cut()
+    ignored = builder.ignored
+    if len(ignored) > _MAX_IGNORED:
+        ignored = [*ignored[:_MAX_IGNORED], f"and {len(ignored) - _MAX_IGNORED} lines more"]
+    refused = tuple(_refused(builder))
+    if len(refused) == len(builder.modes):
+        raise InputError(
+            f"none of its power modes is sure: {refused[0].name}: {refused[0].why}",
+            where=where,
+            fix="compare it with a backup, or reinstall the package nvidia-l4t-nvpmodel",
+        )
+    doubtful = {one.id for one in refused}
+    return Config(
+        params=tuple(builder.params.values()),
+        modes=tuple(
+            ModeSection(mode.id, mode.name, tuple(mode.settings))
+            for mode in builder.modes
+            if mode.id not in doubtful
+        ),
+        default_id=_default(builder, ignored),
+        ignored=tuple(ignored),
+        refused=refused,
+    )
+
+
+def _default(builder: _Builder, ignored: list[str]) -> int | None:
+    ids = builder.default_ids
+    if not ids:
+        ignored.append("no PM_CONFIG section names the default mode: is the text cut short?")
+    elif len(ids) > 1:
+        ignored.append(f"PM_CONFIG: the default is mode {listed(sorted(map(str, ids)), 'or')}")
+    elif all(mode.id not in ids for mode in builder.modes):
+        ignored.append(f"PM_CONFIG: there is no mode {min(ids)}")
+    else:
+        return min(ids)
+    return None
+
+
+def _refused(builder: _Builder) -> Iterator[RefusedMode]:
+    """The modes in doubt: by their own lines, by those of their parameters, or for a gap."""
+    used = {setting.param for mode in builder.modes for setting in mode.settings}
+    # Some dumps begin with their modes: then nothing is defined, and nothing can be missed.
+    has_head = not used.isdisjoint(builder.params)
+    for mode in builder.modes:
+        made = {(one.param, one.argument) for one in mode.settings}
+        gaps = [
+            f"it does not say whether {argument} is on, as {other} does"
+            for argument, other in builder.cores.items()
+            if (_SWITCHES, argument) not in made
+        ]
+        why = mode.why or next(_broken(mode, builder, has_head=has_head), "") or "".join(gaps[:1])
+        if why:
+            yield RefusedMode(mode.id, mode.name, why)
+
+
+def _broken(mode: _Mode, builder: _Builder, *, has_head: bool) -> Iterator[str]:
+    for one in mode.settings:
+        param = builder.params.get(one.param)
+        if one.param in builder.doubts:
+            yield f"it sets {one.param}, whose definition is damaged: {builder.doubts[one.param]}"
+        elif has_head and param is None:
+            yield f"it sets {one.param}, which no PARAM section defines"
+        elif one.param == _SWITCHES and one.value not in {"0", "1"}:
+            yield f"it switches {one.argument} to {printable(one.value, 40)!r}"
+        elif param is not None and not {one.argument, one.argument + KNEXT} & {*param.arguments}:
+            yield f"it sets {one.argument} of {one.param}, whose path is missing"

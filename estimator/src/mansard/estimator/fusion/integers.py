@@ -1,0 +1,69 @@
+"""What TensorRT's int8 kernels take in, beyond what those of floats do.
+
+After "Explicit Quantization" in its documentation, and recorded engines of quantised ResNet-18,
+ResNet-50 and MobileNetV2 (docs/traffic.md).
+"""
+
+from __future__ import annotations
+
+from mansard.estimator.fusion.drafts import Drafts
+from mansard.estimator.fusion.quantizers import reads_image
+from mansard.estimator.fusion.storage import Draft, Kind, Storage
+
+_IN_STEM = frozenset({"BatchNormalization", "Conv", "QuantizeLinear", "Relu"})
+_AVERAGE_POOLS = frozenset({"AveragePool", "GlobalAveragePool"})
+
+
+def stem_of(position: int, drafts: Drafts) -> Draft | None:
+    """The int8 convolution of an image that the MaxPool at ``position`` is one kernel with.
+
+    TensorRT has this kernel, ConvActPool, for integers only (NVIDIA/TensorRT#2518).
+    """
+    wiring = drafts.wiring
+    reads = wiring.reads[position]
+    if wiring.nodes[position].op_type != "MaxPool" or not reads or reads[0].n_bits != 8:
+        return None
+    draft = drafts.feeding(reads[0].storage)
+    if draft is None or len(draft.products) != 1 or not reads[0].is_whole:
+        return None
+    if not _IN_STEM.issuperset(wiring.nodes[member].op_type for member in draft.positions):
+        return None
+    product = draft.products[0]
+    if not reads_image(wiring.nodes[product], wiring.reads[product]):
+        return None
+    draft.kind = Kind.CLOSED
+    return draft
+
+
+def average_pool_of(position: int, drafts: Drafts) -> Draft | None:
+    """The average pool of integers that writes what the quantiser at ``position`` makes."""
+    wiring = drafts.wiring
+    if wiring.nodes[position].op_type != "QuantizeLinear":
+        return None
+    for part in wiring.reads[position]:
+        draft = drafts.feeding(part.storage)
+        if draft is None or draft.kind is not Kind.CLOSED:
+            continue
+        (pool, *_) = draft.positions
+        is_pool = wiring.nodes[pool].op_type in _AVERAGE_POOLS
+        if is_pool and all(read.n_bits == 8 for read in wiring.reads[pool]):
+            return draft
+    return None
+
+
+def adds_float(draft: Draft, result: Storage, drafts: Drafts) -> bool:
+    """Whether an int8 product adds a tensor of floats, so that its result is floats, too.
+
+    The precision of that addend and of the result are the same.
+    """
+    wiring = drafts.wiring
+    if draft.kind is not Kind.PRODUCT or not all(
+        part.n_bits == 8 for product in draft.products for part in wiring.reads[product]
+    ):
+        return False
+    return any(
+        part.n_bits is None
+        and part.storage.n_elements == result.n_elements
+        and drafts.maker_of(part.storage) is not draft
+        for part in draft.parts
+    )
