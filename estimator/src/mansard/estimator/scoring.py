@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -28,6 +28,7 @@ from mansard.estimator.shape_inference.inference import (
     prepare,
 )
 from mansard.estimator.tensors import Node, Shape, walk
+from mansard.estimator.winograd import winograd_notes
 
 
 @contextmanager
@@ -197,7 +198,11 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(*network.notes, *_notes(network, layers, settings)),
+        notes=(
+            *network.notes,
+            *_notes(network, layers, settings),
+            *_traffic_notes(layers, network.nodes, settings),
+        ),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
     )
@@ -233,6 +238,15 @@ def _notes(
             "one into weights and leaves the other out. If the network has them, export it for "
             "training (torch.onnx.export with training=TrainingMode.TRAINING)"
         )
+
+
+def _traffic_notes(
+    layers: Sequence[LayerScore], nodes: Iterable[Node], settings: Settings
+) -> tuple[str, ...]:
+    """What cached traffic leaves out."""
+    if settings.cache_bytes is None or settings.phase == "training":
+        return ()
+    return winograd_notes(layers, (each.node for each in walk(nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:

@@ -21,14 +21,14 @@ def stem_of(position: int, drafts: Drafts) -> Draft | None:
     """
     wiring = drafts.wiring
     reads = wiring.reads[position]
-    if wiring.nodes[position].op_type != "MaxPool" or reads[0].n_bits != 8:
+    if wiring.nodes[position].op_type != "MaxPool" or not reads or reads[0].n_bits != 8:
         return None
     draft = drafts.feeding(reads[0].storage)
-    if draft is None or draft.kind is not Kind.PRODUCT or not reads[0].is_whole:
+    if draft is None or len(draft.products) != 1 or not reads[0].is_whole:
         return None
     if not _IN_STEM.issuperset(wiring.nodes[member].op_type for member in draft.positions):
         return None
-    (product,) = draft.products
+    product = draft.products[0]
     if not reads_image(wiring.nodes[product], wiring.reads[product]):
         return None
     draft.kind = Kind.CLOSED

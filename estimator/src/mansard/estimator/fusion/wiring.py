@@ -13,7 +13,13 @@ from math import prod
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
-from mansard.estimator.fusion.quantizers import find_quantizers, parameters, reads_image
+from mansard.estimator.fusion.quantizers import (
+    NO_QUANTIZERS,
+    find_quantizers,
+    is_live_quantizer,
+    parameters,
+    reads_image,
+)
 from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
 from mansard.estimator.operators.registry import Operator, Operators
@@ -121,8 +127,10 @@ class Wiring:
         self._wide: set[Part] = set()  # of an int8 convolution of an image
         roles = {key: usual_role(*key, operator) for key, operator in operators.items()}
         self._returned = _seen_through(nodes, roles, self.outputs)
-        inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
-        quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
+        quantizers = NO_QUANTIZERS
+        if any(is_live_quantizer(node) for node in nodes):
+            inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
+            quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
         self._raw = quantizers.raw
         for node in nodes:
             key = node.domain, node.op_type
