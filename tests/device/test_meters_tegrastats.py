@@ -49,7 +49,9 @@ def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Pat
             start_s, n_before = time.monotonic(), len(sampler.samples)
             while len({sample.power_w for sample in sampler.samples[n_before:]}) < 15:
                 time.sleep(0.005)
-            window = sampler.window(start_s, time.monotonic(), n_changed_min=5)
+            end_s = time.monotonic()
+            sampler.read()  # so that the samples reach over the end
+            window = sampler.window(start_s, end_s, n_changed_min=5)
             if window.total_j is not None:
                 break
     vdd_in, vdd_soc = window.rails
