@@ -203,6 +203,22 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
         raise storage_error(error, path) from error
 
 
+def move_over(source: Path, path: Path) -> None:
+    """Rename ``source``, which is whole and on the same disk, over ``path``, as ``replacing`` does.
+
+    Raises StorageError; then the old file stays.
+    """
+    try:
+        with _folder_of(path, None) as (parent, name), source.open("rb") as stream:
+            old = _replaceable(path, name, parent)
+            if old is not None:
+                _take_owner_and_mode(stream.fileno(), old)
+            os.fsync(stream.fileno())
+            os.replace(source, name, dst_dir_fd=parent)
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def _replaceable(path: Path, name: str, parent: int) -> os.stat_result | None:
     """The status of the file that a new one replaces; raises StorageError for what is none.
 
