@@ -31,7 +31,7 @@ from mansard.device.cards import (
     write_card,
 )
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting, real_path
-from mansard.device.clocks.steps import Write, core_steps, lock_steps
+from mansard.device.clocks.steps import Write, as_taken, core_steps, lock_steps
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
 from mansard.device.system import (
@@ -292,11 +292,18 @@ def find_board_mode(root: Path, mode: PowerMode) -> BoardMode:
     """The mode of the board that is meant, by name and clocks; raises UsageError."""
     modes = read_modes(root)
     found = modes.find(mode.name)
-    if found is None or found.mode != mode:
+    if found is None or not _is_same(root, found.mode, mode):
         names = ", ".join(one.mode.name for one in modes.modes)
         what = "has no power mode" if found is None else "means something else by power mode"
         raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
     return found
+
+
+def _is_same(root: Path, ours: PowerMode, wanted: PowerMode) -> bool:
+    if ours == wanted:
+        return True
+    clocks = find_clocks(root)
+    return as_taken(root, ours, clocks) == as_taken(root, wanted, clocks)
 
 
 def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
