@@ -7,6 +7,7 @@ program hangs in a driver, is removed by the next start.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mansard.containers.answers import EVENTS, answer, messages
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
@@ -132,19 +134,19 @@ def how_it_ended(client: Any, container: str, since_s: int) -> Ending:
     """Wait for the events of a container whose streams have ended; raises what the SDK raises."""
     was_out_of_memory = False
     until_s = engine_time_s(client) + _WAIT_S
-    events = client.events(
-        since=since_s, until=until_s, filters={"container": container}, decode=True
-    )
-    try:
-        for event in events:
+    wanted = {
+        "since": str(since_s),
+        "until": str(until_s),
+        "filters": json.dumps({"container": [container]}),
+    }
+    with answer(client, "GET", "/events", limits=EVENTS, parameters=wanted) as response:
+        for event in messages(response):
             action = event.get("Action") or event.get("status")
             was_out_of_memory |= action == "oom"
             if action in _DIED:
                 attributes = (event.get("Actor") or {}).get("Attributes") or {}
                 code = str(attributes.get("exitCode") or attributes.get("containerExitCode") or "")
                 return Ending(int(code) if code.isdecimal() else None, was_out_of_memory)
-    finally:
-        events.close()
     return Ending(None, was_out_of_memory)
 
 

@@ -25,7 +25,8 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, messages
+from mansard.containers.answers import LOG, answer, messages
+from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.pulling import Confirm, ensure_base
@@ -213,7 +214,13 @@ def run_step(
         _context(step, large) as context,
         _build_errors(step.tag, said),
         answer(
-            engine, "POST", "/build", parameters=parameters, content=context, timeout_s=SILENCE_S
+            engine.client,
+            "POST",
+            "/build",
+            limits=LOG,
+            timeout_s=SILENCE_S,
+            parameters=parameters,
+            content=context,
         ) as response,
     ):
         for message in messages(response):
