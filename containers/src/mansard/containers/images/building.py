@@ -352,12 +352,11 @@ def check_architecture(engine: Engine, image: Image) -> None:
 
 
 def _built(there: Any, tag: str, *, build_s: float, was_there: bool) -> Built:
+    with explained(tag):
+        size_bytes = int(there.attrs["Size"])
+    digest = identity_of(there).digest
     return Built(
-        tag=tag,
-        digest=identity_of(there).digest,
-        size_bytes=int(there.attrs["Size"]),
-        build_s=build_s,
-        was_there=was_there,
+        tag=tag, digest=digest, size_bytes=size_bytes, build_s=build_s, was_there=was_there
     )
 
 
