@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,13 @@ import msgspec
 
 from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
-from mansard.core.errors import ContainerError, ControllerLost, DeviceError, UsageError
+from mansard.core.errors import (
+    ContainerError,
+    ControllerLost,
+    DeniedError,
+    DeviceError,
+    UsageError,
+)
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
@@ -79,6 +85,7 @@ def measure_modes(
     reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
     """
     run_ids, failed = set(), []
+    denied: dict[str, DeniedError] = {}
     with ExitStack() as stack:
         held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
@@ -96,8 +103,23 @@ def measure_modes(
                 if len(plans) == 1 or isinstance(error, ControllerLost):
                     raise
                 failed.append(each.plan.mode.name)
-                reporter.note(f"{each.plan.mode.name}: left out: {error}")
+                if isinstance(error, DeniedError):
+                    denied[each.plan.mode.name] = error
+                else:
+                    reporter.note(f"{each.plan.mode.name}: left out: {error}")
+    _note_denied(denied, n_plans=len(plans), reporter=reporter)
     return Measured(frozenset(run_ids), tuple(failed))
+
+
+def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
+    """One line for all modes that this user may not set; raises it where there is no other mode."""
+    if not denied:
+        return
+    name, error = next(iter(denied.items()))
+    if len(denied) == n_plans:
+        raise error
+    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
+    reporter.note(f"{name}{more}: left out: {error}")
 
 
 def needs_setting(mode: PowerMode) -> bool:
