@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from mansard import api
+from mansard.cli.console import note
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
@@ -24,9 +25,23 @@ BoardOption = Annotated[
 HostsFileOption = Annotated[
     Path | None, typer.Option(help="TOML file that names boards.", readable=False)
 ]
+
+
+def _tell_of_unused(images: Path | None) -> Path | None:
+    """Say that a table of images lies in the present folder, which once was used unasked."""
+    if images is None and Path("images.toml").is_file():
+        note("images.toml of the present folder is not used: --images images.toml uses it")
+    return images
+
+
 ImagesOption = Annotated[
     Path | None,
-    typer.Option(help="TOML file that adds images.", readable=False),
+    typer.Option(
+        "--images",
+        help="TOML file that adds or changes images.",
+        readable=False,
+        callback=_tell_of_unused,
+    ),
 ]
 RunsOption = Annotated[
     list[str] | None,

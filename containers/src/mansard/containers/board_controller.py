@@ -25,7 +25,7 @@ from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arg
 from mansard.containers.stream import Attached, Chunk, attach, split_lines
 from mansard.core.errors import MansardError
 from mansard.core.line_channel import HEARTBEAT
-from mansard.core.text import printable
+from mansard.core.text import masked, printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 END_S = 120  # to put the board back: nvpmodel may take a minute
@@ -88,7 +88,7 @@ class ContainerChannel:
             finally:
                 # Not removed by force: interrupted here, it goes on to put the board back.
                 self._attached.close()
-        return printable(self._tail.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
+        return printable(masked(self._tail.decode("utf-8", "replace")).strip()[-_SHOWN_CHARACTERS:])
 
     def _keep(self, chunk: Chunk) -> None:
         if chunk.output == "stdout":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -10,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from mansard.containers.answers import TIMEOUT_S, bounded_client
 from mansard.containers.engine_errors import (
     SPECIFICATION,
     START_ENGINE,
@@ -25,7 +25,6 @@ from mansard.containers.engine_errors import (
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from mansard.core.records import MachineIdentity
 
-TIMEOUT_S = 60  # for one answer; to start a container on a board takes some seconds
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
 NVIDIA_RUNTIME = "nvidia"
 _GRAMMAR = "write unix:///…/docker.sock; a board's is forwarded with HOST=user@board"
@@ -90,6 +89,7 @@ def connect(
     first: MansardError | None = None
     for place in (address,) if address else addresses(environment):
         try:
+            _check_tls(place, environment)
             engine = _open(place)
         except MansardError as error:
             first = first or error
@@ -115,11 +115,8 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _open(address: str) -> Engine:
     _check_address(address)
-    with explained(address):
-        import docker
-
-        with _understood(address):
-            client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+    with explained(address), _understood(address):
+        client = bounded_client(address, version="auto")
     try:
         with explained(address):
             version, info = client.version(), client.info()
@@ -162,6 +159,20 @@ def _check_address(address: str) -> None:
             probe.connect(path)
         except OSError as error:
             raise explain(error, address) from error
+
+
+def _check_tls(address: str, environment: Mapping[str, str]) -> None:
+    """Refuse to speak without TLS where it is asked for, as the docker client would speak it."""
+    asked = next(
+        (name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if environment.get(name)), None
+    )
+    if asked is not None and address.startswith(("tcp://", "http://")):
+        raise UsageError(
+            f"{asked} is set, and TLS is not spoken here",
+            where=address,
+            fix="reach the engine over ssh (HOST=user@board) or by its socket (DOCKER_HOST="
+            "unix:///var/run/docker.sock)",
+        )
 
 
 def _check_url(address: str) -> None:
@@ -210,68 +221,6 @@ def _check_facts(facts: EngineFacts, address: str) -> None:
             where=address,
             fix="update it: Docker 20.10 (December 2020), podman 4, or newer",
         )
-
-
-# Long answers of the engine, over the Docker SDK's own session, closed when we say so.
-#
-# The SDK hands out generators whose connection lives on until Python collects them. A build ends
-# when its connection is closed, so to leave early must close the line at once.
-
-
-_PIECE = 1 << 20
-
-
-@contextmanager
-def answer(
-    engine: Engine,
-    method: str,
-    path: str,
-    *,
-    timeout_s: float,
-    parameters: Mapping[str, str] | None = None,
-    content: IO[bytes] | Iterator[bytes] | None = None,
-) -> Iterator[Any]:
-    """The response to one request, to be read piece by piece; it is closed at the end.
-
-    ``timeout_s`` is for a silence, not for the whole. Raises docker.errors.APIError with what
-    the engine says, and what requests raises where the line breaks.
-    """
-    from docker.errors import create_api_error_from_http_exception
-    from requests.exceptions import HTTPError
-
-    api = engine.client.api
-    response = api.request(
-        method,
-        f"{api.base_url}/v{api.api_version}{path}",
-        params=dict(parameters or {}),
-        data=content,
-        headers={"Content-Type": "application/x-tar"} if content is not None else {},
-        stream=True,
-        timeout=timeout_s,
-    )
-    try:
-        try:
-            response.raise_for_status()
-        except HTTPError as error:
-            create_api_error_from_http_exception(error)  # raises
-        yield response
-    finally:
-        response.close()
-
-
-def messages(response: Any) -> Iterator[dict[str, Any]]:
-    """The JSON objects of an answer, one for each line; what is none ends it with ValueError."""
-    for line in response.iter_lines():
-        if line:
-            found = json.loads(line)
-            if isinstance(found, dict):
-                yield found
-
-
-def pieces(response: Any) -> Iterator[bytes]:
-    """The bytes of an answer."""
-    found: Iterator[bytes] = response.iter_content(_PIECE)
-    return found
 
 
 # How a container gets at the GPU: NVIDIA's runtime, Docker's device requests, or CDI.

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
+from mansard.core.text import masked
 
 TOOLKIT = (
     "install nvidia-container-toolkit, run 'sudo nvidia-ctk runtime configure --runtime=docker' "
@@ -156,7 +157,7 @@ def message_of(error: BaseException) -> str:
     said = getattr(error, "explanation", None)  # of docker.errors.APIError
     if isinstance(said, bytes):
         said = said.decode("utf-8", "replace")
-    return str(said or error or type(error).__name__)
+    return masked(str(said or error or type(error).__name__))
 
 
 @contextmanager

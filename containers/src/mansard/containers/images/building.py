@@ -25,7 +25,8 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, messages
+from mansard.containers.answers import LOG, answer, messages
+from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.pulling import Confirm, ensure_base
@@ -35,6 +36,7 @@ from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError, MansardError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
+from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -212,11 +214,17 @@ def run_step(
         _context(step, large) as context,
         _build_errors(step.tag, said),
         answer(
-            engine, "POST", "/build", parameters=parameters, content=context, timeout_s=SILENCE_S
+            engine.client,
+            "POST",
+            "/build",
+            limits=LOG,
+            timeout_s=SILENCE_S,
+            parameters=parameters,
+            content=context,
         ) as response,
     ):
         for message in messages(response):
-            for line in _COLOUR.sub("", str(message.get("stream") or "")).splitlines():
+            for line in masked(_COLOUR.sub("", str(message.get("stream") or ""))).splitlines():
                 if line.strip():
                     said.append(line)
                     tell(line.rstrip())

@@ -11,7 +11,8 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, pieces
+from mansard.containers.answers import IMAGE, answer, pieces
+from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.core.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
@@ -120,7 +121,9 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
         image = identity_of(engine.client.images.get(tag))
     with replacing(path) as target, contextlib.ExitStack() as stack:
         with explained(tag):
-            saving = answer(engine, "GET", f"/images/{tag}/get", timeout_s=SILENCE_S)
+            saving = answer(
+                engine.client, "GET", f"/images/{tag}/get", limits=IMAGE, timeout_s=SILENCE_S
+            )
             response = stack.enter_context(saving)
         digest = _write(_engine_pieces(response, tag), target)
         size_bytes = target.tell()

@@ -14,6 +14,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import listed, printable
+from mansard.device.clocks.readback import is_same
 from mansard.device.clocks.settings import Clocks, find_clocks, find_settings, real_path
 from mansard.device.nvpmodel.tool import STATUS_PATH
 from mansard.device.system import read_text
@@ -43,7 +44,7 @@ class ModeSettings(msgspec.Struct, frozen=True):
         return tuple(
             Change(path, was, now)
             for path, was in self.values.items()
-            if (now := read_text(self.files[path])) != was
+            if (now := read_text(self.files[path])) is None or not is_same(now, was)
         )
 
     def losses(self, *, is_throttled: bool) -> tuple[str, ...]:
@@ -62,9 +63,10 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
     """The settings of the machine as they are now; those that cannot be read are left out."""
     clocks = clocks or find_clocks(root)
     emc = clocks.emc
-    # The same file shows the memory's clock, and is written when that changes.
-    rate = emc.lock.rate if emc is not None and emc.lock is not None else None
-    files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != rate}
+    reading = None
+    if emc is not None and emc.lock is not None and emc.locked_hz(root) is None:
+        reading = emc.lock.rate  # it sets the memory's clock only where that is locked
+    files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != reading}
     files[STATUS_PATH] = root / STATUS_PATH.lstrip("/")
     values = {path: read_text(file) for path, file in files.items()}
     known = {path: text for path, text in values.items() if text is not None}
