@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,6 +14,7 @@ import msgspec
 from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
 from mansard.core.errors import (
+    BusyError,
     ContainerError,
     ControllerLost,
     DeniedError,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from mansard.microbench.plan import KernelPlan
     from mansard.microbench.planning import Probe
 
+_TURN_S = 0.5  # between two looks at whether another sweep has ended
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
@@ -93,6 +96,8 @@ def measure_modes(
             for line in held.left_behind:
                 reporter.note(line)
             plans = _without_reboots(plans, held, reporter)
+        elif any(each.n_missing for each in plans):
+            _wait_for_turn(stack, target, reporter)
         if any(each.n_missing for each in plans):
             reporter.note(describe_time(plans))
         for number, each in enumerate(plans):
@@ -109,6 +114,22 @@ def measure_modes(
                     reporter.note(f"{each.plan.mode.name}: left out: {error}")
     _note_denied(denied, n_plans=len(plans), reporter=reporter)
     return Measured(frozenset(run_ids), tuple(failed))
+
+
+def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
+    """Have the machine alone until the end of ``stack``: two sweeps would measure each other."""
+    is_told = False
+    while True:
+        try:
+            stack.enter_context(target.controller.hold(is_set=False))
+        except BusyError as error:
+            if not is_told:
+                where = f"{error.where}: " if error.where else ""
+                reporter.note(f"{where}{error.what}; waiting until it has ended")
+            is_told = True
+            time.sleep(_TURN_S)
+        else:
+            return
 
 
 def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:

@@ -72,6 +72,10 @@ class DeniedError(DeviceError):
     """This user may not change the machine: nothing was touched."""
 
 
+class BusyError(DeviceError):
+    """Another sweep has the machine; it may be free later."""
+
+
 class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not what failed
     """A power mode that holds only after the board is started anew."""
 
