@@ -94,7 +94,7 @@ def bench(
     root = create_board(board, folder)
     found: Counter[str] = Counter(benches=1)
     controller = LocalController(root)
-    meddler = None if options.quiet else Meddler(root, seed)
+    meddler = None if options.quiet else Meddler(root, seed, options.pause)
     target = Target(root, controller, meddler)
     with running(root), BoardLog(root, folder / "board.log") as log:
         mode = next(one.mode for one in read_modes(root).modes if one.mode.name == mode_name)
@@ -172,6 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=14, help="of each bench, at most")
     parser.add_argument("--attempts", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=2.5, help="mean of two acts, s")
     parser.add_argument("--quiet", action="store_true")
     options = parser.parse_args(arguments)
     by_board: dict[str, Counter[str]] = {board: Counter() for board in BOARDS}

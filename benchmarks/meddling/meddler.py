@@ -14,15 +14,15 @@ from meddling.board_log import BWMGR, CPU, EMC_RATE, gpu_folders
 
 STAYS_S = (0.0, 0.003, 0.02, 0.1, 0.4, 1.5)  # how long a change stays
 _FOR_GOOD = 0.08  # so many of them stay until the end
-_MEAN_PAUSE_S = 2.5
 Writes = list[tuple[Path, str]]
 
 
 class Meddler:
     """Acts from ``begin`` to ``end``; ``acts`` has when each change began and was taken back."""
 
-    def __init__(self, root: Path, seed: str) -> None:
+    def __init__(self, root: Path, seed: str, mean_pause_s: float) -> None:
         self._root, self._random = root, random.Random(seed)
+        self._mean_pause_s = mean_pause_s
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self.acts: list[tuple[str, float, float | None]] = []
@@ -48,7 +48,7 @@ class Meddler:
             "governor": self._governor,
             "mode": list,
         }
-        while not self._is_over.wait(self._random.expovariate(1 / _MEAN_PAUSE_S)):
+        while not self._is_over.wait(self._random.expovariate(1 / self._mean_pause_s)):
             stays = self._random.random() < _FOR_GOOD
             name = self._random.choice(list(acts) if stays else list(acts)[:-1])
             stay_s = None if stays else self._random.choice(STAYS_S)
