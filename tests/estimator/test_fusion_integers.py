@@ -155,6 +155,25 @@ def test_a_sum_with_integers_is_written_as_integers() -> None:
     assert fused.moved()[1] == (128 + 69, 128)
 
 
+@pytest.mark.parametrize(
+    ("addend", "reads"),
+    [
+        ("d", 128 + 69 + 512),  # what it multiplies, too
+        ("h", 128 + 69 + 512),
+    ],
+)
+def test_integers_that_are_added_to_floats_are_dequantised_by_a_kernel(
+    addend: str, reads: int
+) -> None:
+    other = "p = QuantizeLinear(x, t, z) h = DequantizeLinear(p, t, z) "
+    text = PRODUCT.format("w") + other + f"a = Add(r, {addend}) y = GlobalMaxPool(a)"
+    fused = fuse_integers(text)
+    assert fused.kernels()[2:] == ["DequantizeLinear", "Conv+Relu+Add", "GlobalMaxPool"]
+    assert fused.moved()[2:] == [(128, 512), (reads, 512), (512, 32)]
+    indexes = [index for group in fused.fusion.groups for index in group.indexes]
+    assert sorted([*indexes, *fused.fusion.idle]) == [node.index for node in fused.nodes]
+
+
 def test_readers_with_equal_quantisers_get_what_the_product_wrote() -> None:
     fused = fuse_integers(
         PRODUCT.format("w")
