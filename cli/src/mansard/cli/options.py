@@ -91,9 +91,14 @@ def parse_values(texts: Sequence[str]) -> dict[str, Number | tuple[Number, ...]]
     return _pairs("--value", texts, _values, "--value sr=16000")
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """``input=1x3x224x224`` pairs; raises UsageError."""
-    return _pairs("--shape", texts, _shape, "--shape image=1x3x224x224")
+def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Shapes, and the element types of those that name one; raises UsageError.
+
+    ``texts``: pairs such as ``input=1x3x224x224`` or ``boxes=100x4:float16``.
+    """
+    found = _pairs("--shape", texts, _typed_shape, "--shape image=1x3x224x224")
+    types = {name: dtype for name, (_, dtype) in found.items() if dtype}
+    return {name: shape for name, (shape, _) in found.items()}, types
 
 
 def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -144,6 +149,12 @@ def _pair(
 
 def _size(text: str) -> int | None:
     return int(text) if _SIZE.fullmatch(text) else None
+
+
+def _typed_shape(text: str) -> tuple[tuple[int, ...], str] | None:
+    sizes, colon, dtype = text.partition(":")
+    shape = _shape(sizes)
+    return None if shape is None or (colon and not dtype) else (shape, dtype.lower())
 
 
 def _shape(text: str) -> tuple[int, ...] | None:
