@@ -94,7 +94,7 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
 test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs/results/<card>.json (CUDA=cuda13)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,$(CUDA)]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c 'constraints-$(CUDA).txt' -e '.[dev,$(CUDA)]' >&2
 	@$(BIN)/python -m pytest tests/gpu -p no:cacheprovider -rs
 	@$(BIN)/python benchmarks/gpu_peer.py --profile "$$PROFILE" --runs "$$RUNS" || [ $$? = 3 ]
 

@@ -129,7 +129,7 @@ def board_controller(
     arguments = controller_arguments(engine, launch, root, quiet_s)
     with explained(shown_image(launch.image)):
         created: Any = engine.client.containers.create(**arguments)
-    ident = str(created.id)
+        ident = str(created.id)
     try:
         with explained(shown_image(launch.image)):
             channel = ContainerChannel(engine, ident, attach(engine.client, ident))
@@ -188,8 +188,11 @@ def _user(engine: Engine, root: PurePosixPath) -> User:
 def _end_leftovers(engine: Engine) -> None:
     """Wait for controllers whose callers are gone: they are putting the board back."""
     with explained(engine.address):
-        found = engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
-    for container in found:
-        if is_gone(str((container.get("Labels") or {}).get(CONTROLLER_LABEL, ""))):
+        found = {
+            str(one["Id"]): str((one.get("Labels") or {}).get(CONTROLLER_LABEL, ""))
+            for one in engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
+        }
+    for ident, owner in found.items():
+        if is_gone(owner):
             with contextlib.suppress(MansardError), explained(engine.address):  # it has ended
-                engine.client.api.stop(container["Id"], timeout=END_S)
+                engine.client.api.stop(ident, timeout=END_S)

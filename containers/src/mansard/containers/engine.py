@@ -64,7 +64,7 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
             return None
         try:
             return shutil.disk_usage(self.data_root).free
-        except OSError:
+        except (OSError, ValueError):  # a name with a zero byte
             return None
 
 
@@ -115,29 +115,16 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _open(address: str) -> Engine:
     _check_address(address)
-    with explained(address), _understood(address):
+    with explained(address):
         client = bounded_client(address, version="auto")
     try:
         with explained(address):
-            version, info = client.version(), client.info()
-        with _understood(address):
-            facts = read_facts(version, info)
-        _check_facts(facts, address)
+            facts = read_facts(client.version(), client.info())
+            _check_facts(facts, address)
     except BaseException:
         client.close()
         raise
     return Engine(address, client, facts)
-
-
-@contextmanager
-def _understood(address: str) -> Iterator[None]:
-    """Answers that are not of the kind an engine gives are raised as ContainerError."""
-    try:
-        yield
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ContainerError(
-            "what answers there is no container engine", where=address, fix=START_ENGINE
-        ) from error
 
 
 def _check_address(address: str) -> None:
@@ -177,6 +164,10 @@ def _check_tls(address: str, environment: Mapping[str, str]) -> None:
 
 def _check_url(address: str) -> None:
     """A port that is no number, or a bracket that is not closed, is the caller's mistake."""
+    if "@" in address:
+        raise UsageError(
+            "an engine takes no user and no password in its address", where=address, fix=_GRAMMAR
+        )
     try:
         is_url = bool(urlsplit(address).hostname) and urlsplit(address).port != 0
     except ValueError:
@@ -185,31 +176,66 @@ def _check_url(address: str) -> None:
         raise UsageError("is no address", where=address, fix=_GRAMMAR)
 
 
-def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:
-    """Facts from the engine's answers to ``/version`` and ``/info``; what is missing is empty."""
-    components = version.get("Components") or ()
-    is_podman = any("podman" in str(each.get("Name", "")).lower() for each in components)
-    kernel = str(info.get("KernelVersion") or "")
-    found = info.get("DiscoveredDevices")
-    options = [str(option) for option in info.get("SecurityOptions") or ()]
-    architecture = str(info.get("Architecture") or version.get("Arch") or "")
+class _Component(msgspec.Struct, rename="pascal"):
+    name: str | None = None
+
+
+class _Version(msgspec.Struct, rename="pascal"):
+    """What is read of ``/version``; an engine may leave any of it out, or say null."""
+
+    components: list[_Component] | None = None
+    version: str | None = None
+    api_version: str | None = None
+    arch: str | None = None
+
+
+class _Device(msgspec.Struct, rename={"source": "Source", "name": "ID"}):
+    source: str | None = None
+    name: str | None = None
+
+
+class _Info(msgspec.Struct, rename="pascal"):
+    """What is read of ``/info``."""
+
+    name: str | None = None
+    kernel_version: str | None = None
+    server_version: str | None = None
+    architecture: str | None = None
+    runtimes: dict[str, Any] | None = None
+    cdi_folders: list[str] | None = msgspec.field(default=None, name="CDISpecDirs")
+    discovered_devices: list[_Device] | None = None
+    security_options: list[str] | None = None
+    cgroup_version: str | int | None = None
+    driver: str | None = None
+    docker_root_dir: str | None = None
+
+
+def read_facts(version: object, info: object) -> EngineFacts:
+    """Facts from the engine's answers to ``/version`` and ``/info``; what is missing is empty.
+
+    Raises ValueError for an answer of another kind.
+    """
+    its, about = msgspec.convert(version, _Version), msgspec.convert(info, _Info)
+    is_podman = any("podman" in (each.name or "").lower() for each in its.components or ())
+    kernel, found = about.kernel_version or "", about.discovered_devices
+    architecture = about.architecture or its.arch or ""
     here = os.uname()
     return EngineFacts(
         name="podman" if is_podman else "Docker",
-        version=str(version.get("Version") or info.get("ServerVersion") or "?"),
-        api_version=str(version.get("ApiVersion") or "0.0"),
+        version=its.version or about.server_version or "?",
+        api_version=its.api_version or "0.0",
         architecture=ARCHITECTURES.get(architecture, architecture),
         kernel=kernel,
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
-        cdi_folders=tuple(info.get("CDISpecDirs") or ()),
+        runtimes=tuple(sorted(about.runtimes or ())),
+        cdi_folders=tuple(about.cdi_folders or ()),
         cdi_devices=None
         if found is None
-        else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
-        is_rootless="name=rootless" in options or info.get("Rootless") is True,  # podman 4.3: this
-        cgroup_version=str(info["CgroupVersion"]) if info.get("CgroupVersion") else None,
-        storage=str(info.get("Driver") or ""),
-        data_root=str(info.get("DockerRootDir") or ""),
-        is_local=(info.get("Name"), kernel) == (here.nodename, here.release),
+        else tuple(str(each.name) for each in found if each.source == "cdi"),
+        is_rootless="name=rootless" in (about.security_options or ()),
+        cgroup_version=str(about.cgroup_version) if about.cgroup_version else None,
+        storage=about.driver or "",
+        data_root=about.docker_root_dir or "",
+        is_local=(about.name, kernel) == (here.nodename, here.release),
     )
 
 

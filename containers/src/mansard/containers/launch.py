@@ -283,7 +283,7 @@ def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> I
     with explained(shown):
         since_s = engine_time_s(engine.client) - 1
         created: Any = engine.client.containers.create(**create_arguments(launch, this_process()))
-    ident = str(created.id)
+        ident = str(created.id)
     try:
         with explained(shown):
             attached = attach(engine.client, ident)
@@ -339,7 +339,7 @@ def stop_containers(address: str) -> None:
     label = f"{OWNER_LABEL}={this_process()}"
     with connect(address) as engine:
         with explained(address):
-            found = engine.client.api.containers(filters={"label": label})
-        for container in found:
+            found = [one["Id"] for one in engine.client.api.containers(filters={"label": label})]
+        for ident in found:
             with suppress(MansardError), explained(address):  # it has ended meanwhile
-                engine.client.api.stop(container["Id"], timeout=STOP_S)
+                engine.client.api.stop(ident, timeout=STOP_S)

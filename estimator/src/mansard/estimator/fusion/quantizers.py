@@ -76,7 +76,8 @@ def _common_quantizer(
             return None
         found: Node | None
         if is_live_quantizer(reader):
-            found = reader if _is_movable(reader) else None
+            is_returned = _OUTSIDE in readers.get(reader.output.name, ())
+            found = reader if _is_movable(reader) and not is_returned else None
         elif reader.outputs:
             found = early.get(reader.index) or common.get(reader.outputs[0].name)
         else:

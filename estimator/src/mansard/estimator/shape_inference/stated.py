@@ -98,14 +98,20 @@ def _fits_file(node: Node, context: InferenceContext) -> bool:
 
 def _fits(tensor: Tensor, stated: StatedType, known: Mapping[str, int]) -> bool:
     dtype, sizes = stated
+    return _agrees(tensor, dtype, None if sizes is None else _numbers(sizes, known))
+
+
+def _agrees(tensor: Tensor, dtype: ElementType | None, sizes: Sequence[int | None] | None) -> bool:
     if (dtype is not None and dtype != tensor.dtype) or tensor.items is not None:
         return False
-    if sizes is None or sizes == tensor.shape:
+    if sizes is None:
         return True
-    return len(sizes) == tensor.rank and all(
-        size is None or size == own
-        for size, own in zip(_numbers(sizes, known), tensor.shape, strict=True)
-    )
+    if len(sizes) != len(tensor.shape):
+        return False
+    for size, own in zip(sizes, tensor.shape, strict=True):
+        if size is not None and size != own:
+            return False
+    return True
 
 
 def shape_flags(names: Iterable[str]) -> str:
@@ -130,12 +136,19 @@ def contradiction_note(
 ) -> str | None:
     """A note where the file states other types or shapes than follow; None where it does not."""
     wrong: list[Tensor] = []
+    # Tensors of one type share it, so that names of dimensions are replaced once.
+    resolved: dict[int, tuple[int | None, ...]] = {}
     for name, (dtype, sizes) in stated.items():
         tensor = tensors.get(name)
-        if tensor is None or (sizes == tensor.shape and dtype is tensor.dtype):
+        if tensor is None or sizes is None:
+            continue
+        shape = resolved.get(id(sizes))
+        if shape is None:
+            shape = resolved[id(sizes)] = tuple(_numbers(sizes, known))
+        if shape == tensor.shape and dtype is tensor.dtype:
             continue
         is_plain = tensor.unknown is None and tensor.items is None
-        if is_plain and not _fits(tensor, (dtype, sizes), known):
+        if is_plain and not _agrees(tensor, dtype, shape):
             wrong.append(tensor)
     if not wrong:
         return None
