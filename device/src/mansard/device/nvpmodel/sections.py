@@ -221,7 +221,8 @@ class _Builder:
         if not before:
             mode.settings.append(setting)
         elif mode.settings[-1] != setting:  # else the same line, twice in a row
-            self._doubt_mode(mode, line, "is set twice: is the header of another mode missing?")
+            why = "is set twice: is the header of another mode missing?"
+            self._doubt(mode, _words(line, why))  # once, not for each line of the other mode
 
     def _define(self, param: Param, argument: str, path: str, line: ConfigLine) -> None:
         if param.arguments.setdefault(argument, path) != path:
