@@ -218,9 +218,9 @@ class RemoteController:
         """Put back what an interrupted run had left, in lines."""
         return self._line.ask(PutBack(), Lines).lines
 
-    def hold(self) -> RemoteHold:
+    def hold(self, *, is_set: bool = True) -> RemoteHold:
         """The board for one sweep."""
-        return RemoteHold(self._line)
+        return RemoteHold(self._line, is_set=is_set)
 
     def check(self) -> None:
         """Raises ControllerLost where it is known to be gone."""
@@ -237,12 +237,12 @@ class RemoteController:
 class RemoteHold:
     """A board that its controller holds; used in a ``with`` block."""
 
-    def __init__(self, line: QuestionLine) -> None:
-        self._line = line
+    def __init__(self, line: QuestionLine, *, is_set: bool = True) -> None:
+        self._line, self._is_set = line, is_set
         self.left_behind: tuple[str, ...] = ()
 
     def __enter__(self) -> RemoteHold:
-        self.left_behind = self._line.ask(HoldBoard(), Lines).lines
+        self.left_behind = self._line.ask(HoldBoard(self._is_set), Lines).lines
         return self
 
     def __exit__(
