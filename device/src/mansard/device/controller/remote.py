@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -120,8 +121,9 @@ class QuestionLine:
     def _answer(self, ask: AnyAsk, timeout_s: float) -> AnyAnswer:
         self._number += 1
         self._channel.send(encode_line(Question(self._number, ask)))
+        end_s = time.monotonic() + timeout_s
         while True:
-            reply = self._receive(timeout_s)
+            reply = self._receive(max(0.0, end_s - time.monotonic()))
             if reply.number in {self._number, 0}:  # 0: it could not even read the question
                 return reply.answer
 
