@@ -6,6 +6,7 @@ CUDA ?= cuda12
 HOST ?=
 HOSTS ?=
 IMAGE ?=
+IMAGES ?=
 LOCAL ?=
 OFFLINE ?=
 MODELS ?=
@@ -15,7 +16,7 @@ RUNS ?= runs
 # Handed on through the environment, so that the shell takes them as text, not as commands, and
 # by their value as it was written, so that make does not take a $ for one either.
 # MODELS stands in the recipe as it is: quote a path with spaces as you would in the shell.
-TEXTS := MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE
+TEXTS := MODE PICK PROFILE RUNS BOARD HOST HOSTS IMAGE IMAGES
 $(foreach text,$(TEXTS),$(eval override $(text) := $$(value $(text))))
 export $(TEXTS)
 
@@ -27,12 +28,12 @@ ROOMS := core device simulator measuring microbench estimator analytics containe
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
-	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  BOARD=folder of a simulated board"
+	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score the networks, write the report
 	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} \
 	  $${BOARD:+--board "$$BOARD"} $${HOST:+--host "$$HOST"} $${HOSTS:+--host "$$HOSTS"} \
-	  $${IMAGE:+--image "$$IMAGE"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
+	  $${IMAGE:+--image "$$IMAGE"} $${IMAGES:+--images "$$IMAGES"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
 
 demo: setup ## the recorded roofs of real Orins, with networks under them, in the folder demo
 	@$(BIN)/mansard demo
@@ -93,7 +94,7 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
 test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs/results/<card>.json (CUDA=cuda13)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,$(CUDA)]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c 'constraints-$(CUDA).txt' -e '.[dev,$(CUDA)]' >&2
 	@$(BIN)/python -m pytest tests/gpu -p no:cacheprovider -rs
 	@$(BIN)/python benchmarks/gpu_peer.py --profile "$$PROFILE" --runs "$$RUNS" || [ $$? = 3 ]
 

@@ -6,6 +6,7 @@ Prints, as tables:
 - fused bytes and kernels against recorded TensorRT engines;
 - cache-aware bytes against 4,237 ReLUs and 1,381 linear layers on an A100: the
   distribution of the relative error, beside that of inputs plus outputs;
+- the same for 110 convolutions, with the model of Winograd beside it;
 - for the zoo: algorithmic, fused and cached bytes, and the number of kernels beside that
   of the graph that ONNX Runtime's own optimiser leaves (extended level).
 
@@ -19,13 +20,14 @@ import argparse
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from statistics import mean, quantiles
+from statistics import mean, median, quantiles
 
 import onnxruntime
 from recorded.engines import CASES
 from recorded.operators import (
     A100_CACHE_BYTES,
     Operator,
+    convolutions,
     linear_network,
     linears,
     relu_network,
@@ -43,6 +45,7 @@ from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Node, walk
 from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
+from mansard.estimator.winograd import transformed_filter_bytes
 
 SMALLEST_BYTES = 2_000_000  # below, the counters' own noise shows
 ORIN_CACHE_BYTES = 2 * 1024 * 1024  # half of a Jetson AGX Orin's L2
@@ -59,6 +62,7 @@ def main() -> None:
         show_operators("linear", linear_network(), linears(folder))
     else:
         print(f"no recorded data in {folder}")
+    show_convolutions()
     show_zoo()
 
 
@@ -116,6 +120,28 @@ def show_operators(kind: str, data: bytes, operators: Iterable[Operator]) -> Non
             f"  {name:12} mean {mean(errors):8.3%}  median {steps[9]:8.3%}"
             f"  90 % {steps[17]:8.3%}  95 % {steps[18]:8.3%}  worst {max(errors):8.3%}"
         )
+
+
+def show_convolutions() -> None:
+    """Today's model and that of Winograd, on those it was made of and on others."""
+    print(f"\nConvolutions on an A100, fp32 without TF32, C = {A100_CACHE_BYTES:,}: median |error|")
+    print(f"{'':36} {'n':>3} {'cache-aware':>12} {'with transformed filters':>25}")
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for convolution in convolutions():
+        nodes, fusion = place(load(convolution.network(), "convolution"), Given())
+        (cached,) = cached_traffic(fusion, A100_CACHE_BYTES).values()
+        (moved,) = fused_traffic(fusion).values()
+        made = transformed_filter_bytes(nodes[0])
+        fits = moved.read_bytes + moved.write_bytes + made <= A100_CACHE_BYTES
+        part = "held out" if convolution.is_held_out else "first"
+        kind = f"{convolution.algorithm}, {part}, {'fits C' if fits else 'larger'}"
+        more = made + max(0, made - A100_CACHE_BYTES) if convolution.algorithm == "winograd" else 0
+        recorded = convolution.memory_bytes
+        errors = abs(cached / recorded - 1), abs((cached + more) / recorded - 1)
+        rows.setdefault(kind, []).append(errors)
+    for kind, found in sorted(rows.items()):
+        today, modelled = (median(errors) for errors in zip(*found, strict=True))
+        print(f"{kind:36} {len(found):3} {today:12.1%} {modelled:25.1%}")
 
 
 def show_zoo() -> None:

@@ -102,7 +102,7 @@ _RESNET18 = (
         lambda: quantize_modules(zoo.read("resnet18"), residuals=True),
         _FP16,
         32,
-        tolerance=0.05,  # the builder left the last block's floats in fp32
+        tolerance=0.04,  # the builder left all floats, those of the last block, in fp32
     ),
     Case(
         "resnet18 int8, all",
@@ -142,7 +142,7 @@ _MOBILENET_V2 = (
         lambda: quantize_modules(zoo.read("mobilenet_v2")),
         _FP16,
         1,
-        tolerance=0.01,  # the builder left two of the smallest blocks in fp32
+        tolerance=0.01,  # the builder left three of the smallest blocks in fp32
     ),
     Case(
         "mobilenet_v2 int8, residuals",

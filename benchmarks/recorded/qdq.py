@@ -58,8 +58,8 @@ class _Inserter:
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._graph = graph
         self.nodes: list[onnx.NodeProto] = []
-        shapes = {each.name: list(numpy_helper.to_array(each)) for each in graph.initializer}
-        self._widths: dict[str, int] = {}
+        shapes = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+        self._widths = {each.name: int(each.dims[0]) for each in graph.initializer if each.dims}
         for node in graph.node:
             if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
                 self._widths[node.output[0]] = int(shapes[node.input[0]][0])

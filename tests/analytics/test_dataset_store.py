@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,11 +17,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.opening import merge
 from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
 from mansard.analytics.data.run_folder import import_run
-from mansard.analytics.data.store import ENTRY_FILE, Store
+from mansard.analytics.data.run_frames import REPETITION_SCHEMA
+from mansard.analytics.data.store import ENTRY_FILE, Store, run_entry
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
@@ -76,25 +79,55 @@ def test_unchanged_runs_are_not_written_again(runs: Path) -> None:
 
 def test_unchanged_runs_are_not_parsed_again(runs: Path) -> None:
     first = ingest(runs)
+    opened: list[str] = []
+
+    def hear(event: str, details: tuple[object, ...]) -> None:
+        if event == "open":
+            opened.append(str(details[0]))
+
+    sys.addaudithook(hear)  # of every file that Python opens, as long as the process lives
+    assert_same(ingest(runs), first)
+    assert any(name.endswith(".lock") for name in opened)
+    assert not any(name.endswith(".jsonl") and name != "scores.jsonl" for name in opened)
+
+
+def test_rows_of_the_same_length_and_time_are_read_again(runs: Path) -> None:
+    ingest(runs)
     path = runs / "run-1c/trials.jsonl"
     content, status = path.read_bytes(), path.stat()
-    # Of the same length and time: an ingest that read it would refuse it.
     path.write_bytes(content.replace(b'"kernel"', b'"colour"'))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert_same(ingest(runs), first)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the system's own time stays
     with pytest.raises(SchemaError):
         ingest(runs)
 
 
-def test_a_touched_run_with_the_same_content_keeps_its_files(runs: Path) -> None:
+def test_a_dataset_that_came_with_its_runs_is_made_again(runs: Path, tmp_path: Path) -> None:
+    """A folder of runs from somebody else, whose dataset says that all is a thousand times as
+    fast: every file of it is whole, every name and every digest right."""
+    wanted = ingest(runs)
+    copy = tmp_path / "copy" / "runs"
+    shutil.copytree(runs, copy, ignore=shutil.ignore_patterns("copy"))  # as tar does, with times
+    store, location = Store(copy / "dataset"), str(copy / "dataset")
+    for entry in read_part(location).runs.iter_slices(1):
+        files = run_files(entry.row(0, named=True), location)
+        changed = {}
+        for name in files.repetitions:
+            rows = store.read([name], REPETITION_SCHEMA)
+            changed[name] = store.write(name, rows.with_columns(pl.col("seconds_s") / 1000))
+        text = to_json(msgspec.structs.replace(files, repetitions=changed))
+        run_id = entry["run_id"].item()
+        store.write(run_entry(run_id), entry.with_columns(files_json=pl.lit(text)))
+    poisoned = read_dataset(location).repetitions.collect()["seconds_s"].sum()
+    assert poisoned == pytest.approx(wanted.repetitions.collect()["seconds_s"].sum() / 1000)
+    assert_same(ingest(copy), wanted)
+
+
+def test_a_touched_run_has_the_same_dataset(runs: Path) -> None:
     first = ingest(runs)
     before = files(runs)
     os.utime(runs / "run-1c/trials.jsonl", (1, 1))
     assert_same(ingest(runs), first)
-    after = files(runs)
-    changed = {name for name in before if after[name] != before[name]}
-    assert changed == {f"runs/run_id=run-1c/{ENTRY_FILE}"}
+    assert files(runs).keys() == before.keys()
 
 
 def test_a_run_that_grew_is_read_again_and_its_old_files_go(tmp_path: Path) -> None:
@@ -156,7 +189,8 @@ def test_a_damaged_dataset_is_one_line(runs: Path) -> None:
     ingest(runs)
     (path,) = (runs / "dataset/trials/run_id=run-1c").iterdir()
     path.write_bytes(b"nonsense")
-    with pytest.raises(StorageError, match=r"cannot be read or written: .*; remove the dataset"):
+    line = r"trials/run_id=run-1c/.* is missing or was changed; make the dataset again"
+    with pytest.raises(StorageError, match=line):
         read_dataset(str(runs / "dataset"))
 
 
@@ -201,7 +235,7 @@ def test_a_run_that_names_a_place_elsewhere_is_refused(runs: Path) -> None:
     path = runs / "dataset/runs/run_id=run-1c" / ENTRY_FILE
     entry = pl.read_parquet(path, hive_partitioning=False)
     entry.with_columns(run_id=pl.lit("../../elsewhere")).write_parquet(path)
-    with pytest.raises(SchemaError, match=r"the id '../../elsewhere' cannot name a file"):
+    with pytest.raises(SchemaError, match=r"holds a row of run '../../elsewhere'"):
         merge([runs / "dataset"], str(runs / "fleet"))
 
 
@@ -245,7 +279,7 @@ def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) ->
     store, folder = Store(tmp_path / "in-pieces"), runs / "run-1c"
     # A hundred bytes are less than a row: each is a batch, and a file, of its own.
     entry = import_run(folder, whole.manifest("run-1c"), "c" * 32, store, batch_bytes=100)
-    files = run_files(entry["files_json"].item(), "here")
+    files = run_files(entry.row(0, named=True), "here")
     assert (len(files.trials), len(files.samples)) == (138, 3)
     part = read_part(str(runs / "dataset"))
     pieces = dataset_of(replace(part, store=store, runs=entry, location=str(runs / "dataset")))

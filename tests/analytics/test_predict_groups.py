@@ -4,6 +4,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from mansard.analytics.data.dataset import score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
@@ -177,3 +178,14 @@ def test_a_real_network_keeps_all_its_work_and_its_fused_traffic() -> None:
         ("pooling", 2),
         ("matmul", 1),
     ]
+
+
+def test_a_score_of_upper_bounds_says_so() -> None:
+    net = msgspec.structs.replace(score("net", [product()]), bounds={"found[1]": 64})
+    frame = layer_frame([net])
+    assert frame["dimensions_json"].to_list() == ['{"at most found[1]":64}']
+    (note,) = score_frame(frame)["note"]
+    assert note == "sizes that depend on data count with their upper bounds: it needs at most this"
+    # and is another score than that of given sizes
+    assert score_id(net) != score_id(score("net", [product()]))
+    assert score_frame(layer_frame([score("net", [product()])]))["note"].to_list() == [None]

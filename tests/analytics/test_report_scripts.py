@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import vl_convert
 
+from mansard.analytics.figures.figure import json_markup
+from mansard.analytics.report import page as pages
 from mansard.analytics.report import scripts
+from mansard.analytics.report.page import render
+
+LICENSES = Path(pages.__file__).with_name("templates") / "licenses.txt"
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_the_process_beside_makes_what_this_one_would() -> None:
     process = scripts.begin()
     assert process is scripts.begin()  # once for a process
     assert scripts.bundle() == vl_convert.javascript_bundle()  # type: ignore[call-arg]
+
+
+def test_the_notices_of_the_scripts_stand_in_every_page_and_in_the_notice_file() -> None:
+    # Their licences ask for it (BSD: "in the documentation and/or other materials").
+    page = render("base.html.j2", {"title": "x", "figures": (), "datasets": json_markup({})})
+    notices = [line.strip() for line in LICENSES.read_text().splitlines() if ": Copyright" in line]
+    assert len(notices) == 17
+    notice_file = " ".join((REPOSITORY / "NOTICE").read_text().split())
+    for notice in notices:
+        assert notice in page
+        assert notice.partition(":")[0].split(",")[0].split(" and its")[0] in notice_file
+    assert "Redistributions in binary form must reproduce the above copyright notice" in page

@@ -12,19 +12,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mansard.core.documents import read_document
-from mansard.core.records import EnergyWindow, Manifest
+from mansard.core.records import Manifest
 from mansard.simulator import create_board, running, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
+from tests.measuring.metered_windows import windows_read
 
 pytestmark = [
     pytest.mark.docker,
@@ -82,13 +83,6 @@ def check_confined(container: Any) -> None:
     assert [line.split(":")[0].strip() for line in links] == ["lo"]
 
 
-def check_metered(windows: Sequence[EnergyWindow]) -> None:
-    """Every window has a total, but for a few in which a busy machine could not read the meter."""
-    unread = [window for window in windows if window.total_j is None]
-    assert all("no reading for" in window.unknown["total_j"] for window in unread)
-    assert len(unread) <= len(windows) // 3
-
-
 def test_four_modes_in_a_container_killed_restored_and_resumed(
     board: Path,
     network: Path,
@@ -131,13 +125,13 @@ def test_four_modes_in_a_container_killed_restored_and_resumed(
         assert manifest.image_digest == built_image.built.digest
         assert manifest.total_rails == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
         assert manifest.idle is not None
-        check_metered(manifest.idle)
     trials = finished_trials(runs)
     assert kept <= {(trial.run_id, trial.trial_id) for trial in trials}
     assert len(trials) == sum(manifest.n_trials for manifest in manifests)
     assert {trial.source for trial in trials} == {"simulated"}
     assert all(trial.energy for trial in trials)
-    check_metered([window for trial in trials for window in trial.energy or ()])
+    windows_read(window for manifest in manifests for window in manifest.idle or ())
+    windows_read(window for trial in trials for window in trial.energy or ())
     files = [path for path in runs.rglob("*") if path.is_file()]
     assert {path.stat().st_uid for path in files} == {os.getuid()}
     assert (runs / "report.html").stat().st_size > 100_000
@@ -147,10 +141,13 @@ def test_the_image_and_its_digest_stand_in_the_report(
     board: Path, network: Path, tmp_path: Path, daemon: Daemon, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
-    command = [*MANSARD, "bench", "--board", str(board), "--runs", str(runs), "--json"]
+    # By its name in the present folder, of which the engine knows nothing.
+    command = [*MANSARD, "bench", "--board", board.name, "--runs", str(runs), "--json"]
     command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
     command += ["--profile", "brief", "--mode", "15W", str(network)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=board.parent
+    )
     wait_for_trials(runs, 2, process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE_S)

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("is_given", [True, False], ids=["argument", "environment"])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_settings_are_text(folder: Path, text: str, is_given: bool) -> None:
-    names = ("MODE", "HOST", "HOSTS", "IMAGE", "BOARD", "RUNS")
+    names = ("MODE", "HOST", "HOSTS", "IMAGE", "IMAGES", "BOARD", "RUNS")
     settings = {name: f"{name} {text}" for name in names}
     given = [f"{name}={value}" for name, value in settings.items()] if is_given else []
     done = subprocess.run(
@@ -55,7 +55,7 @@ def test_settings_are_text(folder: Path, text: str, is_given: bool) -> None:
     )
     assert done.returncode == 0, done.stderr
     words = done.stdout.splitlines()
-    options = ("--mode", "--host", "--host", "--image", "--board", "--runs")
+    options = ("--mode", "--host", "--host", "--image", "--images", "--board", "--runs")
     for option, value in zip(options, settings.values(), strict=True):
         assert (option, value) in list(pairwise(words))
     assert not (folder / "pwned").exists()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mansard.containers.engine import addresses, connect, read_facts
-from mansard.core.errors import ContainerError, MansardError
+from mansard.core.errors import ContainerError, MansardError, UsageError
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN, stand_in_engine
 from tests.containers.throwaway import Daemon
 
@@ -168,3 +168,22 @@ def test_without_any_engine_the_usual_one_is_named(folder: Path) -> None:
         connect(None, {"XDG_RUNTIME_DIR": str(folder)}),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["DOCKER_TLS_VERIFY", "DOCKER_TLS"])
+def test_tls_that_is_asked_for_is_refused_and_never_left_out(name: str) -> None:
+    """A plain connection would be taken for a safe one; what listens there hears nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        address = f"tcp://me:secret@127.0.0.1:{server.getsockname()[1]}"
+        for environment in ({"DOCKER_HOST": address, name: "1"}, {name: "1"}):
+            named = None if "DOCKER_HOST" in environment else address
+            with (
+                pytest.raises(UsageError, match=f"{name} is set, and TLS is not") as caught,
+                connect(named, environment),
+            ):
+                pass
+            assert "secret" not in str(caught.value)
+            assert "HOST=user@board" in str(caught.value)
+        with pytest.raises(TimeoutError):
+            server.accept()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.containers.hosts import Host, read_hosts
-from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.containers.engine_errors import REMEDIES, START_ENGINE
+from mansard.containers.hosts import Host, on_board, read_hosts
+from mansard.core.errors import ContainerError, DeviceError, InputError, MansardError, UsageError
 
 FILE = """
 [boards.orin-1]
@@ -160,3 +161,36 @@ def test_folders_are_plain_and_no_two_are_the_same() -> None:
     for folder in folders:
         assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
         assert not folder.startswith((".", "-"))
+
+
+@pytest.mark.parametrize("text", ["ssh://nv:secret@orin", "nv:secret@orin", "a:secr/et@b@c"])
+def test_a_password_in_an_address_is_refused_and_not_shown(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no board.*without a password") as caught:
+        read_hosts([text])
+    assert "secr" not in str(caught.value)
+    file = tmp_path / "hosts.toml"
+    file.write_text(f'[boards.orin]\ndocker = "{text}"\n')
+    with pytest.raises(InputError) as caught_in_file:
+        read_hosts(["orin"], file)
+    assert "secr" not in str(caught_in_file.value)
+
+
+def test_remedies_name_where_their_commands_are_run() -> None:
+    host = Host(name="bench", ssh="u@10.0.0.7", port=2222)
+    error = DeviceError(
+        "no",
+        fix="'sudo usermod -aG docker $USER', see 'journalctl -u docker', or 'mansard restore'",
+    )
+    told = on_board(error, host)
+    assert isinstance(told, DeviceError)
+    assert told.fix == (
+        r"'ssh -t -p 2222 u@10.0.0.7 sudo usermod -aG docker \$USER', "
+        "see 'ssh -p 2222 u@10.0.0.7 journalctl -u docker', or 'mansard restore --host bench'"
+    )
+    assert on_board(told, host).fix == told.fix  # once is enough
+    assert on_board(error, Host(name="here")).fix == error.fix
+    for fix in (START_ENGINE, *(remedy.fix for remedy in REMEDIES)):
+        shown = on_board(ContainerError("no", fix=fix), host).fix or ""
+        assert "LOCAL" not in shown
+        assert "'sudo" not in shown
+        assert shown.strip(" ,;") == shown

@@ -57,9 +57,16 @@ def test_a_name_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     assert "\x1b" not in line
 
 
-def test_images_of_the_present_folder_count(tmp_path: Path) -> None:
+def test_images_of_the_present_folder_count_only_when_they_are_named(tmp_path: Path) -> None:
     (tmp_path / "images.toml").write_text('[images.cpu]\nbase = "mine:1"\n')
-    assert "base mine:1" in mansard("image", "fit", "cpu", cwd=tmp_path).stdout
+    unasked = mansard("image", "fit", "cpu", cwd=tmp_path)
+    assert "base docker.io/library/python" in unasked.stdout
+    assert unasked.stderr.splitlines() == [
+        "images.toml of the present folder is not used: --images images.toml uses it"
+    ]
+    asked = mansard("image", "fit", "cpu", "--images", "images.toml", cwd=tmp_path)
+    assert "base mine:1" in asked.stdout
+    assert asked.stderr == ""
     other = tmp_path / "other.toml"
     other.write_text("junk")
     line = one_line(mansard("image", "fit", "--images", str(other), cwd=tmp_path), 1)

@@ -236,7 +236,7 @@ def test_an_image_that_is_not_in_the_table() -> None:
         TABLE.image("none")
 
 
-def test_own_tables_are_found_in_settings_and_here(
+def test_own_tables_are_those_of_the_settings_and_the_one_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
@@ -246,9 +246,12 @@ def test_own_tables_are_found_in_settings_and_here(
     settings.parent.mkdir(parents=True)
     settings.write_text("")
     assert own_tables() == (settings,)
-    Path("images.toml").write_text("")
+    Path("images.toml").write_text("")  # of whoever this folder is
+    assert own_tables() == (settings,)
     named = tmp_path / "named.toml"
-    assert own_tables(named) == (settings, Path("images.toml"), named)
+    assert own_tables(named) == (settings, named)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "settings")  # a relative one does not count
+    assert own_tables(home=tmp_path) == ()
 
 
 def test_versions_compare_by_their_numbers() -> None:

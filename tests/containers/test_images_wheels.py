@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -78,12 +78,19 @@ def test_what_only_looks_like_a_wheel(tmp_path: Path, name: str) -> None:
         find_wheels(tmp_path)
 
 
+def find(architecture: str, wheels: Path | None, pythons: Mapping[str, StandalonePython]) -> None:
+    """Find it, and let it go."""
+    with find_python(architecture, wheels, pythons):
+        pass
+
+
 def test_python_is_downloaded_and_checked(served: tuple[str, Path], downloads: Path) -> None:
     address, folder = served
     (folder / "python+1.tar.gz").write_bytes(CONTENT)
-    path = find_python("aarch64", None, python_at(address))
-    assert path.read_bytes() == CONTENT
-    assert list(downloads.iterdir()) == [path]
+    with find_python("aarch64", None, python_at(address)) as path:
+        assert path.read_bytes() == CONTENT
+        assert list(downloads.rglob("*")) == [path.parent, path]
+    assert list(downloads.iterdir()) == []
 
 
 def test_another_python_than_expected_is_refused_and_removed(
@@ -92,33 +99,35 @@ def test_another_python_than_expected_is_refused_and_removed(
     address, folder = served
     (folder / "python+1.tar.gz").write_bytes(b"something else")
     with pytest.raises(InputError, match="is not the expected archive"):
-        find_python("aarch64", None, python_at(address))
+        find("aarch64", None, python_at(address))
     assert list(downloads.iterdir()) == []
 
 
 def test_python_that_cannot_be_downloaded(served: tuple[str, Path], downloads: Path) -> None:
     for address in (served[0], "http://127.0.0.1:1", "http://python.invalid"):
         with pytest.raises(ContainerError, match=r"cannot download Python .*--wheels"):
-            find_python("aarch64", None, python_at(address))
+            find("aarch64", None, python_at(address))
     assert list(downloads.iterdir()) == []
 
 
 def test_python_among_the_wheels_is_used_and_checked(tmp_path: Path) -> None:
     pythons = python_at("http://127.0.0.1:1")
     with pytest.raises(InputError, match=r"lacks python\+1\.tar\.gz"):
-        find_python("aarch64", tmp_path, pythons)
+        find("aarch64", tmp_path, pythons)
     path = tmp_path / "python+1.tar.gz"
     path.write_bytes(CONTENT)
-    assert find_python("aarch64", tmp_path, pythons) == path
+    with find_python("aarch64", tmp_path, pythons) as found:
+        assert found == path
+    assert path.exists()
     path.write_bytes(b"damaged")
     with pytest.raises(InputError, match="is not the expected archive"):
-        find_python("aarch64", tmp_path, pythons)
+        find("aarch64", tmp_path, pythons)
     assert path.exists()  # it is the user's
 
 
 def test_a_processor_without_a_python() -> None:
     with pytest.raises(ContainerError, match="no standalone Python for riscv64"):
-        find_python("riscv64", None)
+        find("riscv64", None, {})
 
 
 def test_the_archives_are_of_python_3_10_by_https() -> None:

@@ -108,11 +108,19 @@ def test_a_second_name_of_a_file_of_rows_is_refused_and_unchanged(runs: Path) ->
     write_rows(other, PowerSample, [SAMPLE])
     before = other.read_bytes()
     (runs / "rows.jsonl").hardlink_to(other)
-    with pytest.raises(StorageError, match=r"rows\.jsonl: has a second name \(a hard link\)"):
+    line = r"rows\.jsonl: has a second name \(a hard link\)"
+    with (
+        RowWriter(runs / "rows.jsonl", PowerSample, runs) as writer,  # to read is no harm
+        pytest.raises(StorageError, match=line),
+    ):
+        writer.append(SAMPLE)
+    with other.open("ab") as stream:
+        stream.write(b"torn")
+    with pytest.raises(StorageError, match=line):
         RowWriter(runs / "rows.jsonl", PowerSample, runs)
     # What is replaced gets a file of its own.
     write_rows(runs / "rows.jsonl", PowerSample, [], runs)
-    assert other.read_bytes() == before
+    assert other.read_bytes() == before + b"torn"
     assert (runs / "rows.jsonl").stat().st_nlink == 1
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.records import Spread
+from mansard.core.records import CpuCluster, Spread
 from mansard.device.conditions import disturbances
 from tests.device.conditions_machine import conditions, mode, steady
 
@@ -34,6 +35,56 @@ def test_the_memory_clock_of_a_locked_mode() -> None:
     assert disturbances(found, mode(memory_hz=3.199e9)) == (
         "the memory clock fell to 2133 MHz from 3199 MHz",
     )
+
+
+@pytest.mark.parametrize(("high", "is_disturbed"), [(1.0099e9, False), (1.0101e9, True)])
+@pytest.mark.parametrize("kind", [*LOCKING, "present"])
+def test_a_clock_above_its_cap(kind: str, high: float, is_disturbed: bool) -> None:
+    found = conditions(gpu_clock_hz=Spread(before=1e9, low=1e9, high=high, after=1e9))
+    said = disturbances(found, mode(kind, gpu_hz=1e9), uses_gpu=True)
+    sentence = "the GPU clock was at 1010.1 MHz, above its cap of 1000 MHz"
+    assert said == ((sentence,) if is_disturbed else ())
+    # A kernel on the CPU lets the GPU be.
+    assert disturbances(found, mode(kind, gpu_hz=1e9)) == ()
+
+
+def test_a_board_that_was_set_to_a_faster_mode_all_along() -> None:
+    # 15W of AGX Orin, and MAXN instead
+    found = conditions(cpu_clock_hz=steady(2.2016e9), memory_clock_hz=steady(3.199e9))
+    assert disturbances(found, mode(cpu_hz=1.1136e9, memory_hz=2.133e9)) == (
+        "the CPU clock was at 2201.6 MHz, above its cap of 1113.6 MHz",
+        "the memory clock was at 3199 MHz, above its cap of 2133 MHz",
+    )
+
+
+def test_a_turbo_beyond_the_highest_step_of_a_plain_machine_is_none() -> None:
+    found = conditions(cpu_clock_hz=steady(4.2e9))
+    assert disturbances(found, mode("cores", cpu_hz=3.4e9)) == ()
+
+
+def test_the_caps_of_the_clusters_in_use_count() -> None:
+    fast, slow = (CpuCluster(cpus=cpus, max_hz=hz) for cpus, hz in (((0,), 2e9), ((1,), 1e9)))
+    two = msgspec.structs.replace(mode(cpu_hz=2e9), clusters=(fast, slow))
+    assert disturbances(conditions(cpu_clock_hz=steady(2e9)), two, cpus=(0,)) == ()
+    assert disturbances(conditions(cpu_clock_hz=steady(1e9)), two, cpus=(0, 1)) == ()
+    assert len(disturbances(conditions(cpu_clock_hz=steady(2e9)), two, cpus=(0, 1))) == 1
+
+
+@pytest.mark.parametrize("kind", [*LOCKING, *GOVERNED])
+def test_settings_that_were_otherwise_disturb_in_every_mode(kind: str) -> None:
+    lines = ("core 3 was switched off", "another governor: x is powersave, it was performance")
+    assert disturbances(conditions(settings_changed=lines), mode(kind)) == lines
+    assert disturbances(conditions(settings_changed=()), mode(kind)) == ()
+
+
+def test_what_draws_power_for_others_and_what_only_cools() -> None:
+    found = conditions(engines=("DLA0", "NVENC"), fan_speed_rpm=steady(3200))
+    assert disturbances(found, mode()) == ("at work beside it: DLA0 and NVENC",)
+    cooled = conditions(engines=(), fan_speed_rpm=steady(5000), fan_drive_share=steady(1.0))
+    assert disturbances(cooled, mode()) == ()
+    # 1 MiB is 1048576 bytes
+    assert disturbances(conditions(swapped_bytes=1_048_576), mode()) == ()
+    assert disturbances(conditions(swapped_bytes=5_000_000), mode()) == ("5 MB were swapped",)
 
 
 @pytest.mark.parametrize("kind", GOVERNED)

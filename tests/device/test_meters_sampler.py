@@ -97,13 +97,16 @@ def test_a_window_that_is_not_sampled_is_an_error() -> None:
 
 
 def test_an_idle_window_has_no_repetitions() -> None:
-    # 4 W at the start, a watt more each second: the window of 0.1 s has about 0.4 J.
-    trace = {"VDD_IN": [(-4.0, 0.0), (96.0, 100.0)]}
+    # 4 W at the start, 0.1 W more each second: the window of 0.1 s has about 0.4 J.
+    trace = {"VDD_IN": [(-40.0, 0.0), (960.0, 100.0)]}
     with Sampler(meters(TraceMeter(trace)), period_s=0.01) as sampler:
-        window = idle_window(sampler, 0.1)
+        for _ in range(40):  # a busy machine may not let it read throughout
+            window = idle_window(sampler, 0.1)
+            if window.total_j is not None:
+                break
     assert window.repetitions == 0
     assert window.total_j == window.rails[0].energy_j
-    assert window.total_j == pytest.approx(4.05 * window.window_s, rel=0.2)
+    assert window.total_j == pytest.approx(4.2 * window.window_s, rel=0.2)
 
 
 @given(

@@ -45,15 +45,20 @@ def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Pat
     assert meters.total is not None
     assert meters.total.rails == ("VDD_IN",)
     with Sampler(meters, period_s=0.005) as sampler:
-        start_s = time.monotonic()
-        while len({sample.power_w for sample in sampler.samples}) < 15:
-            time.sleep(0.005)
-        end_s = time.monotonic()
-    window = sampler.window(start_s, end_s, n_changed_min=5)
+        for _ in range(40):  # a busy machine may not let it read throughout
+            start_s, n_before = time.monotonic(), len(sampler.samples)
+            while len({sample.power_w for sample in sampler.samples[n_before:]}) < 15:
+                time.sleep(0.005)
+            end_s = time.monotonic()
+            sampler.read()  # so that the samples reach over the end
+            window = sampler.window(start_s, end_s, n_changed_min=5)
+            if window.total_j is not None:
+                break
     vdd_in, vdd_soc = window.rails
     # VDD_IN rises from 5 W by 10 mW a line and is read for some lines; VDD_SOC is 1 W.
     assert vdd_in.energy_j is not None
-    assert 5.0 <= vdd_in.energy_j / window.window_s < 10.0
+    read_w = [s.power_w or 0.0 for s in sampler.samples[n_before:] if s.rail == "VDD_IN"]
+    assert 4.9 <= min(read_w) - 0.1 < vdd_in.energy_j / window.window_s <= max(read_w)
     assert vdd_in.step_w is not None
     assert vdd_in.step_w * 100 == pytest.approx(round(vdd_in.step_w * 100))  # whole lines
     # It stays the same while the lines of its sensor change.

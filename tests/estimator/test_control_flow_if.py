@@ -71,7 +71,7 @@ def test_where_data_decides_the_dearer_branch_counts() -> None:
     ]
     assert network.notes == (
         "node 'y' (If): its condition 'c' depends on data; the dearer branch, else_branch, "
-        "is counted",
+        "is counted; pass --value 'c=true' for then_branch, or 'c=false' for else_branch",
     )
     assert network.tensors["y"].origin is Origin.DATA
 
@@ -127,7 +127,7 @@ def test_branches_of_different_shapes_leave_a_note() -> None:
         > }"""
     network = inferred(parsed(text))
     assert network.tensors["y"].shape == (6,)  # Exp works, Concat only moves
-    assert network.notes[0].endswith("whose outputs differ in shape from the other's")
+    assert "whose outputs differ in shape from the other's; pass" in network.notes[0]
 
 
 def test_where_only_one_branch_fits_data_cannot_choose_the_other() -> None:

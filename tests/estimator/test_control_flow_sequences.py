@@ -207,7 +207,7 @@ def test_an_input_that_is_a_sequence() -> None:
     proto = given_sequence()
     with pytest.raises(ModelError, match=r"2 dimension\(s\) must be given: .*'s.length'") as caught:
         inferred(proto)
-    assert "pass --batch 1 --dim 's.length=N'" in str(caught.value)
+    assert "pass --dim 'rows=N' --dim 's.length=N'" in str(caught.value)
     network = inferred(proto, Given(dims={"rows": 2, "s.length": 5}))
     assert network.tensors["y"].shape == (10, 3)
     with pytest.raises(UsageError, match=r"s\.length = 100000 is too long"):

@@ -88,6 +88,12 @@ def test_it_stays_where_the_pool_is_an_output_of_the_network() -> None:
     assert fused.kernels() == ["QuantizeLinear", "Conv+Relu", "MaxPool", "QuantizeLinear"]
 
 
+def test_it_stays_where_its_own_result_is_an_output_of_the_network() -> None:
+    text = PRODUCT.format("w") + f"m = {POOL}(r) y = QuantizeLinear(m, t, z)"
+    kernels = fuse_integers(text).kernels()
+    assert kernels == ["QuantizeLinear", "Conv+Relu", "MaxPool", "QuantizeLinear"]
+
+
 def test_it_stays_where_its_scale_depends_on_data() -> None:
     fused = fuse_text(
         f"m = {POOL}(x) g = ReduceMax<keepdims = 0>(m) o = QuantizeLinear(m, g, z) "
@@ -149,6 +155,25 @@ def test_a_sum_with_integers_is_written_as_integers() -> None:
     assert fused.moved()[1] == (128 + 69, 128)
 
 
+@pytest.mark.parametrize(
+    ("addend", "reads"),
+    [
+        ("d", 128 + 69 + 512),  # what it multiplies, too
+        ("h", 128 + 69 + 512),
+    ],
+)
+def test_integers_that_are_added_to_floats_are_dequantised_by_a_kernel(
+    addend: str, reads: int
+) -> None:
+    other = "p = QuantizeLinear(x, t, z) h = DequantizeLinear(p, t, z) "
+    text = PRODUCT.format("w") + other + f"a = Add(r, {addend}) y = GlobalMaxPool(a)"
+    fused = fuse_integers(text)
+    assert fused.kernels()[2:] == ["DequantizeLinear", "Conv+Relu+Add", "GlobalMaxPool"]
+    assert fused.moved()[2:] == [(128, 512), (reads, 512), (512, 32)]
+    indexes = [index for group in fused.fusion.groups for index in group.indexes]
+    assert sorted([*indexes, *fused.fusion.idle]) == [node.index for node in fused.nodes]
+
+
 def test_readers_with_equal_quantisers_get_what_the_product_wrote() -> None:
     fused = fuse_integers(
         PRODUCT.format("w")
@@ -171,8 +196,17 @@ def test_an_average_pool_of_integers_writes_integers(op_type: str) -> None:
     assert of_floats.moved()[:2] == [(512, 32), (32, 8)]
 
 
-def test_each_node_is_in_one_group_or_shows_one() -> None:
-    fused = fuse_integers(PRODUCT.format("w") + f"m = {POOL}(r) " + LAST.format("m", "Neg"))
+@pytest.mark.parametrize(
+    "body",
+    [
+        PRODUCT.format("w") + f"m = {POOL}(r) " + LAST.format("m", "Neg"),
+        # The copy in front of x is the quantiser that is there, the other one is a kernel.
+        "p = QuantizeLinear(x, t, z) n = AveragePool<kernel_shape = [1, 1]>(x) "
+        "k = Concat<axis = 1>(x, n) " + LAST.format("k", "Neg"),
+    ],
+)
+def test_each_node_is_in_one_group_or_shows_one(body: str) -> None:
+    fused = fuse_integers(body)
     groups: tuple[FusedGroup, ...] = fused.fusion.groups
     indexes = [index for group in groups for index in group.indexes]
     assert sorted([*indexes, *fused.fusion.idle]) == [node.index for node in fused.nodes]

@@ -48,10 +48,13 @@ def test_a_plan_for_the_gpu_has_its_trials_in_random_but_equal_order() -> None:
 def test_a_planned_trial_is_sampled_and_metered() -> None:
     plan = gpu_plan()
     spec = next(one for one in plan.trials if one.kernel == "fma" and one.fma_per_element == 256)
-    gpu = SoftwareGpu(real_time=True)
-    kept: list[PowerSample] = []
-    metering = EnergyMetering(software_meters(gpu), plan.protocol, kept.append)
-    samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, metering)
+    for _ in range(20):  # a busy machine may not let a meter be read throughout
+        gpu = SoftwareGpu(real_time=True)
+        kept: list[PowerSample] = []
+        metering = EnergyMetering(software_meters(gpu), plan.protocol, kept.append)
+        samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, metering)
+        if samples.energy.windows and samples.energy.windows[0].total_j is not None:
+            break
     assert find_kernel(spec.kernel, spec.backend).family == "fma"
     assert samples.clock_hz is not None
     assert len(samples.clock_hz) == len(samples.seconds_s)

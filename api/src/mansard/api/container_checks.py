@@ -13,6 +13,7 @@ from mansard.containers.images.table import user_table
 from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.records import MachineIdentity
+from mansard.core.text import masked
 
 _LOCAL = "or measure without a container: LOCAL=1"
 _WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}
@@ -45,7 +46,7 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
 
 def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
     facts = engine.facts
-    parts = [f"{facts.name} {facts.version} at {engine.address}"]
+    parts = [f"{facts.name} {facts.version} at {masked(engine.address)}"]
     parts += [f"storage {facts.storage}"] if facts.storage else []
     parts += ["rootless"] if facts.is_rootless else []
     detail = ", ".join(parts)

@@ -15,6 +15,7 @@ from typing import IO, Literal
 import msgspec
 
 from mansard.core.errors import InputError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Source
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import find_module
@@ -176,8 +177,8 @@ class _Rows:
 def _write_parquet(rows: _Rows, target: IO[bytes]) -> None:
     from mansard.analytics.data.frames import csv_to_parquet
 
-    with tempfile.TemporaryDirectory() as folder:
-        table, written = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
+    with temporary_folder() as folder:
+        table, written = folder / "rows.csv", folder / "rows.parquet"
         with table.open("wb") as stream:
             rows.write(stream)
         csv_to_parquet(table, written, TEXT_COLUMNS)

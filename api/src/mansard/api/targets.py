@@ -142,9 +142,9 @@ def container_target(
     """
     with connect(wanted.engine) as engine:
         machine = controller.identify()
-        yield ContainerTarget(
-            controller, engine, _find_image(engine, machine, wanted, reporter), machine, root
-        )
+        image = _find_image(engine, machine, wanted, reporter)
+        # The engine knows no present folder.
+        yield ContainerTarget(controller, engine, image, machine, root.resolve())
 
 
 @contextmanager

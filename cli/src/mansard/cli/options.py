@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from mansard import api
+from mansard.cli.console import note
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
@@ -24,9 +25,23 @@ BoardOption = Annotated[
 HostsFileOption = Annotated[
     Path | None, typer.Option(help="TOML file that names boards.", readable=False)
 ]
+
+
+def _tell_of_unused(images: Path | None) -> Path | None:
+    """Say that a table of images lies in the present folder, which once was used unasked."""
+    if images is None and Path("images.toml").is_file():
+        note("images.toml of the present folder is not used: --images images.toml uses it")
+    return images
+
+
 ImagesOption = Annotated[
     Path | None,
-    typer.Option(help="TOML file that adds images.", readable=False),
+    typer.Option(
+        "--images",
+        help="TOML file that adds or changes images.",
+        readable=False,
+        callback=_tell_of_unused,
+    ),
 ]
 RunsOption = Annotated[
     list[str] | None,
@@ -76,9 +91,14 @@ def parse_values(texts: Sequence[str]) -> dict[str, Number | tuple[Number, ...]]
     return _pairs("--value", texts, _values, "--value sr=16000")
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """``input=1x3x224x224`` pairs; raises UsageError."""
-    return _pairs("--shape", texts, _shape, "--shape image=1x3x224x224")
+def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Shapes, and the element types of those that name one; raises UsageError.
+
+    ``texts``: pairs such as ``input=1x3x224x224`` or ``boxes=100x4:float16``.
+    """
+    found = _pairs("--shape", texts, _typed_shape, "--shape image=1x3x224x224")
+    types = {name: dtype for name, (_, dtype) in found.items() if dtype}
+    return {name: shape for name, (shape, _) in found.items()}, types
 
 
 def parse_sizes(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -129,6 +149,12 @@ def _pair(
 
 def _size(text: str) -> int | None:
     return int(text) if _SIZE.fullmatch(text) else None
+
+
+def _typed_shape(text: str) -> tuple[tuple[int, ...], str] | None:
+    sizes, colon, dtype = text.partition(":")
+    shape = _shape(sizes)
+    return None if shape is None or (colon and not dtype) else (shape, dtype.lower())
 
 
 def _shape(text: str) -> tuple[int, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -10,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from mansard.containers.answers import TIMEOUT_S, bounded_client
 from mansard.containers.engine_errors import (
     SPECIFICATION,
     START_ENGINE,
@@ -25,7 +25,6 @@ from mansard.containers.engine_errors import (
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from mansard.core.records import MachineIdentity
 
-TIMEOUT_S = 60  # for one answer; to start a container on a board takes some seconds
 OLDEST_API = (1, 41)  # Docker 20.10, podman 4
 NVIDIA_RUNTIME = "nvidia"
 _GRAMMAR = "write unix:///…/docker.sock; a board's is forwarded with HOST=user@board"
@@ -65,7 +64,7 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
             return None
         try:
             return shutil.disk_usage(self.data_root).free
-        except OSError:
+        except (OSError, ValueError):  # a name with a zero byte
             return None
 
 
@@ -90,6 +89,7 @@ def connect(
     first: MansardError | None = None
     for place in (address,) if address else addresses(environment):
         try:
+            _check_tls(place, environment)
             engine = _open(place)
         except MansardError as error:
             first = first or error
@@ -116,31 +116,15 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
 def _open(address: str) -> Engine:
     _check_address(address)
     with explained(address):
-        import docker
-
-        with _understood(address):
-            client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_S)
+        client = bounded_client(address, version="auto")
     try:
         with explained(address):
-            version, info = client.version(), client.info()
-        with _understood(address):
-            facts = read_facts(version, info)
-        _check_facts(facts, address)
+            facts = read_facts(client.version(), client.info())
+            _check_facts(facts, address)
     except BaseException:
         client.close()
         raise
     return Engine(address, client, facts)
-
-
-@contextmanager
-def _understood(address: str) -> Iterator[None]:
-    """Answers that are not of the kind an engine gives are raised as ContainerError."""
-    try:
-        yield
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ContainerError(
-            "what answers there is no container engine", where=address, fix=START_ENGINE
-        ) from error
 
 
 def _check_address(address: str) -> None:
@@ -164,8 +148,26 @@ def _check_address(address: str) -> None:
             raise explain(error, address) from error
 
 
+def _check_tls(address: str, environment: Mapping[str, str]) -> None:
+    """Refuse to speak without TLS where it is asked for, as the docker client would speak it."""
+    asked = next(
+        (name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if environment.get(name)), None
+    )
+    if asked is not None and address.startswith(("tcp://", "http://")):
+        raise UsageError(
+            f"{asked} is set, and TLS is not spoken here",
+            where=address,
+            fix="reach the engine over ssh (HOST=user@board) or by its socket (DOCKER_HOST="
+            "unix:///var/run/docker.sock)",
+        )
+
+
 def _check_url(address: str) -> None:
     """A port that is no number, or a bracket that is not closed, is the caller's mistake."""
+    if "@" in address:
+        raise UsageError(
+            "an engine takes no user and no password in its address", where=address, fix=_GRAMMAR
+        )
     try:
         is_url = bool(urlsplit(address).hostname) and urlsplit(address).port != 0
     except ValueError:
@@ -174,31 +176,66 @@ def _check_url(address: str) -> None:
         raise UsageError("is no address", where=address, fix=_GRAMMAR)
 
 
-def read_facts(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:
-    """Facts from the engine's answers to ``/version`` and ``/info``; what is missing is empty."""
-    components = version.get("Components") or ()
-    is_podman = any("podman" in str(each.get("Name", "")).lower() for each in components)
-    kernel = str(info.get("KernelVersion") or "")
-    found = info.get("DiscoveredDevices")
-    options = [str(option) for option in info.get("SecurityOptions") or ()]
-    architecture = str(info.get("Architecture") or version.get("Arch") or "")
+class _Component(msgspec.Struct, rename="pascal"):
+    name: str | None = None
+
+
+class _Version(msgspec.Struct, rename="pascal"):
+    """What is read of ``/version``; an engine may leave any of it out, or say null."""
+
+    components: list[_Component] | None = None
+    version: str | None = None
+    api_version: str | None = None
+    arch: str | None = None
+
+
+class _Device(msgspec.Struct, rename={"source": "Source", "name": "ID"}):
+    source: str | None = None
+    name: str | None = None
+
+
+class _Info(msgspec.Struct, rename="pascal"):
+    """What is read of ``/info``."""
+
+    name: str | None = None
+    kernel_version: str | None = None
+    server_version: str | None = None
+    architecture: str | None = None
+    runtimes: dict[str, Any] | None = None
+    cdi_folders: list[str] | None = msgspec.field(default=None, name="CDISpecDirs")
+    discovered_devices: list[_Device] | None = None
+    security_options: list[str] | None = None
+    cgroup_version: str | int | None = None
+    driver: str | None = None
+    docker_root_dir: str | None = None
+
+
+def read_facts(version: object, info: object) -> EngineFacts:
+    """Facts from the engine's answers to ``/version`` and ``/info``; what is missing is empty.
+
+    Raises ValueError for an answer of another kind.
+    """
+    its, about = msgspec.convert(version, _Version), msgspec.convert(info, _Info)
+    is_podman = any("podman" in (each.name or "").lower() for each in its.components or ())
+    kernel, found = about.kernel_version or "", about.discovered_devices
+    architecture = about.architecture or its.arch or ""
     here = os.uname()
     return EngineFacts(
         name="podman" if is_podman else "Docker",
-        version=str(version.get("Version") or info.get("ServerVersion") or "?"),
-        api_version=str(version.get("ApiVersion") or "0.0"),
+        version=its.version or about.server_version or "?",
+        api_version=its.api_version or "0.0",
         architecture=ARCHITECTURES.get(architecture, architecture),
         kernel=kernel,
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
-        cdi_folders=tuple(info.get("CDISpecDirs") or ()),
+        runtimes=tuple(sorted(about.runtimes or ())),
+        cdi_folders=tuple(about.cdi_folders or ()),
         cdi_devices=None
         if found is None
-        else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
-        is_rootless="name=rootless" in options or info.get("Rootless") is True,  # podman 4.3: this
-        cgroup_version=str(info["CgroupVersion"]) if info.get("CgroupVersion") else None,
-        storage=str(info.get("Driver") or ""),
-        data_root=str(info.get("DockerRootDir") or ""),
-        is_local=(info.get("Name"), kernel) == (here.nodename, here.release),
+        else tuple(str(each.name) for each in found if each.source == "cdi"),
+        is_rootless="name=rootless" in (about.security_options or ()),
+        cgroup_version=str(about.cgroup_version) if about.cgroup_version else None,
+        storage=about.driver or "",
+        data_root=about.docker_root_dir or "",
+        is_local=(about.name, kernel) == (here.nodename, here.release),
     )
 
 
@@ -210,68 +247,6 @@ def _check_facts(facts: EngineFacts, address: str) -> None:
             where=address,
             fix="update it: Docker 20.10 (December 2020), podman 4, or newer",
         )
-
-
-# Long answers of the engine, over the Docker SDK's own session, closed when we say so.
-#
-# The SDK hands out generators whose connection lives on until Python collects them. A build ends
-# when its connection is closed, so to leave early must close the line at once.
-
-
-_PIECE = 1 << 20
-
-
-@contextmanager
-def answer(
-    engine: Engine,
-    method: str,
-    path: str,
-    *,
-    timeout_s: float,
-    parameters: Mapping[str, str] | None = None,
-    content: IO[bytes] | Iterator[bytes] | None = None,
-) -> Iterator[Any]:
-    """The response to one request, to be read piece by piece; it is closed at the end.
-
-    ``timeout_s`` is for a silence, not for the whole. Raises docker.errors.APIError with what
-    the engine says, and what requests raises where the line breaks.
-    """
-    from docker.errors import create_api_error_from_http_exception
-    from requests.exceptions import HTTPError
-
-    api = engine.client.api
-    response = api.request(
-        method,
-        f"{api.base_url}/v{api.api_version}{path}",
-        params=dict(parameters or {}),
-        data=content,
-        headers={"Content-Type": "application/x-tar"} if content is not None else {},
-        stream=True,
-        timeout=timeout_s,
-    )
-    try:
-        try:
-            response.raise_for_status()
-        except HTTPError as error:
-            create_api_error_from_http_exception(error)  # raises
-        yield response
-    finally:
-        response.close()
-
-
-def messages(response: Any) -> Iterator[dict[str, Any]]:
-    """The JSON objects of an answer, one for each line; what is none ends it with ValueError."""
-    for line in response.iter_lines():
-        if line:
-            found = json.loads(line)
-            if isinstance(found, dict):
-                yield found
-
-
-def pieces(response: Any) -> Iterator[bytes]:
-    """The bytes of an answer."""
-    found: Iterator[bytes] = response.iter_content(_PIECE)
-    return found
 
 
 # How a container gets at the GPU: NVIDIA's runtime, Docker's device requests, or CDI.

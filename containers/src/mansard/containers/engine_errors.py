@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
+from mansard.core.text import masked
 
 TOOLKIT = (
     "install nvidia-container-toolkit, run 'sudo nvidia-ctk runtime configure --runtime=docker' "
@@ -138,8 +139,30 @@ REMEDIES = (
 )
 
 
+# What reading an answer raises whose fields are missing, of other kinds, or too deep or too large
+# to be taken apart.
+_MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
 def explain(error: BaseException, where: str) -> MansardError:
     """``error`` of the Docker SDK, or of the system below it, as one line with its remedy."""
+    is_malformed = isinstance(error, _MALFORMED) and not isinstance(error, OSError)
+    if is_malformed or type(error) is Exception:  # as the SDK raises for what is no object
+        kind = type(error).__name__
+        return ContainerError(
+            f"what answers there is no container engine: its answer cannot be read ({kind}: "
+            f"{_short(message_of(error))})",
+            where=where,
+            fix=START_ENGINE,
+        )
     said = message_of(error)
     for remedy in REMEDIES:
         if re.search(remedy.words, said, re.IGNORECASE):
@@ -156,18 +179,20 @@ def message_of(error: BaseException) -> str:
     said = getattr(error, "explanation", None)  # of docker.errors.APIError
     if isinstance(said, bytes):
         said = said.decode("utf-8", "replace")
-    return str(said or error or type(error).__name__)
+    return masked(str(said or error or type(error).__name__))
 
 
 @contextmanager
 def explained(where: str) -> Iterator[None]:
-    """Errors of the engine that come up inside are raised as ``explain`` puts them."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
+    """Errors of the engine that come up inside are raised as ``explain`` puts them.
 
+    So are those of reading what it answers: nothing else is done inside.
+    """
     try:
         yield
-    except (DockerException, RequestException, OSError) as error:
+    except MansardError:
+        raise
+    except Exception as error:
         raise explain(error, where) from error
 
 

@@ -38,7 +38,9 @@ _SSH = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?"
 )
 _SOCKET = re.compile(r"unix://(/[^\0:]{1,106})")
-_GRAMMAR = "write user@board, unix:///path/docker.sock, or a name from hosts.toml"
+_GRAMMAR = (
+    "write user@board without a password, unix:///path/docker.sock, or a name from hosts.toml"
+)
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +133,14 @@ def _parse(name: str, address: str) -> Host:
     match = _SSH.fullmatch(address)
     port = int(match["port"]) if match is not None and match["port"] else None
     if match is None or port == 0 or (port or 0) > 65535:
-        raise UsageError(f"{printable(address, 120)!r} is no board", fix=_GRAMMAR)
+        raise UsageError(f"{_without_password(address)!r} is no board", fix=_GRAMMAR)
     return Host(name=name, ssh=match["destination"].replace("[", "").replace("]", ""), port=port)
+
+
+def _without_password(address: str) -> str:
+    """An address as it may be shown; ssh itself takes none with a password."""
+    scheme = "" if "://" in address else "ssh://"
+    return printable(f"{scheme}{address}", 120).removeprefix(scheme)
 
 
 def _check_distinct(hosts: Sequence[Host]) -> None:

@@ -7,6 +7,7 @@ program hangs in a driver, is removed by the next start.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mansard.containers.answers import EVENTS, answer, messages
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
+from mansard.core.text import masked
 
 if TYPE_CHECKING:
     from mansard.containers.engine import Engine
@@ -131,26 +134,26 @@ def how_it_ended(client: Any, container: str, since_s: int) -> Ending:
     """Wait for the events of a container whose streams have ended; raises what the SDK raises."""
     was_out_of_memory = False
     until_s = engine_time_s(client) + _WAIT_S
-    events = client.events(
-        since=since_s, until=until_s, filters={"container": container}, decode=True
-    )
-    try:
-        for event in events:
+    wanted = {
+        "since": str(since_s),
+        "until": str(until_s),
+        "filters": json.dumps({"container": [container]}),
+    }
+    with answer(client, "GET", "/events", limits=EVENTS, parameters=wanted) as response:
+        for event in messages(response):
             action = event.get("Action") or event.get("status")
             was_out_of_memory |= action == "oom"
             if action in _DIED:
                 attributes = (event.get("Actor") or {}).get("Attributes") or {}
                 code = str(attributes.get("exitCode") or attributes.get("containerExitCode") or "")
                 return Ending(int(code) if code.isdecimal() else None, was_out_of_memory)
-    finally:
-        events.close()
     return Ending(None, was_out_of_memory)
 
 
 def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerError:
     """Why a container ended before it was through, and what to do."""
     code = ending.exit_code
-    said = " ".join(last_words.split())[-_TAIL_CHARACTERS:]
+    said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
         what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
     elif code == _KILLED:
@@ -280,7 +283,7 @@ def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> I
     with explained(shown):
         since_s = engine_time_s(engine.client) - 1
         created: Any = engine.client.containers.create(**create_arguments(launch, this_process()))
-    ident = str(created.id)
+        ident = str(created.id)
     try:
         with explained(shown):
             attached = attach(engine.client, ident)
@@ -336,7 +339,7 @@ def stop_containers(address: str) -> None:
     label = f"{OWNER_LABEL}={this_process()}"
     with connect(address) as engine:
         with explained(address):
-            found = engine.client.api.containers(filters={"label": label})
-        for container in found:
+            found = [one["Id"] for one in engine.client.api.containers(filters={"label": label})]
+        for ident in found:
             with suppress(MansardError), explained(address):  # it has ended meanwhile
-                engine.client.api.stop(container["Id"], timeout=STOP_S)
+                engine.client.api.stop(ident, timeout=STOP_S)

@@ -22,7 +22,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ import msgspec
 
 from mansard.containers.hosts import Host, on_board
 from mansard.core.errors import ContainerError, MansardError
+from mansard.core.leftovers import system_temporary, temporary_folder
 from mansard.core.programs import run_program, start_program
 from mansard.core.text import printable
 
@@ -340,10 +340,10 @@ def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
 def _private_folder() -> Iterator[Path]:
     """A folder for the socket that only this user can read; its path is short."""
     # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
-    parent = tempfile.gettempdir()
-    short = parent if len(os.fsencode(parent)) < 60 else "/tmp"  # noqa: S108 - mkdtemp is safe
-    with tempfile.TemporaryDirectory(prefix="mansard-", dir=short) as folder:
-        yield Path(folder)
+    parent = system_temporary()
+    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - for us alone
+    with temporary_folder(short) as folder:
+        yield folder
 
 
 def ask_for_life(path: Path, timeout_s: float) -> Sign:

@@ -89,15 +89,17 @@ def open_rows(path: Path, within: Path | None = None) -> int:
     """The handle of a file to append to, made where it is missing; raises OSError, StorageError."""
     with _folder_of(path, within) as (parent, name):
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        handle = _open_regular(path, name, parent, flags, within=within or path.parent)
+        return _open_regular(path, name, parent, flags, within=within or path.parent)
+
+
+def check_one_name(handle: int, path: Path) -> None:
+    """Raises StorageError where a file that is to be changed in its place has another name."""
     if os.fstat(handle).st_nlink > 1:
-        os.close(handle)
         raise StorageError(
-            "has a second name (a hard link), whose rows would change with it",
+            "has a second name (a hard link), whose content would change with it",
             where=str(path),
             fix="give it a copy of its own: cp FILE COPY && mv COPY FILE",
         )
-    return handle
 
 
 def create_beside(path: Path, content: bytes, within: Path | None = None) -> bool:
@@ -213,6 +215,22 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
         raise storage_error(error, path) from error
 
 
+def move_over(source: Path, path: Path) -> None:
+    """Rename ``source``, which is whole and on the same disk, over ``path``, as ``replacing`` does.
+
+    Raises StorageError; then the old file stays.
+    """
+    try:
+        with _folder_of(path, None) as (parent, name), source.open("rb") as stream:
+            old = _replaceable(path, name, parent)
+            if old is not None:
+                _take_owner_and_mode(stream.fileno(), old)
+            os.fsync(stream.fileno())
+            os.replace(source, name, dst_dir_fd=parent)
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def _replaceable(path: Path, name: str, parent: int) -> os.stat_result | None:
     """The status of the file that a new one replaces; raises StorageError for what is none.
 
@@ -240,7 +258,8 @@ def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
         except OSError:  # what its group might do is no right of another group
             mode &= ~0o070 | (mode & 0o007) << 3
         mode &= 0o777
-    os.fchmod(handle, mode)
+    with contextlib.suppress(OSError):  # a file system without modes
+        os.fchmod(handle, mode)
 
 
 def _open_regular(path: Path, name: str, parent: int, flags: int, *, within: Path | None) -> int:

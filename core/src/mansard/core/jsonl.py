@@ -21,6 +21,7 @@ import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import (
+    check_one_name,
     create_beside,
     open_file,
     open_rows,
@@ -140,6 +141,7 @@ class RowWriter(Generic[Row]):
     def _prepare(self, row_type: type[Row]) -> None:
         n_complete, torn = self._ends()
         if torn:
+            check_one_name(self._handle, self.path)
             self._set_aside(torn)
             os.ftruncate(self._handle, n_complete)
         if n_complete:
@@ -174,6 +176,7 @@ class RowWriter(Generic[Row]):
                 raise storage_error(error, aside) from error
 
     def _write(self, line: bytes) -> None:
+        check_one_name(self._handle, self.path)
         length = os.fstat(self._handle).st_size
         try:
             # One write for the whole line; a short write means the disk is full,

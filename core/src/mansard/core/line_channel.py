@@ -89,6 +89,11 @@ class LineSplitter:
             self._n_bytes = 0
         self._keep(rest)
 
+    @property
+    def rest(self) -> bytes:
+        """What came after the last end of a line."""
+        return b"".join(self._pieces)
+
     def _keep(self, piece: bytes) -> None:
         self._n_bytes += len(piece)
         if self._n_bytes > self._max_bytes:

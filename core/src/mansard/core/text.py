@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 MAX_SHOWN_CHARACTERS = 2000
+MASK = "***"
+_MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
+# The part of a URL before the host (RFC 3986, 3.2.1), as people write it: with an @, a / or a quote
+# in a password, too. Rather a path is hidden than a password shown; not a digest's name, though.
+_USER_INFO = re.compile(
+    r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
+    (?:[^/\s:@]*:\S*|(?P<user>[^/\s?\#]*))@(?!sha256:)""",
+    re.VERBOSE,
+)
+_SECRET = re.compile(
+    r"""(?P<name>[?&;\#][\w.-]*(?:token|secret|key|passw|pwd|sig|auth|cred|session|jwt)[\w.-]*)
+    =[^\s&;'"\#<>]+""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def masked(text: str) -> str:
+    """``text`` with passwords and tokens in its URLs replaced by three stars.
+
+    A user's name stays where no password is with it and it is no token: ``ssh://user@board``.
+    """
+    if "://" not in text:
+        return text
+    return _SECRET.sub(rf"\g<name>={MASK}", _USER_INFO.sub(_mask_user, text))
+
+
+def _mask_user(found: re.Match[str]) -> str:
+    user = found["user"]
+    is_name = found["scheme"].lower() == "ssh" and user is not None and ":" not in user
+    return found[0] if is_name else f"{found['scheme']}://{MASK}@"
 
 
 def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     """``text`` on one line, with control and direction-changing characters escaped.
 
     A model's or node's name comes out of a file that may be hostile: without this a
-    name could move the cursor, clear the screen or reverse the reading order.
+    name could move the cursor, clear the screen or reverse the reading order. Credentials in
+    URLs are masked: whatever is shown or kept in a message goes through here.
     """
-    shown = "".join(_escape(character) for character in text[:limit])
+    safe = masked(text[: limit + _MARGIN_CHARACTERS])[:limit]
+    shown = "".join(_escape(character) for character in safe)
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
 
 

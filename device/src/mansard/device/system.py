@@ -79,22 +79,41 @@ def find_tool(root: Path, name: str) -> Path | None:
     return None
 
 
-# Seconds of hung calls so far, by tool: a tool that has hung gets less time the next time, so
-# that all attempts with it, and putting the machine back after them, end within a minute.
-_HUNG_S: dict[str, float] = {}
-_PATIENCE_S = 36.0
-_SHARE = 2 / 3  # of what is left, the most that one call may take
-_SHORTEST_S = 1.0  # a tool that is well answers within it
+class Patience:
+    """How long tools are waited for: one that has hung gets less time the next time.
+
+    So all attempts with it, and putting the machine back after them, end within a minute: a call
+    takes two thirds of what is left of ``total_s`` at most, or ``shortest_s``.
+    """
+
+    def __init__(self, total_s: float = 36.0, shortest_s: float = 1.0) -> None:
+        self._total_s, self._shortest_s = total_s, shortest_s
+        self._hung_s: dict[str, float] = {}  # of each tool, since it answered last
+
+    def limit_s(self, tool: str, wanted_s: float) -> float:
+        """The limit for a call that should have ``wanted_s``."""
+        left_s = self._total_s - self._hung_s.get(tool, 0.0)
+        return min(wanted_s, max(left_s * 2 / 3, self._shortest_s))
+
+    def note_hung(self, tool: str, spent_s: float) -> None:
+        """It did not answer for so long."""
+        self._hung_s[tool] = self._hung_s.get(tool, 0.0) + spent_s
+
+    def note_answer(self, tool: str) -> None:
+        """It answered."""
+        self._hung_s.pop(tool, None)
+
+
+_PATIENCE = Patience()
 
 
 def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: float = 30) -> Finished:
     """Run a tool of the board to its end, ``answer`` on its stdin; raises DeviceError.
 
-    Its streams are merged. One that hung before gets less than ``timeout_s``: see _PATIENCE_S.
+    Its streams are merged. One that hung before gets less than ``timeout_s``: see ``Patience``.
     """
     tool = str(command[0])
-    left_s = (_PATIENCE_S - _HUNG_S.get(tool, 0.0)) * _SHARE
-    limit_s = min(timeout_s, max(left_s, _SHORTEST_S))
+    limit_s = _PATIENCE.limit_s(tool, timeout_s)
     started_s = time.monotonic()
     try:
         done = run_program(
@@ -103,9 +122,9 @@ def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: floa
     except DeviceError:
         spent_s = time.monotonic() - started_s
         if spent_s >= limit_s:
-            _HUNG_S[tool] = _HUNG_S.get(tool, 0.0) + spent_s
+            _PATIENCE.note_hung(tool, spent_s)
         raise
-    _HUNG_S.pop(tool, None)
+    _PATIENCE.note_answer(tool)
     return done
 
 

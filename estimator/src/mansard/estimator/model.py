@@ -101,14 +101,31 @@ def all_nodes(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
             yield from all_nodes(graph.nodes)
 
 
+def always_run(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
+    """As ``all_nodes``, without those in branches, of which one is not taken."""
+    for node in nodes:
+        yield node
+        for graph in node.subgraphs if node.op_type != "If" else ():
+            yield from always_run(graph.nodes)
+
+
+# What the file notes of a tensor: its type and its dimensions; None where it does not say.
+StatedType = tuple[ElementType | None, tuple[Dimension, ...] | None]
+
+
 class Model(msgspec.Struct, frozen=True, eq=False):
-    """Everything the estimator needs of a file; weights are names and shapes."""
+    """Everything the estimator needs of a file; weights are names and shapes.
+
+    ``stated``: what ``value_info`` says of tensors that nodes write. It holds for the
+    dimensions of one export, and for nothing where the file was edited afterwards.
+    """
 
     nodes: tuple[ModelNode, ...]  # sorted: a node follows those it reads from
     inputs: tuple[ModelInput, ...]  # without those that are initialisers
     outputs: tuple[ModelInput, ...]
     stored: Mapping[str, StoredTensor]
     opsets: Mapping[str, int]
+    stated: Mapping[str, StatedType] = msgspec.field(default_factory=dict)
 
 
 Value = int | float | bool | tuple[int | float | bool, ...]
@@ -121,7 +138,12 @@ class Given(msgspec.Struct, frozen=True):
     an input, ``name.length``; of an optional one, ``name.present`` (1 or 0).
     ``trips``: how often a loop runs, by the name of its node or of one of its outputs.
     ``values``: small integers and numbers held by inputs (or written by nodes) that
-    shapes and branches depend on. ``shapes``: whole shapes by tensor.
+    shapes and branches depend on. ``shapes``: whole shapes by tensor, and ``types`` the names
+    of their element types; of inputs, and of what operators without a shape rule write.
+
+    A name of ``dims`` with ``*`` in it is a pattern over the dimensions that depend on data,
+    each called ``tensor[axis]`` or ``OPERATOR:tensor[axis]``. ``upper``: those that are not
+    given take their upper bound where there is one, and so do numbers of trips.
     """
 
     batch: int | None = None
@@ -129,6 +151,8 @@ class Given(msgspec.Struct, frozen=True):
     trips: Mapping[str, int] = msgspec.field(default_factory=dict)
     values: Mapping[str, Value] = msgspec.field(default_factory=dict)
     shapes: Mapping[str, Shape] = msgspec.field(default_factory=dict)
+    types: Mapping[str, str] = msgspec.field(default_factory=dict)
+    upper: bool = False
 
 
 NOTHING_GIVEN = Given()

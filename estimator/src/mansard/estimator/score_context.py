@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -13,7 +14,7 @@ from mansard.estimator.cost import Forward, GroupTraffic
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
-from mansard.estimator.model import NOTHING_GIVEN, Given
+from mansard.estimator.model import NOTHING_GIVEN, Given, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Operators
 from mansard.estimator.tensors import Node, NodeInstance, Tensor
@@ -32,6 +33,7 @@ _FORWARD_ONLY = "fusion is modelled for inference only"
 _NO_CACHE = "no cache was given"
 _UNKNOWN = "its kernel touches a tensor of unknown size or an unknown operator"
 _SHOWN = 3  # nodes named for each unknown operator
+_MOST_REASONS = 8  # in one message
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -93,30 +95,54 @@ def find_operators(nodes: Iterable[Node]) -> Operators:
     return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
+def check_operators(nodes: Iterable[Node | ModelNode], without_shape: Collection[str]) -> None:
+    """Raise ModelError that lists every operator without a cost.
+
+    ``without_shape``: the tensors whose shapes nothing states.
+    """
+    users: dict[str, list[str]] = {}
+    open_names: list[str] = []
+    for node in nodes:
+        if REGISTRY.find(node.domain, node.op_type) is None:
+            operator = f"{node.domain or 'ai.onnx'}::{node.op_type}"
+            users.setdefault(operator, []).append(node.name)
+            names = node.outputs if isinstance(node, ModelNode) else node.output_names
+            open_names += [name for name in names if name in without_shape]
+    if not users:
+        return
+    flags = [f"--shape '{name}=AxB'" for name in open_names[:_SHOWN]]
+    more = f" (and of {len(open_names) - _SHOWN} more)" if len(open_names) > _SHOWN else ""
+    states = f", and {' '.join(flags)} for the shape of what they write{more}" if flags else ""
+    raise ModelError(
+        f"{len(users)} operator(s) have no formula: "
+        + ", ".join(f"{operator} ({_shown(names)})" for operator, names in users.items()),
+        fix=f"pass --allow-unknown to count the others, totals are then 'at least'{states}; "
+        "or add formulas for them",
+    )
+
+
 def check_complete(nodes: Sequence[Node], operators: Operators) -> None:
     """Raise ModelError that lists every operator without a cost, or every unknown shape."""
-    users: dict[str, list[str]] = {}
+    outputs = {tensor.name: tensor.unknown for node in nodes for tensor in node.outputs}
     if None in operators.values():
-        for node in nodes:
-            if operators[node.domain, node.op_type] is None:
-                operator = f"{node.domain or 'ai.onnx'}::{node.op_type}"
-                users.setdefault(operator, []).append(node.name)
-    if users:
-        raise ModelError(
-            f"{len(users)} operator(s) have no formula: "
-            + ", ".join(f"{operator} ({_shown(names)})" for operator, names in users.items()),
-            fix="add formulas for them, or score with --allow-unknown to leave them out visibly",
-        )
-    reasons = {
-        tensor.unknown: None
-        for node in nodes
-        for tensor in (*node.inputs, *node.outputs)
-        if tensor is not None and tensor.unknown
-    }
+        check_operators(nodes, {name for name, reason in outputs.items() if reason})
+    reasons: dict[str, None] = {}
+    sources: Counter[str] = Counter()  # operators where something becomes unknown
+    for node in nodes:
+        unknown = [tensor.unknown for tensor in (*node.inputs, *node.outputs) if tensor is not None]
+        if any(unknown):
+            reasons.update(dict.fromkeys(filter(None, unknown)))
+            is_open = any(reason and "pass --dim" in reason for reason in unknown)
+            sources[node.op_type] += is_open and node.unknown_input is None
     if reasons:
+        listed = list(reasons)
+        more = f"; and {len(listed) - _MOST_REASONS} more" if len(listed) > _MOST_REASONS else ""
+        many = [op_type for op_type, n in sources.items() if n > 1]
+        flags = " ".join(f"--dim '{op_type}:*=N'" for op_type in many)
         raise ModelError(
-            f"shapes cannot be known: {'; '.join(reasons)}",
-            fix="score with --allow-unknown to leave the layers behind them out visibly",
+            f"shapes cannot be known: {'; '.join(listed[:_MOST_REASONS])}{more}",
+            fix=(f"pass {flags} for all of a kind, or " if many else "")
+            + "score with --allow-unknown to leave the layers behind them out visibly",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -13,16 +13,22 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
-from mansard.core.records import ModelScore, Optimizer, Phase
+from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
-from mansard.estimator.model import Given, Model, Value
+from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
-from mansard.estimator.score_context import Settings
+from mansard.estimator.score_context import Settings, check_operators
 from mansard.estimator.shape_inference.batch import check_batch, known_batch
 from mansard.estimator.shape_inference.binding import bind
-from mansard.estimator.shape_inference.inference import Prepared, infer_shapes, prepare
+from mansard.estimator.shape_inference.inference import (
+    InferredNetwork,
+    Prepared,
+    infer_shapes,
+    prepare,
+)
 from mansard.estimator.tensors import Node, Shape, walk
+from mansard.estimator.winograd import winograd_notes
 
 
 @contextmanager
@@ -79,6 +85,11 @@ def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
             return Loaded(name, where, digest, model, prepare(model), ConstantRows())
 
 
+_SHOWN = 3  # reasons in a note
+_REGULARISERS = frozenset(
+    {"BatchNormalization", "BatchNormInternal", "BiasDropout", "BitmaskBiasDropout"}
+    | {"BitmaskDropout", "Dropout"}
+)
 _MEMORY = ("peak_activation_bytes", "in_place_peak_bytes", "fused_peak_bytes", "kv_cache_bytes")
 
 
@@ -91,6 +102,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     trips: Mapping[str, int] | None = None,
     values: Mapping[str, Value] | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    types: Mapping[str, str] | None = None,
+    upper: bool = False,
     precision: str | None = None,
     phase: Phase = "inference",
     optimizer: Optimizer = "sgd",
@@ -103,10 +116,12 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``source``: a path, or the bytes of a model. ``name`` is the file's stem by default.
 
     ``batch`` sets the batch dimension, ``dims`` dimensions by name or, as
-    ``tensor[axis]``, by position, those that depend on data too. ``trips``: how often a
-    loop runs whose count depends on data, by the name of its node. ``values``: numbers
-    that inputs hold where shapes or branches depend on them. ``shapes``: whole shapes
-    of inputs that have none in the file.
+    ``tensor[axis]``, by position, those that depend on data too; of these a name with ``*``
+    is a pattern. ``trips``: how often a loop runs whose count depends on data, by the name of
+    its node. ``values``: numbers that inputs hold where shapes or branches depend on them.
+    ``shapes``: whole shapes of inputs that have none in the file, and of what operators without
+    a shape rule write; ``types`` their element types. ``upper``: sizes and counts that depend
+    on data and are not given take their upper bound, and the score is one (``bounds``).
 
     ``precision`` counts floating tensors at another width (None: as the file has them).
     ``phase``: ``inference`` or ``training``, one step with ``optimizer`` (``none``,
@@ -128,7 +143,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     if cache_bytes is not None and cache_bytes < 0:
         raise UsageError(f"a cache of {cache_bytes} bytes", fix="give 0 or more")
     settings = Settings(
-        Given(batch, dims or {}, trips or {}, values or {}, shapes or {}),
+        Given(batch, dims or {}, trips or {}, values or {}, shapes or {}, types or {}, upper=upper),
         parse_precision(precision) if precision is not None else None,
         phase,
         optimizer,
@@ -148,7 +163,13 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
-    binding = bind(loaded.model, settings.given)
+    try:
+        binding = bind(loaded.model, settings.given)
+    except ModelError:
+        if not settings.allow_unknown:
+            # No dimension helps where an operator is not known.
+            check_operators(always_run(loaded.model.nodes), _unstated(loaded.model, settings.given))
+        raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
@@ -165,7 +186,8 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         phase=settings.phase,
         batch=batch,
         precision=main_precision(layers) if form is None else form.name,
-        dimensions=dict(binding.named),
+        dimensions={**binding.named, **network.filled},
+        bounds=dict(network.bounds),
         trips=_trips(network.nodes),
         optimizer=settings.optimizer,
         recompute=settings.recompute,
@@ -176,10 +198,55 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=network.notes,
+        notes=(
+            *network.notes,
+            *_notes(network, layers, settings),
+            *_traffic_notes(layers, network.nodes, settings),
+        ),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
     )
+
+
+def _unstated(model: Model, given: Given) -> set[str]:
+    """What nodes write without a shape in the file or from the caller."""
+    declared = {name for name, (_, sizes) in model.stated.items() if sizes is not None}
+    declared |= {output.name for output in model.outputs if output.dimensions is not None}
+    written = {name for node in all_nodes(model.nodes) for name in node.outputs if name}
+    return written - declared - given.shapes.keys()
+
+
+def _notes(
+    network: InferredNetwork, layers: tuple[LayerScore, ...], settings: Settings
+) -> Iterator[str]:
+    unknown = [layer for layer in layers if layer.work_flop is None]
+    if unknown:
+        reasons = list(dict.fromkeys(layer.unknown["work_flop"] for layer in unknown))
+        more = f"; and {len(reasons) - _SHOWN} more reasons" if len(reasons) > _SHOWN else ""
+        yield (
+            f"{len(unknown)} of {len(layers)} layers are unknown, from {unknown[0].op_type} "
+            f"{unknown[0].name!r} on; sums are of the others: {'; '.join(reasons[:_SHOWN])}{more}"
+        )
+    if network.bounds:
+        yield (
+            f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
+            "the network needs at most this"
+        )
+    if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
+        yield (
+            "the file has no BatchNormalization and no Dropout: an export for inference folds the "
+            "one into weights and leaves the other out. If the network has them, export it for "
+            "training (torch.onnx.export with training=TrainingMode.TRAINING)"
+        )
+
+
+def _traffic_notes(
+    layers: Sequence[LayerScore], nodes: Iterable[Node], settings: Settings
+) -> tuple[str, ...]:
+    """What cached traffic leaves out."""
+    if settings.cache_bytes is None or settings.phase == "training":
+        return ()
+    return winograd_notes(layers, (each.node for each in walk(nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:

@@ -13,9 +13,14 @@ from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over all layers. A sum with an unknown layer is None, its reason in ``unknown``.
 
+    ``at_least`` then holds the sum over the layers that are known, unless that is 0: the
+    network needs this and more. ``is_upper_bound``: the network needs at most the sums; over
+    some of the layers such a bound says nothing, so that ``at_least`` is empty then.
+
     ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
-    over fused traffic; None also where nothing moves. ``by_precision`` and ``by_unit``
-    hold the work in FLOP of the layers that are known, by what does it.
+    over fused traffic; None also where nothing moves, and of upper bounds, whose ratio is
+    none. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that are known,
+    by what does it.
     """
 
     macs: int | None
@@ -43,6 +48,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     by_unit: dict[str, int]
     n_layers: int
     n_unknown_layers: int
+    is_upper_bound: bool = False
+    at_least: dict[str, int] = msgspec.field(default_factory=dict)
     unknown: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -50,13 +57,20 @@ def totals(score: ModelScore) -> Totals:
     """Add up the layers of ``score``."""
     sums: dict[str, int | None] = {}
     unknown: dict[str, str] = {}
+    at_least: dict[str, int] = {}
     for name in LAYER_COUNTS:
         values = [getattr(layer, name) for layer in score.layers]
         sums[name] = None if None in values else sum(values)
         if sums[name] is None:
             unknown[name] = _reason(score.layers, name)
-    intensity = _intensity(sums, "traffic_bytes", "intensity", unknown)
-    fused_intensity = _intensity(sums, "fused_traffic_bytes", "fused_intensity", unknown)
+            known = [value for value in values if value is not None]
+            if sum(known) and not score.bounds:
+                at_least[name] = sum(known)
+    names = (("traffic_bytes", "intensity"), ("fused_traffic_bytes", "fused_intensity"))
+    intensity, fused_intensity = (
+        _intensity(sums, traffic, name, unknown, is_bound=bool(score.bounds))
+        for traffic, name in names
+    )
     return Totals(
         **sums,
         intensity=intensity,
@@ -65,6 +79,8 @@ def totals(score: ModelScore) -> Totals:
         by_unit=_work_by(score.layers, "unit"),
         n_layers=len(score.layers),
         n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
+        is_upper_bound=bool(score.bounds),
+        at_least=at_least,
         unknown=unknown,
     )
 
@@ -80,13 +96,18 @@ def _reason(layers: Sequence[LayerScore], name: str) -> str:
 
 
 def _intensity(
-    sums: dict[str, int | None], traffic: str, name: str, unknown: dict[str, str]
+    sums: dict[str, int | None],
+    traffic: str,
+    name: str,
+    unknown: dict[str, str],
+    is_bound: bool,
 ) -> float | None:
     work, moved = sums["work_flop"], sums[traffic]
-    if work is not None and moved:
+    if work is not None and moved and not is_bound:
         return work / moved
     reason = unknown.get("work_flop") or unknown.get(traffic)
-    unknown[name] = reason or "no bytes are moved"
+    bound = "work and traffic are upper bounds" if is_bound and moved else "no bytes are moved"
+    unknown[name] = reason or bound
     return None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 import sys
 from importlib import resources
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.programs import run_program
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
@@ -59,16 +62,22 @@ def create_board(name: str, folder: Path) -> Path:
         )
     root = Path(folder) / name
     try:
-        root.mkdir(parents=True)
-        write_tree(board_tree(board), root)
-        _install_tools(board, root)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        if root.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with temporary_folder(root.parent, name) as scratch:  # killed, it leaves no half a board
+            made = scratch / name
+            made.mkdir()
+            write_tree(board_tree(board), made)
+            _install_tools(board, made)
+            _boot(board, made, root)
+            made.rename(root)
     except OSError as error:
         raise StorageError(
             f"cannot make a simulated board: {(error.strerror or str(error)).lower()}",
             where=str(root),
             fix="give a folder that is empty and can be written",
         ) from error
-    _boot(board, root)
     return root
 
 
@@ -159,9 +168,9 @@ def _highest_caps(board: BoardSpec) -> dict[str, int]:
     return caps
 
 
-def _boot(board: BoardSpec, root: Path) -> None:
+def _boot(board: BoardSpec, made: Path, root: Path) -> None:
     """Apply the default mode with the board's own tool, as a real one does when it starts."""
-    command = [str(root / _TOOLS["nvpmodel"]), "-m", str(board.default)]
+    command = [str(made / _TOOLS["nvpmodel"]), "-m", str(board.default)]
     try:
         done = run_program(command, timeout_s=60, error=DeviceError)
     except DeviceError as error:

@@ -76,4 +76,6 @@ def score_id(score: ModelScore) -> str:
     # A quantised network's main precision is the same whatever its floats are counted at.
     precisions = Counter(layer.precision for layer in score.layers)
     asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
+    if score.bounds:
+        asked.append(score.bounds)
     return content_hash([score.model, score.model_hash, *asked])

@@ -42,6 +42,9 @@ LAYER_SCHEMA: FrameSchema = {
 }
 
 
+BOUND = "at most "  # before the names of dimensions that are upper bounds
+
+
 def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
     """One row per layer of each score, in the order of the network."""
     rows = [
@@ -69,10 +72,15 @@ def layer_frame(scores: Sequence[ModelScore]) -> pl.DataFrame:
         }
         for score in scores
         # Both look at the whole score: once, not for each of its rows.
-        for identity, dimensions in ((score_id(score), to_json(score.dimensions)),)
+        for identity, dimensions in ((score_id(score), to_json(_dimensions(score))),)
         for layer in score.layers
     ]
     return pl.DataFrame(rows, schema=LAYER_SCHEMA).sort("score_id", "index", maintain_order=True)
+
+
+def _dimensions(score: ModelScore) -> dict[str, int]:
+    """The dimensions of a score, with those that are upper bounds named as such."""
+    return score.dimensions | {f"{BOUND}{name}": size for name, size in score.bounds.items()}
 
 
 def to_json(value: object) -> str:

@@ -39,7 +39,7 @@ from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import find_status, names_in, storage_error
 from mansard.core.jsonl import Row, read_rows
-from mansard.core.leftovers import sweep, system_temporary, temporary_folder
+from mansard.core.leftovers import sweep_temporary, temporary_folder
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 DATASET_FOLDER = "dataset"
@@ -61,7 +61,7 @@ def update_dataset(runs: Path) -> DatasetPart:
     are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
     as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
     """
-    sweep(system_temporary())
+    sweep_temporary()
     notes: list[str] = []
     folders = _run_folders(runs, notes)
     published = names_in(runs / PUBLISHED_FOLDER, runs)
@@ -81,10 +81,7 @@ def _store(runs: Path, notes: list[str]) -> Store:
     if os.access(runs if find_status(folder, runs) is None else folder, os.W_OK):
         return Store(folder, runs)
     notes.append(f"{shown_folder(runs)}: cannot be written, so its dataset is not kept")
-    try:
-        return Store(_UNTIL_EXIT.enter_context(temporary_folder()))
-    except OSError as error:
-        raise storage_error(error, system_temporary()) from error
+    return Store(_UNTIL_EXIT.enter_context(temporary_folder()))
 
 
 _UNTIL_EXIT = ExitStack()
@@ -107,6 +104,7 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
         scores=score_entries(scores),
         measurements=measurement_entries(measurements),
         notes=tuple(notes),
+        is_made_here=True,
     )
     kept = write_scores(store, found.scores, there.scores)
     kept |= write_measurements(store, found.measurements, there.measurements)
@@ -168,37 +166,31 @@ def _run_entries(folders: list[Path], store: Store, there: pl.DataFrame) -> pl.D
 
 
 def _run_entry(folder: Path, store: Store, known: pl.DataFrame | None) -> pl.DataFrame:
-    stamps = stamps_json(folder)
-    is_whole = known is not None and _is_whole(known, store)
-    if known is not None and is_whole and known["stamps_json"].item() == stamps:
+    # Other stamps: the run has changed, or its dataset was made somewhere else.
+    has_stamps = known is not None and known["stamps_json"].item() == stamps_json(folder)
+    if known is not None and has_stamps and _is_whole(known, store):
         return known
     manifest = read_document(folder / MANIFEST, Manifest, folder.parent)
     check_manifest(manifest, folder / MANIFEST)
-    content = content_of(folder)
-    if known is not None and is_whole and known["content"].item() == content:
-        entry = known.with_columns(stamps_json=pl.lit(stamps))
-    else:
-        entry = import_run(folder, manifest, content, store)
+    entry = import_run(folder, manifest, content_of(folder), store)
     store.write(run_entry(manifest.run_id), entry)
     return entry
 
 
 def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
     try:
-        files = run_files(entry["files_json"].item(), store.root)
+        files = run_files(entry.row(0, named=True), store.root)
     except SchemaError:
         return False
     return all(
-        store.has(name, n_bytes)
-        for table in RUN_TABLES
-        for name, n_bytes in files.of(table).items()
+        store.holds(name, mark) for table in RUN_TABLES for name, mark in files.of(table).items()
     )
 
 
 def _files_of_runs(entries: pl.DataFrame, store: Store) -> set[str]:
     found = {run_entry(run_id) for run_id in entries["run_id"]}
-    for text in entries["files_json"]:
-        files = run_files(text, store.root)
+    for entry in entries.iter_rows(named=True):
+        files = run_files(entry, store.root)
         found.update(name for table in RUN_TABLES for name in files.of(table))
     return found
 

@@ -21,6 +21,7 @@ from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.read import (
     DatasetPart,
+    check_part,
     is_fuller,
     join,
     read_filled_part,
@@ -30,7 +31,9 @@ from mansard.analytics.data.read import (
 )
 from mansard.analytics.data.run_folder import MANIFEST
 from mansard.analytics.data.store import (
+    ENTRY_FILE,
     RUN_TABLES,
+    FileMark,
     RunFiles,
     Store,
     is_url,
@@ -254,15 +257,38 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
 
     ``into`` is a folder or a URL; boards may merge into one at the same time, for each run has
     files of its own. Merging again changes nothing. Raises UsageError where ``into`` is a
-    folder of runs, InputError as ``without_repeats``, StorageError where writing fails.
+    folder of runs, InputError as ``without_repeats``, StorageError where writing fails; SchemaError
+    and StorageError, before anything is written, where something is not its run's own.
     """
     if not is_url(into) and holds_runs(Path(into)):
         raise UsageError(
             f"{into!r} is a folder of runs, no dataset", fix="merge into a folder of its own"
         )
-    parts = without_repeats([open_part(str(location)) for location in locations])
+    found = [open_part(str(location)) for location in locations]
+    for part in found:
+        check_part(part)
+        _check_measured(part)
+    parts = without_repeats(found)
+    store = Store(into)
+    with store.locked():
+        return _merge(parts, into)
+
+
+def _check_measured(part: DatasetPart) -> None:
+    """Raises InputError for times of a run that is not in the same place: another's, then."""
+    for run_id in part.measurements.join(part.runs, on="run_id", how="anti")["run_id"]:
+        raise InputError(
+            f"networks are measured in run {run_id}, which is not here",
+            where=part.location,
+            fix="merge them from the place of the run",
+        )
+
+
+def _merge(parts: Sequence[DatasetPart], into: str) -> Merged:
     there = read_part(into)
+    _remove_left(there)
     known = {row["run_id"]: row for row in there.runs.iter_rows(named=True)}
+    timed = there.measurements
     n_new = n_grown = n_same = 0
     for part in parts:
         for (run_id,), entry in part.runs.partition_by("run_id", as_dict=True).items():
@@ -274,20 +300,37 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
             files = _copy(part, entry, there.store)
             if old is not None:
                 # After the new entry: a reader in between finds all files of either.
-                there.store.remove(_names(run_files(old["files_json"], into)) - _names(files))
+                there.store.remove(_names(run_files(old, into)) - _names(files))
         write_scores(there.store, part.scores, there.scores)
-        write_measurements(there.store, part.measurements, there.measurements)
+        new = part.measurements.join(timed, on="measurement_json", how="anti")
+        last = timed.select(pl.col("position").max().fill_null(0)).item()
+        all_timed = pl.concat([timed, new.with_columns(pl.col("position") + last + 1)])
+        write_measurements(there.store, all_timed, timed)
+        timed = all_timed
     return Merged(into, n_new, n_grown, n_same)
+
+
+def _remove_left(there: DatasetPart) -> None:
+    """Remove what a merge that was killed left: files of runs whose entry does not name them.
+
+    A run that another version has an entry of is left alone: its files are in that entry.
+    """
+    kept = {
+        name
+        for entry in there.runs.iter_rows(named=True)
+        for name in _names(run_files(entry, there.location))
+    }
+    there.store.remove_others(tuple(RUN_TABLES), kept, there.store.foreign("runs", ENTRY_FILE))
 
 
 def _copy(part: DatasetPart, entry: pl.DataFrame, into: Store) -> RunFiles:
     """Write a run's rows, then its entry, which says that it is there."""
-    files = run_files(entry["files_json"].item(), part.location)
-    copied: dict[str, dict[str, int]] = {}
+    files = run_files(entry.row(0, named=True), part.location)
+    copied: dict[str, dict[str, FileMark]] = {}
     for table, schema in RUN_TABLES.items():
         for name in files.of(table):
-            into.write(name, part.store.read([name], schema))
-            copied.setdefault(table, {})[name] = into.size(name)
+            mark = into.write(name, part.store.read([name], schema))
+            copied.setdefault(table, {})[name] = mark
     found = RunFiles(**copied)
     into.write(
         run_entry(entry["run_id"].item()),

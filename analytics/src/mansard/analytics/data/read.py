@@ -5,17 +5,18 @@ Several locations are read as one: every run once, every score once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.limits import RUN_ID, check_manifest, check_score
-from mansard.analytics.data.run_frames import RUN_SCHEMA
+from mansard.analytics.data.limits import RUN_ID, check_manifest, check_measurement, check_score
+from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.store import (
     ENTRY_FILE,
     MEASUREMENT_SCHEMA,
@@ -25,7 +26,7 @@ from mansard.analytics.data.store import (
     RunFiles,
     Store,
 )
-from mansard.core.errors import InputError, SchemaError
+from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 Decoded = TypeVar("Decoded")
@@ -42,6 +43,7 @@ class DatasetPart:
     scores: pl.DataFrame  # SCORE_ENTRY_SCHEMA
     measurements: pl.DataFrame  # MEASUREMENT_SCHEMA
     notes: tuple[str, ...] = ()  # beside those of the runs
+    is_made_here: bool = False  # just now, or before, of runs that are still the same
 
 
 def read_part(location: str) -> DatasetPart:
@@ -62,6 +64,10 @@ def read_part(location: str) -> DatasetPart:
     odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
     if len(odd):
         raise SchemaError(f"the id {odd[0]!r} cannot name a file", where=location, fix=_MAKE_AGAIN)
+    for own in (part.runs["run_id"], part.scores["score_id"]):
+        if own.is_duplicated().any():
+            twice = own.filter(own.is_duplicated())[0]
+            raise SchemaError(f"{twice} has two rows", where=location, fix=_MAKE_AGAIN)
     return part
 
 
@@ -86,17 +92,15 @@ def read_filled_part(location: str) -> DatasetPart:
 
 
 def dataset_of(part: DatasetPart) -> Dataset:
-    """The frames of all that is in ``part``; SchemaError, InputError or StorageError."""
+    """The frames of all that is in ``part``; SchemaError, InputError or StorageError.
+
+    A run's rows are read from the files that its entry names, as they were written; a dataset
+    that was not made here is checked as ``check_part`` does.
+    """
     runs = part.runs.sort("run_id")
-    files = [run_files(text, part.location) for text in runs["files_json"]]
+    manifests, scores, measurements = check_part(part)
+    files = [run_files(entry, part.location) for entry in runs.iter_rows(named=True)]
     names = {table: [name for each in files for name in each.of(table)] for table in RUN_TABLES}
-    scores = tuple(
-        decode(text, ModelScore, part.location)
-        for text in part.scores.sort("position", "score_id")["score_json"]
-    )
-    for score in scores:
-        check_score(score, part.location)
-    measured = part.measurements.sort("run_id", "position")["measurement_json"]
     by_folder = runs.sort("folder", maintain_order=True)
     read, scan = part.store.read, part.store.scan
     return Dataset(
@@ -109,9 +113,9 @@ def dataset_of(part: DatasetPart) -> Dataset:
         ),
         samples=scan(names["samples"], RUN_TABLES["samples"]),
         layers=layer_frame(scores),
-        manifests=tuple(_manifest(text, part.location) for text in runs["manifest_json"]),
+        manifests=manifests,
         scores=scores,
-        measurements=tuple(decode(text, Measurement, part.location) for text in measured),
+        measurements=measurements,
         notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
     )
 
@@ -128,27 +132,97 @@ def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
         ) from error
 
 
-def run_files(text: str, where: str) -> RunFiles:
-    """The files that an entry names; raises SchemaError for a name that leads elsewhere."""
-    files = decode(text, RunFiles, where)
+Entry = Mapping[str, object]  # a row of RUN_ENTRY_SCHEMA
+_PART = re.compile(r"[0-9a-f]{32}-[0-9]{5,}\.parquet")
+
+
+def run_files(entry: Entry, where: str) -> RunFiles:
+    """The files that an entry names; raises SchemaError for one that is not the run's own."""
+    files = decode(str(entry["files_json"]), RunFiles, where)
     for table in RUN_TABLES:
+        own = f"{table}/run_id={entry['run_id']}/"
         for name in files.of(table):
-            if not name.startswith(f"{table}/run_id=") or ".." in name.split("/"):
+            if not name.startswith(own) or not _PART.fullmatch(name, len(own)):
                 raise SchemaError(
-                    f"names the file {name!r}, which is not its own",
+                    f"run {entry['run_id']} names the file {name!r}, which is not its own",
                     where=where,
                     fix=_MAKE_AGAIN,
                 )
     return files
 
 
-def _manifest(text: str, where: str) -> Manifest:
-    manifest = decode(text, Manifest, where)
-    check_manifest(manifest, where)
-    return manifest
+Contents = tuple[tuple[Manifest, ...], tuple[ModelScore, ...], tuple[Measurement, ...]]
 
 
-Entry = Mapping[str, object]  # a row of RUN_ENTRY_SCHEMA
+def check_part(part: DatasetPart) -> Contents:
+    """The manifests, scores and measurements of ``part``, each by its id and position.
+
+    Of a dataset that was not made here everything is checked to belong to its own run: files are
+    those that were written, rows, manifests and measurements name the run that they are filed
+    under, and what a run's row repeats of its manifest is the same. Raises SchemaError where it
+    does not, InputError for what cannot be.
+    """
+    where, runs = part.location, part.runs.sort("run_id")
+    manifests = tuple(decode(text, Manifest, where) for text in runs["manifest_json"])
+    for manifest in manifests:
+        check_manifest(manifest, where)
+    scored = part.scores.sort("position", "score_id")
+    scores = tuple(decode(text, ModelScore, where) for text in scored["score_json"])
+    for score in scores:
+        check_score(score, where)
+    timed = part.measurements.sort("run_id", "position")
+    measurements = tuple(decode(text, Measurement, where) for text in timed["measurement_json"])
+    if part.is_made_here:
+        return manifests, scores, measurements
+    for measurement in measurements:
+        check_measurement(measurement, where)
+    _check_own(
+        where,
+        [
+            *zip(runs["run_id"], (each.run_id for each in manifests), strict=True),
+            *zip(scored["score_id"], map(score_id, scores), strict=True),
+            *zip(timed["run_id"], (each.run_id for each in measurements), strict=True),
+        ],
+    )
+    _check_rows(part, runs, manifests)
+    return manifests, scores, measurements
+
+
+def _check_own(where: str, ids: Iterable[tuple[str, str]]) -> None:
+    for filed, named in ids:
+        if filed != named:
+            raise SchemaError(
+                f"{filed} is the file of another one, {named!r}", where=where, fix=_MAKE_AGAIN
+            )
+
+
+def _check_rows(part: DatasetPart, runs: pl.DataFrame, manifests: Sequence[Manifest]) -> None:
+    """Raises SchemaError or StorageError where a row or a file is not its run's own."""
+    where, names = part.location, dict[str, list[str]]()
+    for manifest, entry in zip(manifests, runs.iter_rows(named=True), strict=True):
+        repeated = run_frame([manifest], {manifest.run_id: entry["n_power_samples"]})
+        if any(entry[name] != value for name, value in repeated.row(0, named=True).items()):
+            raise SchemaError(
+                f"the row of run {manifest.run_id} is not what its manifest says",
+                where=where,
+                fix=_MAKE_AGAIN,
+            )
+        files = run_files(entry, where)
+        for table in RUN_TABLES:
+            names.setdefault(table, []).extend(files.of(table))
+            for name, mark in files.of(table).items():
+                if not part.store.holds(name, mark):
+                    raise StorageError(
+                        f"{name} is missing or was changed", where=where, fix=_MAKE_AGAIN
+                    )
+    for table, own in names.items():
+        part.store.check_owners(own, RUN_TABLES[table])
+    repeats = ["run_id", "machine_id", "mode"]
+    trials = part.store.read(names.get("trials", ()), RUN_TABLES["trials"]).select(repeats)
+    for run_id, *_ in trials.unique().join(runs, on=repeats, how="anti").iter_rows():
+        raise SchemaError(
+            f"a trial of run {run_id} is of another machine or mode", where=where, fix=_MAKE_AGAIN
+        )
 
 
 def join(parts: Sequence[DatasetPart]) -> Dataset:
@@ -220,13 +294,20 @@ def _chosen_runs(parts: Sequence[DatasetPart]) -> dict[str, int]:
 def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: Entry) -> bool:
     """Whether ``entry`` holds more of a run than ``other``, another copy of the same.
 
-    Raises InputError where neither holds all trials of the other: one id stands for one
-    measurement, and two of them are not to be told apart by it.
+    Raises InputError where neither holds all trials of the other, or a trial, the machine or the
+    mode is another one: one id stands for one measurement, and two of them are not to be told
+    apart by it.
     """
-    if entry["content"] == other["content"]:
+    if entry["content"] == other["content"] and _are_same(entry, other):
         return False
-    own, there = _trials(part, entry), _trials(other_part, other)
-    if own != there and not own < there and not there < own:
+    copies = ((part, entry), (other_part, other))
+    own, there = (set(_rows(*copy, "trials")["trial_id"]) for copy in copies)
+    common = sorted(own & there)
+    if (
+        not (own <= there or there <= own)
+        or _fixed(part, entry) != _fixed(other_part, other)
+        or not all(_have_same(copies, table, common) for table in _MEASURED)
+    ):
         raise InputError(
             f"run {entry['run_id']} is also in {other_part.location}, with other trials",
             where=part.location,
@@ -235,14 +316,56 @@ def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: E
     return _fullness(entry, len(own)) > _fullness(other, len(there))
 
 
+def _are_same(entry: Entry, other: Entry) -> bool:
+    """Of files of one content; those in an object store have no digests, and are believed."""
+    one, two = (run_files(each, "") for each in (entry, other))
+    marks = [
+        (one.of(table)[name], two.of(table)[name])
+        for table in RUN_TABLES
+        for name in one.of(table).keys() & two.of(table).keys()
+    ]
+    return entry["manifest_json"] == other["manifest_json"] and all(
+        a == b or not a.digest or not b.digest for a, b in marks
+    )
+
+
 def _fullness(entry: Entry, n_trials: int) -> tuple[int, bool, int]:
     n_samples = entry["n_power_samples"]
     assert isinstance(n_samples, int)  # noqa: S101 - by its schema
     return n_trials, entry["finished_utc"] is not None, n_samples
 
 
-def _trials(part: DatasetPart, entry: Entry) -> set[tuple[object, ...]]:
-    """What tells trials apart: one that was measured again began at another time."""
-    files = run_files(str(entry["files_json"]), part.location)
-    rows = part.store.read(files.of("trials"), RUN_TABLES["trials"])
-    return set(rows.select("trial_id", "started_utc", "duration_s").iter_rows())
+_CHANGING = {"idle", "image_digest", "finished_utc", "finished_monotonic_s", "unknown"}
+
+
+def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
+    """A run's manifest without what changes while it is measured."""
+    manifest = decode(str(entry["manifest_json"]), Manifest, part.location)
+    return {
+        name: getattr(manifest, name)
+        for name in manifest.__struct_fields__
+        if name not in _CHANGING
+    }
+
+
+_MEASURED = ("trials", "repetitions", "energy")
+_DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
+
+
+def _have_same(
+    copies: Sequence[tuple[DatasetPart, Entry]], table: str, trials: Sequence[str]
+) -> bool:
+    """Whether two copies of a run say the same of ``trials``."""
+    derived = _DERIVED if table == "trials" else ()
+    one, two = (
+        _rows(*copy, table)
+        .filter(pl.col("trial_id").is_in(trials))
+        .sort("trial_id", maintain_order=True)
+        .drop(derived)
+        for copy in copies
+    )
+    return one.equals(two)
+
+
+def _rows(part: DatasetPart, entry: Entry, table: str) -> pl.DataFrame:
+    return part.store.read(run_files(entry, part.location).of(table), RUN_TABLES[table])

@@ -23,7 +23,7 @@ from mansard.analytics.data.run_frames import (
     sample_frame,
     trial_frame,
 )
-from mansard.analytics.data.store import LAYOUT, RunFiles, Store, run_part
+from mansard.analytics.data.store import LAYOUT, FileMark, RunFiles, Store, run_part
 from mansard.core.errors import InputError
 from mansard.core.files import find_status, open_file, storage_error
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
@@ -39,11 +39,17 @@ def shown_folder(folder: Path) -> str:
 
 
 def stamps_json(folder: Path) -> str:
-    """Length and time of change of each file of a run, as text; raises StorageError."""
+    """Length and times of change of each file of a run, as text; raises StorageError.
+
+    The second time is the system's own (ctime), which no archive and no copy brings along: a
+    dataset that came with its runs has other ones.
+    """
     found: dict[str, list[int] | None] = {}
     for name in (MANIFEST, TRIALS, SAMPLES):
         status = find_status(folder / name, folder.parent)
-        found[name] = None if status is None else [status.st_size, status.st_mtime_ns]
+        found[name] = (
+            None if status is None else [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        )
     return to_json(found)
 
 
@@ -223,7 +229,7 @@ class _Parts:
     """Writes the files of one run and keeps their names and lengths."""
 
     def __init__(self, run_id: str, content: str, store: Store) -> None:
-        self.files: dict[str, dict[str, int]] = {}
+        self.files: dict[str, dict[str, FileMark]] = {}
         self._run_id, self._content, self._store = run_id, content, store
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
@@ -231,5 +237,4 @@ class _Parts:
             return
         own = self.files.setdefault(table, {})
         name = run_part(table, self._run_id, self._content, len(own))
-        self._store.write(name, frame)
-        own[name] = self._store.size(name)
+        own[name] = self._store.write(name, frame)

@@ -205,7 +205,11 @@ def _mhz(clock_hz: float) -> str:
 
 
 # The readings of Conditions that are a Spread, by the name and the unit of their columns.
-_SPREADS = (("cpu_clock", "hz"), ("gpu_clock", "hz"), ("memory_clock", "hz"), ("temperature", "c"))
+_SPREADS = (
+    *(("cpu_clock", "hz"), ("gpu_clock", "hz"), ("memory_clock", "hz"), ("temperature", "c")),
+    *(("fan_speed", "rpm"), ("fan_drive", "share")),
+)
+_LISTS = ("gpu_processes", "settings_changed", "engines")
 CONDITION_SCHEMA: FrameSchema = {
     **{
         f"{name}_{when}_{unit}": pl.Float64
@@ -215,7 +219,8 @@ CONDITION_SCHEMA: FrameSchema = {
     "temperature_slope_c_per_s": pl.Float64,
     "n_throttle_events": pl.Int64,
     "n_overcurrent_events": pl.Int64,
-    "gpu_processes": pl.List(pl.String),
+    "swapped_bytes": pl.Int64,
+    **{name: pl.List(pl.String) for name in _LISTS},
 }
 
 TRIAL_SCHEMA: FrameSchema = {
@@ -319,8 +324,13 @@ def _conditions(found: Conditions) -> dict[str, object]:
         "temperature_slope_c_per_s": found.temperature_slope_c_per_s,
         "n_throttle_events": found.n_throttle_events,
         "n_overcurrent_events": found.n_overcurrent_events,
-        "gpu_processes": None if found.gpu_processes is None else list(found.gpu_processes),
+        "swapped_bytes": found.swapped_bytes,
+        **{name: _list(getattr(found, name)) for name in _LISTS},
     }
+
+
+def _list(words: Sequence[str] | None) -> list[str] | None:
+    return None if words is None else list(words)
 
 
 def _clocks_hz(trial: Trial) -> Sequence[float | None]:

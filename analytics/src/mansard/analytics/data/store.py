@@ -9,12 +9,14 @@ takes them for its own.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import polars as pl
@@ -29,12 +31,13 @@ from mansard.analytics.data.run_frames import (
     SAMPLE_SCHEMA,
     TRIAL_SCHEMA,
 )
-from mansard.core.errors import InputError, StorageError
+from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import (
     check_regular,
     find_status,
     make_folder,
     names_in,
+    open_file,
     open_rows,
     remove,
     storage_error,
@@ -46,6 +49,8 @@ from mansard.core.records import Measurement, ModelScore
 _SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "adl://", "azure://")
 # What Polars says where no object has such a name: 2.1, and 1.30.
 _NO_FILES = ("expanded paths were empty", "expected at least 1 source")
+PATH = "path of the file"  # no table has a column of this name
+_PIECE_BYTES = 1024**2
 _MAKE_AGAIN = "remove the dataset; it is made again from the runs"
 
 
@@ -64,6 +69,13 @@ def is_url(location: str) -> bool:
     return True
 
 
+class FileMark(msgspec.Struct, frozen=True, array_like=True):
+    """What a file has to be to be read; nothing is known of one in an object store."""
+
+    n_bytes: int
+    digest: str
+
+
 class Store:
     """The Parquet files of one dataset, by their names below ``root``.
 
@@ -77,32 +89,44 @@ class Store:
         self.root = text.rstrip("/") or "/"
         self.is_remote = is_url(self.root)
         self._within = Path(self.root) if within is None else within
+        self._known: set[tuple[str, FileMark]] = set()  # files that were read or written whole
 
     def location(self, name: str) -> str:
         """The path or URL of one file."""
         return f"{self.root}/{name}"
 
-    def write(self, name: str, frame: pl.DataFrame) -> None:
-        """Replace one file, whole or not at all; raises StorageError."""
+    def write(self, name: str, frame: pl.DataFrame) -> FileMark:
+        """Replace one file, whole or not at all; returns its mark. Raises StorageError."""
         where = self.location(name)
         if self.is_remote:
             with _polars_errors(where, "check the URL, the credentials and the network"):
                 frame.write_parquet(where)  # an object appears whole
-            return
+            return FileMark(0, "")
         make_folder(Path(where).parent, self._within)
         # Not straight into the file: of a full disk Polars says that Parquet is out of order.
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
-        write_atomic(Path(where), buffer.getvalue(), self._within)
+        content = buffer.getvalue()
+        write_atomic(Path(where), content, self._within)
+        mark = FileMark(len(content), _digest(io.BytesIO(content)))
+        self._known.add((name, mark))
+        return mark
 
     def scan(
-        self, names: Collection[str], schema: FrameSchema, *, is_whole: bool = False
+        self,
+        names: Collection[str],
+        schema: FrameSchema,
+        *,
+        with_path: bool = False,
+        is_whole: bool = False,
     ) -> pl.LazyFrame:
         """The rows of ``names`` in their order; nothing is read before it is collected.
 
-        Raises StorageError for a file in a folder that would fill the memory; where the rows of
-        all are collected at once (``is_whole``), also for all of them together.
+        ``with_path``: with the file of each row in a column of its own, PATH. Raises StorageError
+        for a file in a folder that would fill the memory; where the rows of all are collected at
+        once (``is_whole``), also for all of them together.
         """
+        schema = {**schema, PATH: pl.String} if with_path else schema
         if not names:
             return pl.LazyFrame(schema=schema)
         paths = [self.location(name) for name in names]
@@ -111,9 +135,11 @@ class Store:
                 self._check_file(Path(path))
             check_expansion([Path(path) for path in paths], is_whole=is_whole)
         if not _is_utf8(self.root):  # Polars takes no such path, but a file that is open
-            return pl.concat([_read_open(Path(path)) for path in paths]).lazy().select(list(schema))
+            files = [_read_open(self.location(name), name) for name in names]
+            return pl.concat(files).lazy().select(list(schema))
         # Not by glob: a folder may be called "[old]"; nor by key=value: so may its parents.
-        return pl.scan_parquet(paths, glob=False, hive_partitioning=False).select(list(schema))
+        found = pl.scan_parquet(paths, glob=False, hive_partitioning=False, include_file_paths=PATH)
+        return found.select(list(schema))
 
     def read(self, names: Collection[str], schema: FrameSchema) -> pl.DataFrame:
         """The same, read; raises StorageError where a file is damaged or has other columns."""
@@ -121,29 +147,63 @@ class Store:
             return self._checked(self.scan(names, schema, is_whole=True).collect(), schema)
 
     def read_each(self, table: str, file: str, schema: FrameSchema) -> pl.DataFrame:
-        """The rows of ``file`` in every folder of ``table``, in the order of their names."""
-        if not self.is_remote:
-            return self.read(self._names(table, file), schema)
-        found = pl.scan_parquet(self.location(f"{table}/*/{file}"), hive_partitioning=False)
-        with _polars_errors(self.root, "check the URL, the credentials and the network"):
-            try:
-                return self._checked(found.select(list(schema)).collect(), schema)
-            except (pl.exceptions.PolarsError, OSError) as error:
-                if not any(words in str(error) for words in _NO_FILES):
-                    raise
-                return pl.DataFrame(schema=schema)
+        """The rows of ``file`` in every folder of ``table``, in the order of their names.
 
-    def has(self, name: str, n_bytes: int) -> bool:
-        """Whether the file is there in its full length; of an object store it is believed."""
+        The first column of ``schema`` is the id that the folder bears (``run_id=…``). Raises
+        SchemaError for a row with another one.
+        """
         if self.is_remote:
-            return True
-        status = find_status(Path(self.location(name)), self._within)
-        return status is not None and status.st_size == n_bytes
+            found = pl.scan_parquet(
+                self.location(f"{table}/*/{file}"), hive_partitioning=False, include_file_paths=PATH
+            )
+            with _polars_errors(self.root, "check the URL, the credentials and the network"):
+                try:
+                    rows = found.select([*schema, PATH]).collect()
+                except (pl.exceptions.PolarsError, OSError) as error:
+                    if not any(words in str(error) for words in _NO_FILES):
+                        raise
+                    return pl.DataFrame(schema=schema)
+        else:
+            with _polars_errors(self.root, _MAKE_AGAIN):
+                names = self._names(table, file)
+                rows = self.scan(names, schema, with_path=True, is_whole=True).collect()
+        self._check_owner(rows, next(iter(schema)))
+        return self._checked(rows.drop(PATH), schema)
 
-    def size(self, name: str) -> int:
-        """The length of a file in bytes; 0 in an object store, where it is not looked up."""
-        status = None if self.is_remote else find_status(Path(self.location(name)), self._within)
-        return 0 if status is None else status.st_size
+    def check_owners(self, names: Collection[str], schema: FrameSchema) -> None:
+        """Raises SchemaError for a row of ``names`` in the folder of another run."""
+        with _polars_errors(self.root, _MAKE_AGAIN):
+            rows = self.scan(names, schema, with_path=True).select("run_id", PATH)
+            self._check_owner(rows.unique().collect(), "run_id")
+
+    def _check_owner(self, rows: pl.DataFrame, key: str) -> None:
+        named = pl.col(PATH).str.extract(f"(?:^|/){key}=([^/]*)/[^/]*$")
+        for value, path in rows.filter(named.ne_missing(pl.col(key))).select(key, PATH).iter_rows():
+            raise SchemaError(
+                f"holds a row of {key.partition('_')[0]} {value!r}, which is not its own",
+                where=path,
+                fix=_MAKE_AGAIN,
+            )
+
+    def holds(self, name: str, mark: FileMark) -> bool:
+        """Whether a file is the one that was written; of an object store it is believed.
+
+        Raises StorageError for a link, a pipe or a device.
+        """
+        if self.is_remote or (name, mark) in self._known:
+            return True
+        path = Path(self.location(name))
+        status = find_status(path, self._within)
+        if status is None or status.st_size != mark.n_bytes:
+            return False
+        try:
+            with open_file(path, self._within) as stream:
+                is_same = _digest(stream) == mark.digest
+        except OSError as error:
+            raise storage_error(error, path) from error
+        if is_same:
+            self._known.add((name, mark))
+        return is_same
 
     def remove(self, names: Collection[str]) -> None:
         """Remove files of a folder; in an object store they stay, unread."""
@@ -151,15 +211,20 @@ class Store:
             for name in names:
                 remove(Path(self.location(name)), self._within)
 
-    def remove_others(self, tables: Sequence[str], kept: Collection[str]) -> None:
+    def remove_others(
+        self, tables: Sequence[str], kept: Collection[str], but: Collection[str] = ()
+    ) -> None:
         """Remove the files of ``tables`` that are not ``kept``, and halves of files; in a folder.
 
-        Files that do not bear our names are left alone; raises StorageError for a link.
+        Files that do not bear our names are left alone, and folders with the names ``but``;
+        raises StorageError for a link.
         """
         if self.is_remote:
             return
         for table in tables:
             for folder in self._folders(table):
+                if folder.name in but:
+                    continue
                 names = names_in(folder, self._within)
                 others = [
                     name
@@ -172,9 +237,23 @@ class Store:
                 if len(others) == len(names):
                     remove(folder, self._within)
 
+    def foreign(self, table: str, file: str) -> set[str]:
+        """The folders of ``table`` with other files than ``file``, as other versions have."""
+        if self.is_remote:
+            return set()
+        return {
+            folder.name
+            for folder in self._folders(table)
+            if any(name != file for name in names_in(folder, self._within))
+        }
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Waits until no other process changes the dataset in this folder."""
+        """Waits until no other process changes the dataset in this folder; an object store has
+        no lock."""
+        if self.is_remote:
+            yield
+            return
         path = make_folder(Path(self.root), self._within) / ".lock"
         try:
             handle = open_rows(path, self._within)
@@ -234,9 +313,16 @@ def _is_utf8(path: str) -> bool:
     return True
 
 
-def _read_open(path: Path) -> pl.DataFrame:
-    with path.open("rb") as stream:
-        return pl.read_parquet(stream)
+def _read_open(path: str, name: str) -> pl.DataFrame:
+    with Path(path).open("rb") as stream:
+        return pl.read_parquet(stream).with_columns(pl.lit(name).alias(PATH))
+
+
+def _digest(stream: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := stream.read(_PIECE_BYTES):
+        digest.update(piece)
+    return digest.hexdigest()[:32]
 
 
 # Of each run: its rows in files of bounded length.
@@ -271,23 +357,23 @@ MEASUREMENT_SCHEMA: FrameSchema = {
 }
 
 _ALL = [*RUN_TABLES.values(), RUN_ENTRY_SCHEMA, SCORE_ENTRY_SCHEMA, MEASUREMENT_SCHEMA]
-LAYOUT = content_hash(
-    [[[name, str(kind)] for name, kind in each.items()] for each in (*_ALL, LAYER_SCHEMA)]
-)
+_MARKS = "files with digests, 2026-11"  # what RunFiles says of a file
+_COLUMNS = [[[name, str(kind)] for name, kind in each.items()] for each in (*_ALL, LAYER_SCHEMA)]
+LAYOUT = content_hash([_MARKS, *_COLUMNS])
 ENTRY_FILE = f"{LAYOUT}.parquet"
 
 
 class RunFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The files of one run in each table, by name, with their lengths in bytes."""
+    """The files of one run in each table, by name."""
 
-    trials: dict[str, int] = {}
-    repetitions: dict[str, int] = {}
-    energy: dict[str, int] = {}
-    samples: dict[str, int] = {}
+    trials: dict[str, FileMark] = {}
+    repetitions: dict[str, FileMark] = {}
+    energy: dict[str, FileMark] = {}
+    samples: dict[str, FileMark] = {}
 
-    def of(self, table: str) -> dict[str, int]:
+    def of(self, table: str) -> dict[str, FileMark]:
         """The files in one of RUN_TABLES."""
-        found: dict[str, int] = getattr(self, table)
+        found: dict[str, FileMark] = getattr(self, table)
         return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.frames import BOUND, FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
 from mansard.analytics.predict.op_classes import layer_class
@@ -143,7 +143,7 @@ SCORE_SCHEMA: FrameSchema = {
     "n_layers_unknown": pl.Int64,
     "work_flop": pl.Int64,  # null where that of a layer is unknown
     "traffic_bytes": pl.Int64,  # fused, or else algorithmic; null where unknown
-    "note": pl.String,  # why the traffic is not the fused one; null where it is
+    "note": pl.String,  # that counts are upper bounds, and why the traffic is not the fused one
 }
 
 
@@ -155,6 +155,13 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
     same = ("model", "model_hash", "batch", "precision", "phase")
     traffic = pl.when("is_fused").then("fused_traffic_bytes").otherwise("traffic_bytes")
     why = pl.col("unknown_json").str.json_path_match("$.fused_traffic_bytes").drop_nulls().first()
+    unfused = pl.when(~pl.col("is_fused").first()).then(
+        pl.format("its traffic is unfused: {}", why.fill_null("no group is known"))
+    )
+    is_bound = pl.col("dimensions_json").first().str.contains(f'"{BOUND}', literal=True)
+    bound = pl.when(is_bound).then(
+        pl.lit("sizes that depend on data count with their upper bounds: it needs at most this")
+    )
     lost = pl.col("work_flop").is_null() | pl.col("moved").is_null()
     found = (
         layers.lazy()
@@ -167,9 +174,7 @@ def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) ->
             lost.sum().alias("n_layers_unknown"),
             _sum_of_known("work_flop").alias("work_flop"),
             _sum_of_known("moved").alias("traffic_bytes"),
-            pl.when(~pl.col("is_fused").first())
-            .then(pl.format("its traffic is unfused: {}", why.fill_null("no group is known")))
-            .alias("note"),
+            pl.coalesce(pl.format("{}; {}", bound, unfused), bound, unfused).alias("note"),
         )
         .sort("model", "batch", "precision", "phase", "score_id", nulls_last=True)
         .collect()

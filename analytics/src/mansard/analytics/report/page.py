@@ -43,7 +43,7 @@ def write_page(
     ``within``: as in ``core.files``; None for a place that the user named.
     """
     text = render(template, context)
-    make_folder(path.parent)
+    make_folder(path.parent, within)
     write_atomic(path, text.encode(), within)
     return path
 

@@ -83,10 +83,16 @@ def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, An
 
 
 def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
-    """What the template shows of the scores under the roofs of ``machine``."""
+    """What the template shows of the scores under the roofs of ``machine``.
+
+    Where upper bounds of work and of traffic lie there says nothing of the network.
+    """
+    exact = [score for score in scores if not score.bounds]
+    if not exact:
+        return _NO_ROOFS
     results = compute(
         dataclasses.replace(
-            ingest(machine), scores=tuple(scores), layers=layer_frame(scores), measurements=()
+            ingest(machine), scores=tuple(exact), layers=layer_frame(exact), measurements=()
         )
     )
     chosen = first_choice(results)
@@ -129,6 +135,11 @@ def _sentence(score: ModelScore, n_busy: int) -> str:
         parts.append(f"{len(score.alternatives)} more in branches that are not taken")
     if unknown:
         parts.append(f"{unknown} are unknown and not part of any sum of this page")
+    if score.bounds:
+        parts.append(
+            f"{len(score.bounds)} sizes that depend on data are upper bounds: every figure here "
+            "is the most that the network needs"
+        )
     return "; ".join(parts) + "."
 
 
@@ -147,12 +158,20 @@ def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
     def total(title: str, name: str, unit: float = 1e6) -> Column:
         def cell(row: tuple[ModelScore, str]) -> str:
             values = [getattr(layer, name) for layer in row[0].layers]
-            return UNKNOWN if None in values else scaled(sum(values), unit)
+            known = sum(filter(None, values))
+            if None not in values:
+                return _most(row[0], scaled(known, unit))
+            is_subtotal = known and not row[0].bounds
+            return f"at least {scaled(known, unit)}" if is_subtotal else UNKNOWN
 
         return Column(title, cell, is_numeric=True)
 
     def own(title: str, name: str) -> Column:
-        return Column(title, lambda row: scaled(getattr(row[0], name), 1e6), is_numeric=True)
+        def cell(row: tuple[ModelScore, str]) -> str:
+            value = getattr(row[0], name)
+            return _most(row[0], scaled(value, 1e6)) if value is not None else UNKNOWN
+
+        return Column(title, cell, is_numeric=True)
 
     columns = (
         Column("Network", lambda row: full_name(*row)),
@@ -171,6 +190,10 @@ def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
         own("KV cache, MB", "kv_cache_bytes"),
     )
     return tabulate("Sums over all layers", columns, zip(scores, sizes, strict=True))
+
+
+def _most(score: ModelScore, text: str) -> str:
+    return f"at most {text}" if score.bounds else text
 
 
 def operator_table(score: ModelScore) -> Table:

@@ -9,7 +9,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_table
-from mansard.cli.options import BoardOption, JsonOption
+from mansard.cli.options import BoardOption, ImagesOption, JsonOption
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
 _BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this machine")
@@ -19,10 +19,6 @@ image_app = typer.Typer(help="The container images that measurements run in.", n
 _Name = Annotated[
     str | None, typer.Argument(help="An image of the table; by default the one that fits.")
 ]
-_Images = Annotated[
-    Path | None,
-    typer.Option("--images", help="TOML file that adds or changes images.", readable=False),
-]
 _Engine = Annotated[str | None, typer.Option(help="Address of the container engine, unix:///….")]
 
 
@@ -30,7 +26,7 @@ _Engine = Annotated[str | None, typer.Option(help="Address of the container engi
 def fit_image(
     name: _Name = None,
     board: BoardOption = None,
-    images: _Images = None,
+    images: ImagesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which image fits this machine and why; asks neither engine nor network."""
@@ -47,7 +43,7 @@ def fit_image(
 @image_app.command("list")
 def list_images(
     board: BoardOption = None,
-    images: _Images = None,
+    images: ImagesOption = None,
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,7 +63,7 @@ def list_images(
 def build_image(
     name: _Name = None,
     board: BoardOption = None,
-    images: _Images = None,
+    images: ImagesOption = None,
     engine: _Engine = None,
     wheels: Annotated[
         Path | None,
@@ -105,7 +101,7 @@ def save_image(
     path: Annotated[Path, typer.Argument(help="The file to write, .tar.gz.", readable=False)],
     name: _Name = None,
     board: BoardOption = None,
-    images: _Images = None,
+    images: ImagesOption = None,
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -121,7 +117,7 @@ def save_image(
 @image_app.command("load")
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
-    images: _Images = None,
+    images: ImagesOption = None,
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -134,6 +130,8 @@ def load_image(
 
 
 @image_app.command("libraries")
-def list_libraries(name: _Name = None, board: BoardOption = None, images: _Images = None) -> None:
+def list_libraries(
+    name: _Name = None, board: BoardOption = None, images: ImagesOption = None
+) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
     typer.echo("\n".join(api.list_libraries(name, board, images)))

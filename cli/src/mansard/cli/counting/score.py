@@ -37,7 +37,11 @@ def score(
     ],
     batch: Annotated[_Texts, typer.Option(help="Batch size, or several: 1,8,32.")] = None,
     dim: Annotated[
-        _Texts, typer.Option(help="Named dimensions: batch=8,seq=128. Repeatable.")
+        _Texts,
+        typer.Option(
+            help="Named dimensions: batch=8,seq=128; those that depend on data by patterns too: "
+            "'*NonZero*=64'. Repeatable."
+        ),
     ] = None,
     trip: Annotated[_Texts, typer.Option(help="How often a loop runs: name=N. Repeatable.")] = None,
     value: Annotated[
@@ -45,8 +49,15 @@ def score(
         typer.Option(help="What an input holds that shapes depend on: name=16000. Repeatable."),
     ] = None,
     shape: Annotated[
-        _Texts, typer.Option(help="Shape of an input: name=1x3x224x224. Repeatable.")
+        _Texts,
+        typer.Option(
+            help="Shape of an input, or of what an unknown operator writes: name=1x3x224x224, "
+            "name=100x4:float16. Repeatable."
+        ),
     ] = None,
+    upper: Annotated[
+        bool, typer.Option("--upper", help="Count sizes that depend on data with their bounds.")
+    ] = False,
     prefill: Annotated[
         int | None, typer.Option(min=1, help="Of a decoder: read so many tokens, nothing cached.")
     ] = None,
@@ -103,11 +114,14 @@ def score(
     if mode == "inference" and (optimizer is not None or recompute):
         option = "--recompute" if recompute else "--optimizer"
         raise UsageError(f"{option} is for training", fix="add --mode training")
+    shapes, types = parse_shapes(shape or [])
     given = api.Given(
         dims=parse_dimensions(dim or []),
         trips=parse_trips(trip or []),
         values=parse_values(value or []),
-        shapes=parse_shapes(shape or []),
+        shapes=shapes,
+        types=types,
+        upper=upper,
     )
     settings = api.Settings(
         given,
@@ -177,6 +191,8 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
 def _print_layers(score: ModelScore) -> None:
     n_free = sum(_is_free(layer) for layer in score.layers)
     title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
+    if score.bounds:
+        title += "; every figure is the most that it can be"
     _print_rows(title, score.layers, f"layers of {score.model}; --format csv")
     if score.alternatives:
         title = f"Branches of {score.model} that are not taken and in no sum"
@@ -201,7 +217,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
     if any(score.cache_bytes is not None for score in scores):
         more["cached (MB)"] = [_cached(score) for score in scores]
     if any(score.kv_cache_bytes for score in scores):
-        more["KV cache (MB)"] = [_scaled(score.kv_cache_bytes, 1e6) for score in scores]
+        more["KV cache (MB)"] = [_own(score, score.kv_cache_bytes) for score in scores]
     differing = api.differing_dimensions(scores)
     if any(differing):
         more["dimensions"] = differing
@@ -213,7 +229,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
 
 
 def _cached(score: ModelScore) -> str:
-    return _scaled(api.totals(score).cached_traffic_bytes, 1e6)
+    return _total(api.totals(score), "cached_traffic_bytes", 1e6)
 
 
 def _score_row(score: ModelScore) -> tuple[str, ...]:
@@ -223,37 +239,61 @@ def _score_row(score: ModelScore) -> tuple[str, ...]:
         "–" if score.batch is None else str(score.batch),
         score.precision,
         score.phase,
-        _scaled(total.macs, 1e9),
-        _scaled(total.work_flop, 1e9),
-        _scaled(total.parameters, 1e6),
-        _scaled(total.weight_bytes, 1e6),
-        _scaled(total.traffic_bytes, 1e6),
-        _scaled(total.fused_traffic_bytes, 1e6),
-        _scaled(score.peak_activation_bytes, 1e6),
+        _total(total, "macs", 1e9),
+        _total(total, "work_flop", 1e9),
+        _total(total, "parameters", 1e6),
+        _total(total, "weight_bytes", 1e6),
+        _total(total, "traffic_bytes", 1e6),
+        _total(total, "fused_traffic_bytes", 1e6),
+        _own(score, score.peak_activation_bytes),
         _scaled(total.intensity, 1),
     )
+
+
+def _own(score: ModelScore, n_bytes: int | None) -> str:
+    """A figure of the whole network in MB."""
+    text = _scaled(n_bytes, 1e6)
+    return f"at most {text}" if score.bounds and n_bytes is not None else text
+
+
+def _total(total: api.Totals, name: str, unit: float) -> str:
+    """A sum, with what it is where it is no plain one: a bound, or that of the known layers."""
+    value = getattr(total, name)
+    if value is None:
+        known = total.at_least.get(name)
+        return "unknown" if known is None else f"at least {_scaled(known, unit)}"
+    return f"at most {_scaled(value, unit)}" if total.is_upper_bound else _scaled(value, unit)
 
 
 def _work_rows(score: ModelScore) -> Rows:
     """The work of one score by class, precision and execution unit."""
     total = api.totals(score)
     classes = {
-        "multiply-adds": total.multiply_add_flop,
-        "single operations": total.simple_flop,
-        "functions": total.function_flop,
+        "multiply-adds": "multiply_add_flop",
+        "single operations": "simple_flop",
+        "functions": "function_flop",
     }
     rows: list[tuple[str, ...]] = [
-        ("class", name, *_share(flop, total.work_flop)) for name, flop in classes.items()
+        ("class", name, _total(total, flop, 1e9), _share(getattr(total, flop), total))
+        for name, flop in classes.items()
     ]
     for what, parts in (("precision", total.by_precision), ("unit", total.by_unit)):
-        rows += [(what, name, *_share(flop, total.work_flop)) for name, flop in parts.items()]
+        rows += [
+            (what, name, _part(flop, total), _share(flop, total)) for name, flop in parts.items()
+        ]
     return ("by", "work", "GFLOP", "share"), rows
 
 
-def _share(flop: int | None, whole: int | None) -> tuple[str, str]:
-    if flop is None or not whole:
-        return _scaled(flop, 1e9), "–"
-    return _scaled(flop, 1e9), f"{flop / whole:.1%}"
+def _part(flop: int, total: api.Totals) -> str:
+    """A part of the work of the layers that are known."""
+    word = "at most " if total.is_upper_bound else "at least " if total.n_unknown_layers else ""
+    return f"{word}{_scaled(flop, 1e9)}"
+
+
+def _share(flop: int | None, total: api.Totals) -> str:
+    if flop is None or not total.work_flop or total.is_upper_bound:
+        return "–"
+    return f"{flop / total.work_flop:.1%}"
 
 
 def _is_free(layer: LayerScore) -> bool:

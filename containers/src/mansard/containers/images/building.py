@@ -25,7 +25,8 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, messages
+from mansard.containers.answers import LOG, answer, messages
+from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.pulling import Confirm, ensure_base
@@ -35,6 +36,7 @@ from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError, MansardError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
+from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -212,11 +214,17 @@ def run_step(
         _context(step, large) as context,
         _build_errors(step.tag, said),
         answer(
-            engine, "POST", "/build", parameters=parameters, content=context, timeout_s=SILENCE_S
+            engine.client,
+            "POST",
+            "/build",
+            limits=LOG,
+            timeout_s=SILENCE_S,
+            parameters=parameters,
+            content=context,
         ) as response,
     ):
         for message in messages(response):
-            for line in _COLOUR.sub("", str(message.get("stream") or "")).splitlines():
+            for line in masked(_COLOUR.sub("", str(message.get("stream") or ""))).splitlines():
                 if line.strip():
                     said.append(line)
                     tell(line.rstrip())
@@ -255,16 +263,12 @@ def _context(step: BuildStep, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _build_errors(where: str, said: Sequence[str]) -> Iterator[None]:
-    """Errors of the engine and of the line to it, in words."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
-
+    """Errors of the engine, of the line to it and of reading its answers, in words."""
     try:
         yield
     except MansardError:
         raise
-    except (DockerException, RequestException, HTTPError, OSError, json.JSONDecodeError) as error:
+    except Exception as error:
         raise explain_build(error, where, tuple(said)) from error
 
 
@@ -344,12 +348,11 @@ def check_architecture(engine: Engine, image: Image) -> None:
 
 
 def _built(there: Any, tag: str, *, build_s: float, was_there: bool) -> Built:
+    with explained(tag):
+        size_bytes = int(there.attrs["Size"])
+    digest = identity_of(there).digest
     return Built(
-        tag=tag,
-        digest=identity_of(there).digest,
-        size_bytes=int(there.attrs["Size"]),
-        build_s=build_s,
-        was_there=was_there,
+        tag=tag, digest=digest, size_bytes=size_bytes, build_s=build_s, was_there=was_there
     )
 
 
@@ -373,18 +376,13 @@ def _build_libraries(engine: Engine, image: Image, step: BuildStep, order: Order
     # (moby#49557). From wheels nothing is fetched, except what apt brings.
     isolated = order.offline or (order.wheels is not None and image.recipe != "ubuntu")
     network = "none" if isolated else "host"
-    downloaded = None
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_build_stage, engine)
         if image.recipe == "standalone":
             python = find_python(engine.facts.architecture, order.wheels)
-            downloaded = python if order.wheels is None else None
-            large = {**large, "python.tar.gz": python}
+            large = {**large, "python.tar.gz": stack.enter_context(python)}
         labels = {BASE_DIGEST_LABEL: _base_digest(engine, image)}
         run_step(engine, step, network=network, tell=order.tell, large=large, labels=labels)
-    finally:
-        if downloaded is not None:
-            downloaded.unlink(missing_ok=True)
-        remove_build_stage(engine)
 
 
 def _base_digest(engine: Engine, image: Image) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mansard.containers.engine import ARCHITECTURES, Engine, answer, messages
+from mansard.containers.answers import LOG, answer, messages
+from mansard.containers.engine import ARCHITECTURES, Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.archive import Contents, read_archive, rewrite
 from mansard.containers.images.building import check_architecture, image_tag
@@ -49,7 +50,9 @@ def load_image(engine: Engine, path: Path, table: ImageTable) -> ContainerImage:
     _check_ours(engine, contents, tag, path)
     content = rewrite(path, contents, f"{_HUB}{tag}")
     with explained(str(path)):
-        loading = answer(engine, "POST", "/images/load", content=content, timeout_s=SILENCE_S)
+        loading = answer(
+            engine.client, "POST", "/images/load", limits=LOG, timeout_s=SILENCE_S, content=content
+        )
         with loading as response:
             for message in messages(response):
                 if message.get("error"):

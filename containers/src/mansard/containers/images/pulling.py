@@ -23,6 +23,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from mansard.containers.answers import LOG, answer, messages
 from mansard.containers.engine import Engine
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.store import find
@@ -33,7 +34,7 @@ from mansard.containers.images.table import (
     check_reference,
     parse_reference,
 )
-from mansard.core.errors import ContainerError, StorageError, UsageError
+from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 from mansard.core.text import printable
 
 _TIMEOUT_S = 10.0
@@ -145,6 +146,7 @@ def _read(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+_SILENCE_S = 1800.0  # an engine says nothing while it unpacks a layer
 _PERIOD_S = 5.0  # between lines of progress
 # A compressed layer of CUDA's libraries grows to about this many times on the disk: 5.2 GB of
 # l4t-jetpack:r36.4.0 become 15.5 GB (the notes of a public project that pulled it).
@@ -221,21 +223,33 @@ def ensure_base(
 
 def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
     """Pull an image with lines of progress; raises ContainerError or StorageError."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
+    from docker.auth import get_config_header, resolve_repository_name
 
     reference = check_reference(name, "pull")
+    wanted = {
+        "fromImage": reference.repository,
+        "tag": reference.digest or reference.tag,
+    }
     try:
-        events = engine.client.api.pull(
-            reference.repository,
-            tag=reference.digest or reference.tag,
-            stream=True,
-            decode=True,
+        login = get_config_header(
+            engine.client.api, resolve_repository_name(reference.repository)[0]
         )
-        for line in progress_lines(name, _checked(events, name)):
-            tell(line)
-    except (DockerException, RequestException, HTTPError, OSError) as error:
+        headers = {"X-Registry-Auth": login.decode()} if login else {}
+        pulling = answer(
+            engine.client,
+            "POST",
+            "/images/create",
+            limits=LOG,
+            timeout_s=_SILENCE_S,
+            parameters=wanted,
+            headers=headers,
+        )
+        with pulling as response:
+            for line in progress_lines(name, _checked(messages(response), name)):
+                tell(line)
+    except MansardError:
+        raise
+    except Exception as error:  # of the engine, of the line to it, and of reading its answers
         raise explain_build(error, name) from error
 
 
@@ -262,7 +276,7 @@ def progress_lines(
 
 def _checked(events: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
     error = None
-    for event in events:  # to the very end: an answer that is read in part is never closed
+    for event in events:
         error = error or event.get("error")
         yield event
     if error:

@@ -11,7 +11,8 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, answer, pieces
+from mansard.containers.answers import IMAGE, answer, pieces
+from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.core.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
@@ -47,14 +48,16 @@ def identity_of(image: Any) -> ContainerImage:
     all its layers. It stays the same when the image is saved and loaded elsewhere, and a
     container can be started by it; a registry's digest does neither.
     """
-    tags: Sequence[str] = image.tags
-    return ContainerImage(name=tags[0] if tags else str(image.id), digest=str(image.id))
+    with explained("an image of the engine's"):
+        tags: Sequence[str] = image.tags
+        return ContainerImage(name=str(tags[0] if tags else image.id), digest=str(image.id))
 
 
 def registry_digest(image: Any) -> str:
     """The digest that a pulled image has in its registry; empty for one that came otherwise."""
-    known: Sequence[str] = image.attrs.get("RepoDigests") or ()
-    return known[0].partition("@")[2] if known else ""
+    with explained("an image of the engine's"):
+        known: Sequence[str] = image.attrs.get("RepoDigests") or ()
+        return str(known[0]).partition("@")[2] if known else ""
 
 
 def find(client: Any, tag: str) -> Any:
@@ -72,19 +75,19 @@ def list_images(engine: Engine) -> tuple[Stored, ...]:
     """Mansard's images on the engine, the newest first."""
     with explained(engine.address):
         found = engine.client.images.list(filters={"label": NAME_LABEL})
-    stored = [_stored(image, tag) for image in found for tag in image.tags]
+        stored = [_stored(image, str(tag)) for image in found for tag in image.tags]
     return tuple(sorted(stored, key=lambda each: (each.created, each.tag), reverse=True))
 
 
 def _stored(image: Any, tag: str) -> Stored:
-    labels: dict[str, str] = image.labels
+    labels: dict[str, object] = image.labels
     return Stored(
-        name=labels.get(NAME_LABEL, "?"),
+        name=str(labels.get(NAME_LABEL, "?")),
         tag=tag,
         digest=identity_of(image).digest,
         size_bytes=int(image.attrs["Size"]),
-        version=labels.get(VERSION_LABEL, "?"),
-        revision=labels.get(REVISION_LABEL, "?"),
+        version=str(labels.get(VERSION_LABEL, "?")),
+        revision=str(labels.get(REVISION_LABEL, "?")),
         created=str(image.attrs.get("Created") or ""),
     )
 
@@ -120,7 +123,9 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
         image = identity_of(engine.client.images.get(tag))
     with replacing(path) as target, contextlib.ExitStack() as stack:
         with explained(tag):
-            saving = answer(engine, "GET", f"/images/{tag}/get", timeout_s=SILENCE_S)
+            saving = answer(
+                engine.client, "GET", f"/images/{tag}/get", limits=IMAGE, timeout_s=SILENCE_S
+            )
             response = stack.enter_context(saving)
         digest = _write(_engine_pieces(response, tag), target)
         size_bytes = target.tell()

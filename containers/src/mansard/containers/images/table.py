@@ -154,12 +154,15 @@ def user_table(named: Path | None = None) -> ImageTable:
 def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Path, ...]:
     """The user's own tables that are there, the strongest last.
 
-    They are ``images.toml`` in the user's folder of settings and in the present folder, and
-    the one that is ``named``.
+    They are ``images.toml`` in the user's folder of settings, and the one that is ``named``.
+    One in the present folder is not among them, for the folder may be another's: the base that
+    it names would be run as root with the files of the machine.
     """
-    settings = os.environ.get("XDG_CONFIG_HOME") or str((home or Path.home()) / ".config")
-    places = (Path(settings) / "mansard" / TABLE.name, Path(TABLE.name))
-    found = tuple(place for place in places if place.is_file())
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
+    if not settings.is_absolute():  # as the XDG Base Directory Specification has it
+        settings = (home or Path.home()) / ".config"
+    place = settings / "mansard" / TABLE.name
+    found = (place,) if place.is_file() else ()
     return (*found, named) if named is not None else found
 
 

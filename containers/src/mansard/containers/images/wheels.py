@@ -7,13 +7,13 @@ in ``python/versions.bzl``, written down there independently of the download.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import re
-import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
@@ -22,6 +22,7 @@ import msgspec
 
 from mansard.core.errors import ContainerError, InputError, StorageError
 from mansard.core.files import open_file, storage_error
+from mansard.core.leftovers import system_temporary, temporary_folder
 
 _WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-[^-/\s]+(?:-[^-/\s]+){3,4}\.whl")
 _PIECE = 1 << 20
@@ -73,14 +74,15 @@ def find_wheels(folder: Path) -> dict[str, Path]:
     return {f"wheels/{path.name}": path for path in found}
 
 
+@contextlib.contextmanager
 def find_python(
     architecture: str,
     wheels: Path | None,
     pythons: Mapping[str, StandalonePython] = PYTHONS,
-) -> Path:
+) -> Iterator[Path]:
     """The archive of Python among the wheels, else downloaded; its hash is checked.
 
-    A downloaded one is a temporary file that the caller removes. Raises ContainerError,
+    A downloaded one is there as long as the context. Raises ContainerError,
     InputError or StorageError.
     """
     python = pythons.get(architecture)
@@ -89,14 +91,16 @@ def find_python(
     kept = None if wheels is None else wheels / python.file_name
     if kept is not None and kept.is_file():
         _check(kept, python)
-        return kept
+        yield kept
+        return
     if wheels is not None:
         raise InputError(
             f"lacks {python.file_name}, which this image needs",
             where=str(wheels),
             fix=f"download it from {python.url}",
         )
-    return _download(python)
+    with temporary_folder() as folder:
+        yield _download(python, folder)
 
 
 def sha256_of(path: Path) -> str:
@@ -121,25 +125,19 @@ def _check(path: Path, python: StandalonePython) -> None:
         )
 
 
-def _download(python: StandalonePython) -> Path:
-    url = quote(python.url, safe=":/")
+def _download(python: StandalonePython, folder: Path) -> Path:
+    url, path = quote(python.url, safe=":/"), folder / "python.tar.gz"
     try:
-        with tempfile.NamedTemporaryFile(
-            prefix="mansard-python-", suffix=".tar.gz", delete=False
-        ) as target:
-            path = Path(target.name)
-            try:
-                with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - https
-                    n_bytes = 0
-                    while piece := answer.read(_PIECE):
-                        n_bytes += target.write(piece)
-                        if n_bytes > _MOST_BYTES:
-                            raise InputError("is longer than any Python", where=url)
-                target.flush()
-                _check(path, python)
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
+        with (
+            path.open("wb") as target,
+            urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer,  # noqa: S310 - https
+        ):
+            n_bytes = 0
+            while piece := answer.read(_PIECE):
+                n_bytes += target.write(piece)
+                if n_bytes > _MOST_BYTES:
+                    raise InputError("is longer than any Python", where=url)
+        _check(path, python)
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
         reason = getattr(error, "reason", None) or error
         raise ContainerError(
@@ -149,6 +147,6 @@ def _download(python: StandalonePython) -> Path:
         ) from error
     except OSError as error:
         raise StorageError(
-            error.strerror or str(error), where=tempfile.gettempdir(), fix="free some space"
+            error.strerror or str(error), where=str(system_temporary()), fix="free some space"
         ) from error
     return path

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records.base import Record, Schema, Source
 
 Phase = Literal["inference", "training"]
@@ -73,7 +75,10 @@ Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
 
 class ModelScore(Record, frozen=True, kw_only=True):
-    """All layers of one network for one batch, precision and phase."""
+    """All layers of one network for one batch, precision and phase.
+
+    With ``bounds`` every count is an upper bound: the network needs at most this.
+    """
 
     schema: ClassVar[Schema] = Schema("score", 2)
 
@@ -96,3 +101,4 @@ class ModelScore(Record, frozen=True, kw_only=True):
     layers: tuple[LayerScore, ...]
     notes: tuple[str, ...]  # choices that were made where the file leaves one
     alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
+    bounds: dict[str, int] = msgspec.field(default_factory=dict)  # taken as upper bounds

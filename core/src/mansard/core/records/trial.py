@@ -73,7 +73,7 @@ class Conditions(Record, frozen=True, kw_only=True):
     engines: tuple[str, ...] | None = None  # video engines and accelerators at work
     swapped_bytes: int | None = None  # moved between memory and swap space, both ways
     fan_speed_rpm: Spread | None = None  # of the fastest fan
-    fan_drive: Spread | None = None  # of the fan that is driven most; 1 is the most
+    fan_drive_share: Spread | None = None  # of the fan that is driven most; 1 is the most
 
     def __post_init__(self) -> None:
         absent = {
@@ -86,7 +86,7 @@ class Conditions(Record, frozen=True, kw_only=True):
         super().__post_init__()
 
 
-_SINCE_4 = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive")
+_SINCE_4 = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive_share")
 _NOT_RECORDED = "the version of Mansard that measured did not record it"
 
 

@@ -159,7 +159,7 @@ def check_writes(
     last = {write.path: write for write in writes}
     for write in last.values():
         found = _reading(root, write)
-        while not _is_equal(found, write.value):
+        while not is_same(found, write.value):
             if time.monotonic() > deadline_s:
                 domain = _domain_of(clocks, write.path)
                 raise DeviceError(
@@ -176,7 +176,8 @@ def _reading(root: Path, write: Write) -> str:
     return (read_setting(root, write.path) or "").strip()
 
 
-def _is_equal(found: str, wanted: str) -> bool:
+def is_same(found: str, wanted: str) -> bool:
+    """Whether a setting holds what was wanted, but for the rounding of a rate."""
     if found == wanted:
         return True
     if not (found.isdecimal() and wanted.isdecimal()):

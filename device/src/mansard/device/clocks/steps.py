@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.core.records import PowerMode
+from mansard.core.records import CpuCluster, PowerMode
 from mansard.core.text import listed
 from mansard.core.units import (
     Frequency,
@@ -95,6 +95,42 @@ def floor(domain: Domain, ceiling_hz: float) -> float:
     if not domain.available_hz:
         return ceiling_hz
     return highest_up_to(ceiling_hz, domain.available_hz, is_continuous=domain.is_continuous)
+
+
+def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
+    """A mode of nvpmodel with its caps as this board takes them; any other mode as it is.
+
+    A clock runs at one of its steps: the highest up to the cap, or the lowest of all. A
+    configuration that is shared by several modules has caps above the top of some of them. What
+    the kernel lists no steps for stays as it is.
+    """
+    if mode.kind != "nvpmodel":
+        return mode
+    clusters = tuple(_cluster_taken(one, clocks) for one in mode.clusters)
+    capped_hz = [one.max_hz for one in clusters if one.max_hz is not None]
+    tops_hz = [floor(one, mode.cpu_hz) for one in clocks.cpu if mode.cpu_hz is not None]
+    emc = clocks.emc
+    ceiling_hz = emc.domain.read_hz(root, emc.lock.ceiling) if emc and emc.lock else None
+    memory_hz = min([hz for hz in (mode.memory_hz, ceiling_hz) if hz], default=None)
+    return msgspec.structs.replace(
+        mode,
+        clusters=clusters,
+        cpu_hz=max(capped_hz or tops_hz, default=None) if mode.cpu_hz is not None else None,
+        gpu_hz=_floored(clocks.gpu, mode.gpu_hz),
+        memory_hz=_floored(emc.domain if emc else None, memory_hz) if mode.memory_hz else None,
+    )
+
+
+def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
+    # A cluster that is off shows no steps: those of a module's clusters are alike.
+    known = [one for one in clocks.cpu if set(one.cpus) & set(cluster.cpus)] or clocks.cpu[:1]
+    return msgspec.structs.replace(
+        cluster, max_hz=_floored(known[0] if known else None, cluster.max_hz)
+    )
+
+
+def _floored(domain: Domain | None, hz: float | None) -> float | None:
+    return floor(domain, hz) if domain is not None and hz is not None else hz
 
 
 def match(root: Path, domain: Domain, wanted_hz: float) -> float:

@@ -14,6 +14,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import listed, printable
+from mansard.device.clocks.readback import is_same
 from mansard.device.clocks.settings import Clocks, find_clocks, find_settings, real_path
 from mansard.device.nvpmodel.tool import STATUS_PATH
 from mansard.device.system import read_text
@@ -24,7 +25,7 @@ _OF_CORE = re.compile(r".*/cpu([0-9]{1,4})/.*")
 _CAP = re.compile(r".*max_freq")
 
 
-class Change(msgspec.Struct, frozen=True, order=True):
+class Change(msgspec.Struct, frozen=True):
     """A setting by the board's path: what it was in the mode, and what it is."""
 
     path: str
@@ -39,11 +40,15 @@ class ModeSettings(msgspec.Struct, frozen=True):
     values: dict[str, str]
 
     def changes(self) -> tuple[Change, ...]:
-        """What is otherwise now; never raises."""
+        """What is otherwise now; never raises.
+
+        Outside /sys a file is empty for a moment while it is written: that is no value.
+        """
+        present = ((path, was, read_text(self.files[path])) for path, was in self.values.items())
         return tuple(
             Change(path, was, now)
-            for path, was in self.values.items()
-            if (now := read_text(self.files[path])) != was
+            for path, was, now in present
+            if now is None or (now and not is_same(now, was))
         )
 
     def losses(self, *, is_throttled: bool) -> tuple[str, ...]:
@@ -62,12 +67,13 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
     """The settings of the machine as they are now; those that cannot be read are left out."""
     clocks = clocks or find_clocks(root)
     emc = clocks.emc
-    # The same file shows the memory's clock, and is written when that changes.
-    rate = emc.lock.rate if emc is not None and emc.lock is not None else None
-    files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != rate}
+    reading = None
+    if emc is not None and emc.lock is not None and emc.locked_hz(root) is None:
+        reading = emc.lock.rate  # it sets the memory's clock only where that is locked
+    files = {path: real_path(root, path) for path in find_settings(root, clocks) if path != reading}
     files[STATUS_PATH] = root / STATUS_PATH.lstrip("/")
     values = {path: read_text(file) for path, file in files.items()}
-    known = {path: text for path, text in values.items() if text is not None}
+    known = {path: text for path, text in values.items() if text}
     return ModeSettings({path: files[path] for path in known}, known)
 
 
@@ -101,7 +107,7 @@ def describe(changes: Collection[Change], written: Collection[str] = ()) -> tupl
     touched = {each.path for each in changes}
     untold = sorted(path for path in written if path not in touched)
     if untold:
-        lines.append(f"another program wrote {untold[0]}{_and_more(len(untold))}")
+        lines.append(f"another program wrote {printable(untold[0])}{_and_more(len(untold))}")
     return tuple(lines)
 
 
@@ -112,10 +118,10 @@ def _cores(changes: Collection[Change]) -> str:
 
 
 def _shown(changes: Collection[Change]) -> str:
-    first = min(changes)
-    now = "gone" if first.now is None else printable(first.now, _SHOWN_CHARACTERS) or "empty"
+    first = min(changes, key=lambda each: each.path)
+    now = "gone" if first.now is None else printable(first.now, _SHOWN_CHARACTERS)
     was = printable(first.was, _SHOWN_CHARACTERS) or "empty"
-    return f"{first.path} is {now}, it was {was}{_and_more(len(changes))}"
+    return f"{printable(first.path)} is {now}, it was {was}{_and_more(len(changes))}"
 
 
 def _and_more(n_changed: int) -> str:

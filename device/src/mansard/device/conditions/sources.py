@@ -186,7 +186,7 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]  # of the mode's settings
     engines: tuple[str, ...] | None  # at work
     fan_speed_rpm: float | None
-    fan_drive: float | None
+    fan_drive_share: float | None
 
 
 class WatchedClock(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
             changes=self.settings.changes(),
             engines=self.engines.read(),
             fan_speed_rpm=self.fans.read_speed_rpm(),
-            fan_drive=self.fans.read_drive(),
+            fan_drive_share=self.fans.read_drive(),
         )
 
     def losses(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ LEAST_S = 1.5
 
 _SPREADS = (
     *("cpu_clock_hz", "gpu_clock_hz", "memory_clock_hz", "temperature_c"),
-    *("fan_speed_rpm", "fan_drive"),
+    *("fan_speed_rpm", "fan_drive_share"),
 )
 
 
@@ -70,7 +70,7 @@ def summarise(
         "engines": sources.engines.why_not or "a reading of their power states did not answer",
         "swapped_bytes": "/proc/vmstat does not count pages swapped in and out",
         "fan_speed_rpm": "no fan shows its speed",
-        "fan_drive": "no fan shows how much it is driven",
+        "fan_drive_share": "no fan shows how much it is driven",
     }
     values: dict[str, object] = {
         name: _spread([getattr(reading, name) for reading in readings]) for name in _SPREADS

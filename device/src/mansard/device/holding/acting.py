@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.errors import DeniedError, DeviceError, MansardError, UsageError
 from mansard.core.programs import Finished
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
@@ -31,7 +31,7 @@ from mansard.device.cards import (
     write_card,
 )
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting, real_path
-from mansard.device.clocks.steps import Write, core_steps, lock_steps
+from mansard.device.clocks.steps import Write, as_taken, core_steps, lock_steps
 from mansard.device.nvpmodel.modes import BoardMode, read_modes
 from mansard.device.nvpmodel.tool import ModeOutcome, set_mode
 from mansard.device.system import (
@@ -292,19 +292,26 @@ def find_board_mode(root: Path, mode: PowerMode) -> BoardMode:
     """The mode of the board that is meant, by name and clocks; raises UsageError."""
     modes = read_modes(root)
     found = modes.find(mode.name)
-    if found is None or found.mode != mode:
+    if found is None or not _is_same(root, found.mode, mode):
         names = ", ".join(one.mode.name for one in modes.modes)
         what = "has no power mode" if found is None else "means something else by power mode"
         raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
     return found
 
 
+def _is_same(root: Path, ours: PowerMode, wanted: PowerMode) -> bool:
+    if ours == wanted:
+        return True
+    clocks = find_clocks(root)
+    return as_taken(root, ours, clocks) == as_taken(root, wanted, clocks)
+
+
 def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
-    """Raises DeviceError before anything is touched, if one of the files cannot be written."""
+    """Raises DeniedError before anything is touched, if one of the files cannot be written."""
     for write in writes:
         path = below(root, write.path)
         if is_there(path) and not os.access(path, os.W_OK):
-            raise DeviceError(
+            raise DeniedError(
                 "cannot be written: permission denied",
                 where=write.path,
                 fix="run as root (sudo), on the board itself rather than in a container",

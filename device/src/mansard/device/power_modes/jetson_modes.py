@@ -12,6 +12,7 @@ from mansard.core.records import PowerMode
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import Clocks, find_clocks
+from mansard.device.clocks.steps import as_taken
 from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
@@ -27,6 +28,10 @@ class JetsonModes(SettableModes):
     @cached_property
     def _board(self) -> BoardModes:
         return read_modes(self._root)
+
+    @cached_property
+    def _clocks(self) -> Clocks:
+        return find_clocks(self._root)
 
     def present(self) -> PowerMode:
         """The mode that the board is in, read back from its clocks.
@@ -44,8 +49,8 @@ class JetsonModes(SettableModes):
         return msgspec.structs.replace(mode, n_sms=found.mode.n_sms, unknown=unknown)
 
     def available(self) -> tuple[PowerMode, ...]:
-        """Every mode of nvpmodel, in the order of its configuration."""
-        return tuple(one.mode for one in self._board.modes)
+        """Every mode of nvpmodel, in the order of its configuration, as this board takes it."""
+        return tuple(as_taken(self._root, one.mode, self._clocks) for one in self._board.modes)
 
     def named(self, name: str) -> PowerMode:
         """``15W``, ``maxn``, ``MODE_30W`` or ``gpu612MHz_4c``; raises UsageError."""
@@ -60,11 +65,11 @@ class JetsonModes(SettableModes):
                 f"{self._board.where}: {why}" if why else f"unknown power mode {name!r}",
                 fix=f"this board has {names}, or 'all' for every one",
             )
-        return found.mode
+        return as_taken(self._root, found.mode, self._clocks)
 
     def read_choices(self) -> Choices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
-        clocks = find_clocks(self._root)
+        clocks = self._clocks
         # Not those of this process: cores that the present mode has off can be switched on.
         cpus = tuple(clocks.online) or self._cpus
         clusters = self._clusters(clocks, cpus)

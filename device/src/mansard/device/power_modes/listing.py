@@ -18,7 +18,9 @@ from mansard.core.hardware import (
 )
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.core.records.base import Record
+from mansard.core.units import format_frequency
 from mansard.device.clocks.settings import Clocks, find_clocks
+from mansard.device.clocks.steps import as_taken
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import read_gating_mask
 from mansard.device.nvpmodel.config import load_config
@@ -233,7 +235,7 @@ class ListedMode(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     mode: PowerMode  # caps as the configuration has them
-    resolved: PowerMode  # uncapped clocks at their highest
+    resolved: PowerMode  # as this board takes them; uncapped clocks at their highest
     resolved_from: dict[str, str]  # field -> source of the number
     modelled: ModePeaks
     is_default: bool
@@ -293,8 +295,11 @@ def _listing(
     reboot = reboot_modes(root, modes, present) if root is not None else {}
     found = modes.find(present) if present is not None else None
     listed = []
+    clocks = find_clocks(root) if root is not None else None
     for one in modes.modes:
-        resolved = resolve(one.mode, highest)
+        taken = as_taken(root, one.mode, clocks) if root is not None and clocks else one.mode
+        resolved = resolve(taken, highest)
+        notes = (*notes, *_roundings(one.mode, taken))
         listed.append(
             ListedMode(
                 id=one.id,
@@ -318,6 +323,23 @@ def _listing(
         notes=(*notes, *(modes.why_refused(one.name) for one in modes.config.refused)),
         ignored=modes.config.ignored,
     )
+
+
+_CAPS = {"cpu_hz": "CPU", "gpu_hz": "GPU", "memory_hz": "EMC"}
+
+
+def _roundings(mode: PowerMode, taken: PowerMode) -> tuple[str, ...]:
+    """What this board makes of caps that are none of its steps; empty where all are."""
+    changes = [
+        f"{name} {format_frequency(asked_hz)} → {format_frequency(given_hz)}"
+        for field, name in _CAPS.items()
+        if (asked_hz := getattr(mode, field)) != (given_hz := getattr(taken, field))
+        and asked_hz is not None
+        and given_hz is not None
+    ]
+    if not changes:
+        return ()
+    return (f"{mode.name}: this board takes caps at its own steps: {', '.join(changes)}",)
 
 
 def _chip(modes: BoardModes) -> Module | None:

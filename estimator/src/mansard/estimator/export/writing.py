@@ -6,9 +6,6 @@ where these are not wanted (docs/decisions/0003-weights-as-constant-of-shape.md)
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -16,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import UsageError
-from mansard.core.files import storage_error, write_atomic
+from mansard.core.files import move_over, write_atomic
+from mansard.core.leftovers import temporary_folder
 
 if TYPE_CHECKING:
     import onnx
@@ -130,14 +128,8 @@ def workspace(output: Path) -> Iterator[Path]:
     if output.exists() and not output.is_file():
         what = "is a folder" if output.is_dir() else "is not a regular file"
         raise UsageError(what, where=str(output), fix="name a file: -o model.onnx")
-    try:
-        folder = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name[:100]}."))
-    except OSError as error:
-        raise storage_error(error, output) from error
-    try:
+    with temporary_folder(output.parent, output.name) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def publish(
@@ -171,11 +163,5 @@ def _publish_data(model: onnx.ModelProto, folder: Path, beside: list[Path], outp
         onnx.external_data_helper.convert_model_to_external_data(model, location=name)
         onnx.external_data_helper.write_external_data_tensors(model, str(folder))
     data, place = folder / name, output.parent / name
-    try:
-        with data.open("rb") as stream:
-            os.fsync(stream.fileno())
-        data.chmod(0o644)
-        data.replace(place)
-    except OSError as error:
-        raise storage_error(error, place) from error
+    move_over(data, place)
     return place

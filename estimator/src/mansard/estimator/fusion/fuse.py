@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.accounting import (
     BodyGroups,
@@ -16,6 +18,7 @@ from mansard.estimator.fusion.accounting import (
 )
 from mansard.estimator.fusion.drafts import merge_siblings
 from mansard.estimator.fusion.grouping import group_nodes
+from mansard.estimator.fusion.integers import dequantised_addends
 from mansard.estimator.fusion.storage import Draft, Part, Storage
 from mansard.estimator.fusion.wiring import Constants, Wiring
 from mansard.estimator.operators.registry import Operators
@@ -49,8 +52,17 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
     find_aliases(drafts)
     heads: dict[Draft | None, int] = {}
     groups: list[FusedGroup] = []
+    floats: dict[Part, Storage] = {}  # integers that are dequantised by kernels of their own
+    dequantisers: set[int] = set()
     for draft in ordered:
         group = account(draft, drafts)
+        for node, addend in dequantised_addends(draft, drafts) if group.is_known else ():
+            if addend not in floats:
+                floats[addend] = _floats_of(node, addend, wiring)
+                groups.append(_dequantising(node, addend, floats[addend]))
+                dequantisers.add(node.index)
+            is_factor = any(addend in wiring.reads[position] for position in draft.products)
+            group = _with_addend(group, addend, floats[addend], is_factor)
         heads[draft] = group.head
         owner = wiring.nodes[draft.positions[0]]
         if owner.bodies:
@@ -59,11 +71,29 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
         groups.append(group)
     idle: dict[int, int] = {}
     for node, part in wiring.idle:
+        if node.index in dequantisers:
+            continue
         maker = part.storage.maker if part is not None else None
         idle[node.index] = heads.get(maker, node.index)
         if node.bodies:
             idle.update((inner.index, inner.index) for inner in _inside(node))
     return Fusion(tuple(groups), idle, wiring)
+
+
+def _floats_of(node: Node, part: Part, wiring: Wiring) -> Storage:
+    return Storage(node.output.n_bytes(wiring.constants.precision), part.storage.n_elements)
+
+
+def _dequantising(node: Node, part: Part, floats: Storage) -> FusedGroup:
+    reads = ((root_storage(part.storage), part.n_bytes or 0),)
+    return FusedGroup(node.index, (node.index,), reads, ((floats, floats.n_bytes or 0),))
+
+
+def _with_addend(group: FusedGroup, part: Part, floats: Storage, is_factor: bool) -> FusedGroup:
+    """``group``, which reads ``floats`` in place of ``part``, or besides where it multiplies it."""
+    integers = root_storage(part.storage)
+    kept = [access for access in group.reads if is_factor or access[0] is not integers]
+    return replace(group, reads=(*kept, (floats, floats.n_bytes or 0)))
 
 
 def _inside(node: Node) -> Iterator[Node]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from mansard.estimator.fusion.drafts import Drafts
 from mansard.estimator.fusion.quantizers import reads_image
-from mansard.estimator.fusion.storage import Draft, Kind, Storage
+from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
+from mansard.estimator.tensors import Node
 
 _IN_STEM = frozenset({"BatchNormalization", "Conv", "QuantizeLinear", "Relu"})
 _AVERAGE_POOLS = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -21,14 +22,14 @@ def stem_of(position: int, drafts: Drafts) -> Draft | None:
     """
     wiring = drafts.wiring
     reads = wiring.reads[position]
-    if wiring.nodes[position].op_type != "MaxPool" or reads[0].n_bits != 8:
+    if wiring.nodes[position].op_type != "MaxPool" or not reads or reads[0].n_bits != 8:
         return None
     draft = drafts.feeding(reads[0].storage)
-    if draft is None or draft.kind is not Kind.PRODUCT or not reads[0].is_whole:
+    if draft is None or len(draft.products) != 1 or not reads[0].is_whole:
         return None
     if not _IN_STEM.issuperset(wiring.nodes[member].op_type for member in draft.positions):
         return None
-    (product,) = draft.products
+    product = draft.products[0]
     if not reads_image(wiring.nodes[product], wiring.reads[product]):
         return None
     draft.kind = Kind.CLOSED
@@ -56,14 +57,46 @@ def adds_float(draft: Draft, result: Storage, drafts: Drafts) -> bool:
 
     The precision of that addend and of the result are the same.
     """
-    wiring = drafts.wiring
-    if draft.kind is not Kind.PRODUCT or not all(
-        part.n_bits == 8 for product in draft.products for part in wiring.reads[product]
-    ):
-        return False
-    return any(
+    return _is_integer_product(draft, drafts) and any(
         part.n_bits is None
         and part.storage.n_elements == result.n_elements
         and drafts.maker_of(part.storage) is not draft
         for part in draft.parts
+    )
+
+
+def dequantised_addends(draft: Draft, drafts: Drafts) -> list[tuple[Node, Part]]:
+    """Integers that an int8 product adds to a result of floats, and what dequantises them.
+
+    For the same reason as in ``adds_float`` that is a kernel of its own.
+    """
+    wiring, result = drafts.wiring, draft.result
+    if result is None or not _is_integer_product(draft, drafts):
+        return []
+    written = wiring.writes[draft.position]
+    if len(written) != 1 or written[0].n_bits is not None:
+        return []
+    if not wiring.nodes[draft.position].output.dtype.is_float:
+        return []
+    addends = {
+        part
+        for position in draft.positions
+        if position not in draft.products
+        for part in wiring.reads[position]
+        if part.n_bits == 8
+        and part.storage.n_elements == result.n_elements
+        and drafts.maker_of(part.storage) is not draft
+    }
+    makers = {
+        part: node
+        for node, part in wiring.idle
+        if part in addends and node.op_type == "DequantizeLinear"
+    }
+    return [(node, part) for part, node in makers.items() if part is not None]
+
+
+def _is_integer_product(draft: Draft, drafts: Drafts) -> bool:
+    wiring = drafts.wiring
+    return draft.kind is Kind.PRODUCT and all(
+        part.n_bits == 8 for product in draft.products for part in wiring.reads[product]
     )

@@ -39,8 +39,6 @@ def find_quantizers(
     read_elsewhere: Collection[str],
 ) -> Quantizers:
     """The quantisers of one graph. ``read_elsewhere``: outputs, and what inner graphs read."""
-    if not any(_is_live_quantizer(node) for node in nodes):
-        return NO_QUANTIZERS
     readers: dict[str, list[Node | None]] = {name: [_OUTSIDE] for name in read_elsewhere}
     for node in nodes:
         for tensor in node.distinct:
@@ -60,7 +58,7 @@ def find_quantizers(
     raw = {
         name
         for name, found in readers.items()
-        if all(each is not None and _is_live_quantizer(each) for each in found)
+        if all(each is not None and is_live_quantizer(each) for each in found)
     }
     return Quantizers(early, raw)
 
@@ -77,8 +75,9 @@ def _common_quantizer(
         if reader is _OUTSIDE:
             return None
         found: Node | None
-        if _is_live_quantizer(reader):
-            found = reader if _is_movable(reader) else None
+        if is_live_quantizer(reader):
+            is_returned = _OUTSIDE in readers.get(reader.output.name, ())
+            found = reader if _is_movable(reader) and not is_returned else None
         elif reader.outputs:
             found = early.get(reader.index) or common.get(reader.outputs[0].name)
         else:
@@ -98,7 +97,8 @@ def _is_selection(node: Node) -> bool:
     )
 
 
-def _is_live_quantizer(node: Node) -> bool:
+def is_live_quantizer(node: Node) -> bool:
+    """Whether ``node`` quantises data."""
     return node.op_type == "QuantizeLinear" and not node.is_constant
 
 

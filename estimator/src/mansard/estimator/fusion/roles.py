@@ -98,7 +98,9 @@ def usual_role(domain: str, op_type: str, operator: Operator | None) -> Role:
 def actual_role(node: Node, usual: Role) -> Role:
     """The role of ``node``, as its attributes and shapes have it."""
     if usual is Role.MOVE:
-        return Role.VIEW if _is_part(node) else usual
+        # Of a node without shapes no rule has checked the attributes.
+        is_known = node.unknown_input is None and node.output.unknown is None
+        return Role.VIEW if is_known and _is_part(node) else usual
     if usual is Role.ROW:
         return usual if _fits_on_chip(node) else Role.SOLID
     return usual
@@ -107,7 +109,7 @@ def actual_role(node: Node, usual: Role) -> Role:
 def _is_part(node: Node) -> bool:
     """Whether the output is a part of the input, or all of it, as a kernel can read it there."""
     if node.op_type in ("Expand", "Pad", "Tile"):
-        return node.input(0).shape == node.output.shape and not node.input(0).unknown
+        return node.input(0).shape == node.output.shape
     if node.op_type == "Slice":
         steps = node.optional(4)
         if steps is None:

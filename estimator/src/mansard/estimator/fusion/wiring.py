@@ -13,7 +13,13 @@ from math import prod
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
-from mansard.estimator.fusion.quantizers import find_quantizers, parameters, reads_image
+from mansard.estimator.fusion.quantizers import (
+    NO_QUANTIZERS,
+    find_quantizers,
+    is_live_quantizer,
+    parameters,
+    reads_image,
+)
 from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
 from mansard.estimator.operators.registry import Operator, Operators
@@ -117,13 +123,16 @@ class Wiring:
         self.parts: dict[str, Part | None] = dict.fromkeys(inputs)
         self._local: set[Storage] = set()  # this graph's own, if there is one around it
         self._quantized: dict[tuple[object, ...], Part] = {}
-        self._moved: set[int] = set()  # quantisers that run earlier than in the file
+        self._moved: dict[int, tuple[Node, Part]] = {}  # quantisers that run earlier, as copies
         self._wide: set[Part] = set()  # of an int8 convolution of an image
         roles = {key: usual_role(*key, operator) for key, operator in operators.items()}
         self._returned = _seen_through(nodes, roles, self.outputs)
-        inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
-        quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
+        quantizers = NO_QUANTIZERS
+        if any(is_live_quantizer(node) for node in nodes):
+            inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
+            quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
         self._raw = quantizers.raw
+        self._early = {quantizer.index for quantizer in quantizers.early.values()}
         for node in nodes:
             key = node.domain, node.op_type
             quantizer = quantizers.early.get(node.index)
@@ -133,6 +142,8 @@ class Wiring:
                 self._add(runs, operators[key], roles[key])
             else:
                 self._add(node, operators[key], roles[key])
+        live = {node.index for node in self.nodes} if self._moved else set()
+        self.idle += [moved for index, moved in self._moved.items() if index not in live]
         for name in self.outputs:
             part = self.parts.get(name)
             if part is not None:
@@ -189,9 +200,11 @@ class Wiring:
             name = f"{source.name}\0{node.index}"  # no other tensor is called so
             narrow = made[source.name] = replace(source, name=name, dtype=quantizer.output.dtype)
             inputs = (source, *quantizer.inputs[1:])
-            self._add(replace(quantizer, inputs=inputs, outputs=(narrow,)), operator, role)
-            self._moved.add(quantizer.index)
-            self.find(narrow).n_bits = narrow.dtype.n_bits
+            copy = replace(quantizer, inputs=inputs, outputs=(narrow,))
+            self._add(copy, operator, role)
+            part = self.find(narrow)
+            part.n_bits = narrow.dtype.n_bits
+            self._moved[quantizer.index] = quantizer, part
         return replace(node, inputs=tuple(made[tensor.name] for tensor in node.present))
 
     def _add(self, node: Node, operator: Operator | None, role: Role) -> None:
@@ -320,7 +333,7 @@ class Wiring:
         if readers and readers[-1] == len(self.nodes) and self.owns(source.storage):
             readers.pop()
         self.parts[node.outputs[0].name] = made
-        if node.index not in self._moved:
+        if node.index not in self._early:
             self.idle.append((node, made))
         return True
 

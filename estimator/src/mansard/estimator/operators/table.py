@@ -38,7 +38,8 @@ the counts mean: [scoring.md](scoring.md).
 1. Find its family: a file in `estimator/src/mansard/estimator/operators/` (convolution,
    pooling, indexing, …); outside ONNX's own domains in its `contrib/` or `ml/`.
 2. Write its shape rule, which sees shapes, attributes and small known values, and gives a
-   type and a shape for each output (a dimension that depends on data is `None`); below it
+   type and a shape for each output (a dimension that depends on data is `None`; if
+   something bounds it, `operators/upper_bounds.py` has a line for it); below it
    its cost, with the link to its specification and the arithmetic in the docstring. One
    decorator above the cost registers both: `@operator("MyOperator", shape=my_shape)`.
    `not_weights` are inputs that are no weights, `reads` and `writes` tell its bytes where it

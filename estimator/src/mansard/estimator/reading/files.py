@@ -15,7 +15,7 @@ from pathlib import Path
 from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
-from mansard.estimator.model import Model, ModelInput, ModelNode
+from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType
 from mansard.estimator.reading.formats import HEAD_BYTES, recognised
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes
 from mansard.estimator.reading.limits import ReadingBudget
@@ -121,7 +121,7 @@ def _read(data: bytes) -> Model:
 
         contents = (data[start:end] for start, end in spans[_FUNCTION])
         parts = inline(parts, read_functions(contents, opsets, reader, budget), budget)
-    return _model(parts, opsets)
+    return _model(parts, opsets, reader.stated.by_name)
 
 
 def find_parts(data: bytes) -> Mapping[int, list[Span]]:
@@ -149,7 +149,7 @@ def _fields(data: bytes, spans: list[Span]) -> Iterator[tuple[int, bytes]]:
         yield from messages(data, GRAPH_KEYS, start, end)
 
 
-def _model(parts: Parts, opsets: Mapping[str, int]) -> Model:
+def _model(parts: Parts, opsets: Mapping[str, int], stated: Mapping[str, StatedType]) -> Model:
     nodes, listed, outputs, stored = parts
     if not nodes:
         raise ModelError("the graph is empty: it has no nodes", fix=_FIX)
@@ -160,7 +160,7 @@ def _model(parts: Parts, opsets: Mapping[str, int]) -> Model:
         raise ModelError("two inputs of the graph have the same name", fix=_BROKEN)
     known = dict.fromkeys(stored) | dict.fromkeys(given.name for given in inputs)
     _check_outputs(nodes, known, outputs)
-    return Model(sort_nodes(nodes, known), inputs, tuple(outputs), stored, opsets)
+    return Model(sort_nodes(nodes, known), inputs, tuple(outputs), stored, opsets, stated)
 
 
 def _check_outputs(

@@ -1,9 +1,9 @@
 """Graphs: from the message GraphProto to nodes, inputs, outputs and stored tensors.
 
 onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
-8 · field + kind. ``value_info``, the shapes that the exporter noted down, is skipped:
-they hold for the dimensions of one export only. Nodes are sorted so that each can be
-computed after those before it.
+8 · field + kind. ``value_info``, the types and shapes that the exporter noted down, serves
+where no rule gives them: see ``stated``. Nodes are sorted so that each can be computed after
+those before it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from mansard.estimator.reading.limits import (
 )
 from mansard.estimator.reading.nodes import GraphBytes, NodeReader
 from mansard.estimator.reading.protobuf import fields, messages, signed
-from mansard.estimator.reading.tensors import read_declared, read_stored, read_stored_sparse
+from mansard.estimator.reading.tensors import (
+    StatedTypes,
+    read_declared,
+    read_stored,
+    read_stored_sparse,
+)
 
-_NODE, _STORED, _INPUT, _OUTPUT, _SPARSE = 10, 42, 90, 98, 122
-GRAPH_KEYS = frozenset({_NODE, _STORED, _INPUT, _OUTPUT, _SPARSE})
+_NODE, _STORED, _INPUT, _OUTPUT, _STATED, _SPARSE = 10, 42, 90, 98, 106, 122
+GRAPH_KEYS = frozenset({_NODE, _STORED, _INPUT, _OUTPUT, _STATED, _SPARSE})
 
 Fields = Iterable[tuple[int, bytes]]  # by their keys
 
@@ -46,6 +51,7 @@ class GraphReader:
     """
 
     def __init__(self, budget: ReadingBudget) -> None:
+        self.stated = StatedTypes()  # of all graphs but those of functions
         self._budget = budget
         self._reader = NodeReader(budget)
         self._n_nodes = 0
@@ -61,8 +67,13 @@ class GraphReader:
                 read = read_stored if key == _STORED else read_stored_sparse
                 tensor = read(content, self._budget)
                 parts.stored[tensor.name] = tensor
+                continue
+            self._budget.read(len(content))
+            if key == _STATED:
+                # What a function's tensors are called is known when it is written out.
+                if not self._reader.in_functions:
+                    self.stated.add(content)
             else:
-                self._budget.read(len(content))
                 is_input = key == _INPUT
                 declared = read_declared(content, is_input and depth == 0)
                 (parts.inputs if is_input else parts.outputs).append(declared)

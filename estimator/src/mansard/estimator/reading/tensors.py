@@ -12,7 +12,7 @@ from typing import Any
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import BY_CODE, ElementType
-from mansard.estimator.model import Dimension, Kind, ModelInput, StoredTensor
+from mansard.estimator.model import Dimension, Kind, ModelInput, StatedType, StoredTensor
 from mansard.estimator.numbers import Numbers, may_keep
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.protobuf import fields, packed, signed, signed32
@@ -59,6 +59,52 @@ def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
         )
     kept = tuple(None if size in negative else size for size in sizes)
     return ModelInput(text, declared.dtype, kept, declared.kind)
+
+
+class StatedTypes:
+    """What messages ValueInfoProto say of tensors that nodes write, by their names.
+
+    Exporters write one for each tensor, of few types; each type is read once. One that is
+    damaged, no tensor, or contradicts another of the same name says nothing.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, StatedType] = {}
+        self._types: dict[bytes, StatedType] = {}
+
+    def add(self, data: bytes) -> None:
+        """Note what the message in ``data`` says."""
+        try:
+            written_name, written = _name_and_type(data)
+            name = written_name.decode()
+            stated = self._types.get(written)
+            if stated is None:
+                stated = self._types[written] = _stated_type(written)
+        except (KeyError, AttributeError, ModelError, UnicodeDecodeError):
+            return
+        if self.by_name.setdefault(name, stated) != stated:
+            self.by_name[name] = (None, None)
+
+
+def _name_and_type(data: bytes) -> tuple[bytes, bytes]:
+    """The two fields of a ValueInfoProto; a network may have a thousand of these."""
+    n = data[1] if len(data) > 1 else 128
+    # As exporters write it: the name, then the type, each shorter than 128 bytes.
+    if n < 128 and len(data) > n + 3 and data[0] == _VALUE_NAME and data[n + 2] == _VALUE_TYPE:
+        size = data[n + 3]
+        if size < 128 and n + 4 + size == len(data):
+            return data[2 : n + 2], data[n + 4 :]
+    held = dict(fields(data))
+    return held[_VALUE_NAME], held[_VALUE_TYPE]
+
+
+def _stated_type(data: bytes) -> StatedType:
+    declared = read_type(data)
+    sizes = declared.dimensions
+    if declared.kind != "tensor" or sizes is None or len(sizes) > MAX_RANK:
+        return declared.dtype if declared.kind == "tensor" else None, None
+    kept = [None if isinstance(size, int) and size < 0 else size for size in sizes]
+    return declared.dtype, tuple(kept)
 
 
 def read_type(data: bytes, name: str = "") -> ModelInput:

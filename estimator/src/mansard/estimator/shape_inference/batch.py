@@ -61,7 +61,7 @@ def check_batch(model: Model, binding: Binding, network: InferredNetwork) -> Non
     for node in suspects:
         # Another batch may lead into another branch.
         if node.index in after and not _is_unknown(after[node.index]):
-            _check(node, after[node.index])
+            _check(node, after[node.index], binding)
 
 
 def _running(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -105,13 +105,21 @@ def _stretches_one(node: Node) -> bool:
     )
 
 
-def _check(before: Node, after: Node) -> None:
+def _places(binding: Binding) -> str:
+    """Options for the dimensions of the first input that --batch has set."""
+    for name, tensor in binding.tensors.items():
+        if tensor.rank > 1 and not tensor.unknown:
+            return f"--dim '{name}[0]={tensor.shape[0]}' --dim '{name}[1]=N'"
+    return "--dim 'INPUT[1]=N'"
+
+
+def _check(before: Node, after: Node, binding: Binding) -> None:
     if before.op_type in GATES:
         old, new = recurrent_sizes(before), recurrent_sizes(after)
         if old.n_steps != new.n_steps:
             raise before.error(
                 "the first dimension of the input is not the batch here but the sequence",
-                "set the batch by its place, --dim 'INPUT[1]=N', instead of --batch",
+                f"leave out --batch and set dimensions by their places: {_places(binding)}",
             )
         return
     for old_input, new_input in zip(before.present, after.present, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.element_types import FLOAT32, ElementType
+from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, ElementType
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value, all_nodes
 from mansard.estimator.numbers import Numbers, has_numbers, hold_array, may_keep
 from mansard.estimator.shape_inference.dimensions import (
@@ -18,7 +18,7 @@ from mansard.estimator.shape_inference.dimensions import (
     find_dimensions,
 )
 from mansard.estimator.shape_inference.sequences import MAX_LENGTH, absent
-from mansard.estimator.tensors import Origin, Shape, Tensor
+from mansard.estimator.tensors import MAX_RANK, Origin, Shape, Tensor
 
 MAX_SIZE = 2**40  # a larger dimension is a damaged file or a typing error
 _INDEXED_NAME = re.compile(r"(.*)\[\d+\]", re.DOTALL)
@@ -38,6 +38,7 @@ class Binding(msgspec.Struct, frozen=True):
     is_batch_guessed: bool
     is_batch_changed: bool
     given: Given
+    patterns: tuple[str, ...] = ()
 
 
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
@@ -47,7 +48,7 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
     dimension that is missing with the first node that needs it.
     """
     dimensions = find_dimensions(model, given)
-    check_names(model, dimensions, given)
+    patterns = check_names(model, dimensions, given)
     sizes = _sizes(dimensions, given)
     _check_known(model, dimensions, sizes, given)
     tensors = {
@@ -69,6 +70,7 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
         dimensions.is_batch_guessed,
         given.batch is not None and fixed != {given.batch},
         given,
+        patterns,
     )
 
 
@@ -157,14 +159,23 @@ def _check_known(
             what = f"elements of input {name!r}, first needed by {users[name]}"
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
     if needed:
-        flags = [
-            "--batch 1" if symbol in dimensions.batch_symbols else f"--dim '{symbol}=N'"
-            for symbol in needed
-        ]
+        batch = dimensions.batch_symbols
+        if dimensions.is_batch_guessed and (
+            _has_recurrence(model) or any(dim.has_name and dim.symbol in batch for dim in missing)
+        ):
+            # What has a name of its own, or leads a recurrent layer, need not be the batch.
+            batch = frozenset()
+        flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
         raise ModelError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
+
+
+def _has_recurrence(model: Model) -> bool:
+    """Whether the sequence may come before the batch."""
+    recurrent = [node for node in model.nodes if node.op_type in ("GRU", "LSTM", "RNN")]
+    return any(not node.attributes.get("layout") for node in recurrent)
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:
@@ -186,9 +197,12 @@ def present_name(name: str) -> str:
     return f"{name}.present"
 
 
-def check_names(model: Model, dimensions: InputDimensions, given: Given) -> None:
-    """Raise UsageError for a name in ``given`` that the network does not have."""
-    _check_dims(model, dimensions, given)
+def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tuple[str, ...]:
+    """Those names of dimensions that are patterns.
+
+    Raises UsageError for a name in ``given`` that the network does not have.
+    """
+    patterns = _check_dims(model, dimensions, given)
     inputs = {source.name for source in model.inputs}
     others = [name for name in given.shapes if name not in inputs]
     # A stored tensor may be an input with a default value.
@@ -209,6 +223,13 @@ def check_names(model: Model, dimensions: InputDimensions, given: Given) -> None
                 f"the model has no loop named {name!r}",
                 fix=f"it has {_list(loops)}" if loops else "it has no Loop at all",
             )
+    for name, dtype in given.types.items():
+        given_type(name, dtype)
+        source = next((source for source in model.inputs if source.name == name), None)
+        own = None if source is None else source.dtype
+        if own is not None and own.name != dtype:
+            raise UsageError(f"{name!r} is {own.name} in the file, not {dtype}")
+    return patterns
 
 
 def input_tensor(
@@ -296,11 +317,22 @@ def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbe
     return hold_array(dtype, cast)
 
 
-def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None:
+def given_type(name: str, text: str) -> ElementType:
+    """The element type that was given for tensor ``name``; raises UsageError for an unknown one."""
+    found = ELEMENT_TYPES.get(text)
+    if found is None:
+        raise UsageError(
+            f"{text!r}, given for {name!r}, is no element type",
+            fix="write one such as float32, float16, int64 or bool",
+        )
+    return found
+
+
+def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tuple[str, ...]:
     known = {dim.symbol for dim in dimensions} | {dim.indexed_name for dim in dimensions}
     others = [name for name in given.dims if name not in known]
     if not others:
-        return
+        return ()
     for tree in dimensions.expressions().values():
         known |= tree.names
     for source in model.inputs:
@@ -310,7 +342,11 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None
         known |= {size for size in output.dimensions or () if isinstance(size, str)}
     others = [name for name in others if name not in known]
     written = _written(model) if others else set()
+    patterns = [name for name in others if "*" in name]
     for name in others:
+        if name in patterns:
+            _check_pattern(name, model)
+            continue
         position = _INDEXED_NAME.fullmatch(name)
         if position is None or position[1] not in written:
             symbols = dimensions.symbols
@@ -318,6 +354,44 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> None
                 f"the model has no dimension named {name!r}",
                 fix=f"it has {_list(symbols)}" if symbols else "all its dimensions are fixed",
             )
+    return tuple(patterns)
+
+
+def _check_pattern(pattern: str, model: Model) -> None:
+    """Raise UsageError for a pattern that no dimension of a tensor can have as its name."""
+    for node in all_nodes(model.nodes):
+        for name in node.outputs:
+            axes = range(MAX_RANK if "[" in pattern else 1)
+            if any(matches(pattern, f"{node.op_type}:{name}[{axis}]") for axis in axes):
+                return
+    raise UsageError(
+        f"--dim {pattern!r} matches no dimension of the model",
+        fix="a pattern goes over names such as NonZero:tensor[1], with * for any characters",
+    )
+
+
+def matches(pattern: str, full_name: str) -> bool:
+    """Whether a pattern with ``*`` for any characters names a dimension that depends on data.
+
+    ``full_name`` is ``OPERATOR:tensor[axis]``; the pattern may leave the operator out.
+    """
+    own_name = full_name.partition(":")[2]
+    return any(_matches(pattern.split("*"), name) for name in (full_name, own_name))
+
+
+def _matches(parts: list[str], name: str) -> bool:
+    """Whether ``name`` holds ``parts`` in their order, the first and last one at its ends."""
+    first, *middle, last = parts
+    end = len(name) - len(last)
+    if not (name.startswith(first) and name.endswith(last)) or len(first) > end:
+        return False
+    at = len(first)
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _written(model: Model) -> set[str]:
@@ -344,6 +418,7 @@ def keep_known_names(model: Model, given: Given) -> Given:
         }
 
     kept = {field: keep(field) for field in ("dims", "trips", "values", "shapes")}
+    kept["types"] = {name: dtype for name, dtype in given.types.items() if name in kept["shapes"]}
     return msgspec.structs.replace(given, **kept)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.estimator.element_types import FLOAT32, ElementType
-from mansard.estimator.model import Dimension, Given, ModelNode
+from mansard.estimator.model import Dimension, Given, ModelNode, StatedType
 from mansard.estimator.numbers import Numbers
 from mansard.estimator.tensors import Body, Node, Origin, Shape, Tensor
 
@@ -131,11 +131,16 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
 
     ``infer_nodes`` gives shapes to the nodes of a graph and adds their outputs to the
     tensors. ``declared`` are the dimensions that the file states for the network's
-    outputs, ``inputs`` the names of its inputs. ``notes`` are choices that the score
-    reports, ``used`` the data-dependent dimensions that were filled in. ``scope`` is put
-    before the names of stored tensors inside; ``loop`` is the innermost one. ``is_proof``:
-    values that change from iteration to iteration are left out, and whatever would depend
-    on them is a ModelError.
+    outputs, ``inputs`` the names of its inputs. ``stated`` is what the file notes of any
+    tensor, by names of dimensions with the ``sizes``, or ``computed`` from them, unless the network
+    ``is_resized``.
+    ``notes`` are choices that the score reports, ``used`` the data-dependent dimensions that
+    were filled in, ``patterns`` the given names that are patterns. ``bounds`` are sizes and
+    numbers of trips that were taken as their upper bound, ``bounded`` the tensors whose shape
+    or value follows from one. ``states`` are the inputs of nodes, by index and position, that
+    are initial states (``first_steps``). ``scope`` is put before the names of stored tensors
+    inside; ``loop`` is the innermost one. ``is_proof``: values that change from iteration to
+    iteration are left out, and whatever would depend on them is a ModelError.
     """
 
     infer_nodes: InferNodes
@@ -146,6 +151,14 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     cache: CachedOutputs
     notes: dict[str, None]
     used: set[str]
+    bounds: dict[str, int]
+    bounded: set[str]
+    stated: Mapping[str, StatedType] = {}
+    sizes: Mapping[str, int] = {}
+    computed: dict[str, int | None] = msgspec.field(default_factory=dict)
+    is_resized: bool = False
+    patterns: tuple[str, ...] = ()
+    states: frozenset[tuple[int, int]] = frozenset()
     scope: str = ""
     loop: Node | None = None
     is_proof: bool = False

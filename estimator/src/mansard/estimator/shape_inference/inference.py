@@ -8,7 +8,8 @@ computed from shapes, as exported transformers do in the graph, becomes a number
    tensors themselves (``control_flow``, ``sequences``).
 2. Nodes that differ in names only share what is inferred for the first (``CachedOutputs``).
 3. The operator's shape rule gives types and shapes. Whatever it stumbles over in a broken
-   file becomes a ModelError that names the node (``raising_model_error``).
+   file becomes a ModelError that names the node (``raising_model_error``). Without a rule
+   they are what the caller or the file states (``stated``), or unknown.
 4. Dimensions that depend on data are filled in from what is given, or make the outputs
    unknown, with the reason (``unknown_dimensions``).
 5. Values of small tensors that do not depend on data are computed (``values``): later
@@ -23,7 +24,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
+from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode, StatedType
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.operators.registry import Spec
@@ -35,18 +36,21 @@ from mansard.estimator.shape_inference.context import (
     InferredOutputs,
     NodeBudget,
     Outputs,
-    unknown_outputs,
 )
 from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.shape_inference.control_flow import infer_graphs
 from mansard.estimator.shape_inference.control_flow.subgraphs import stored_tensors
+from mansard.estimator.shape_inference.first_steps import first_steps
 from mansard.estimator.shape_inference.sequences import RULES as SEQUENCE_RULES
 from mansard.estimator.shape_inference.sequences import all_weights, identity, sequence_outputs
-from mansard.estimator.shape_inference.unknown_dimensions import (
-    check_used,
-    filled_dimensions,
+from mansard.estimator.shape_inference.stated import (
+    contradiction_note,
+    is_resized,
+    shape_flags,
     stated_outputs,
 )
+from mansard.estimator.shape_inference.unknown_dimensions import check_used, filled_dimensions
+from mansard.estimator.shape_inference.upper import follow_bounds
 from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import (
     Body,
@@ -75,12 +79,15 @@ _MAX_WEIGHTS = 4096  # stored tensors in one constant: bounds the time of long c
 class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
     """A network with all its shapes, or the reasons why some are unknown.
 
-    ``notes`` are choices that were made where the file leaves one.
+    ``notes`` are choices that were made where the file leaves one, ``filled`` the sizes that
+    were given for dimensions that depend on data, ``bounds`` upper bounds that were taken.
     """
 
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
     notes: tuple[str, ...] = ()
+    filled: Mapping[str, int] = {}
+    bounds: Mapping[str, int] = {}
 
 
 class Prepared(msgspec.Struct, frozen=True, eq=False):
@@ -94,7 +101,7 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
 def prepare(model: Model) -> Prepared:
     """The nodes that are the same for all dimensions; never raises for a broken one."""
     tensors, cache = stored_tensors(model.stored, ""), CachedOutputs()
-    context = _context(model, NOTHING_GIVEN, MAX_INNER_NODES, cache)
+    context = _context(model, NOTHING_GIVEN, MAX_INNER_NODES, cache, {})
     nodes: dict[int, Node] = {}
     for written in model.nodes:
         if written.op_type in CONTROL_FLOW or written.op_type in _RANDOM:
@@ -118,31 +125,55 @@ def infer_shapes(
     binding: Binding,
     prepared: Prepared | None = None,
     max_inner_nodes: int = MAX_INNER_NODES,
+    states: frozenset[tuple[int, int]] | None = None,
 ) -> InferredNetwork:
     """Shapes of all tensors; an input may have the reason why its shape is unknown.
 
     ``prepared`` saves the work that does not depend on dimensions. ``max_inner_nodes``
-    bounds the nodes inside loops that are followed iteration by iteration.
+    bounds the nodes inside loops that are followed iteration by iteration. ``states``: the
+    initial states of recurrences, where they were found before.
     Raises ModelError where the file contradicts itself or the given dimensions,
     UsageError where what is given contradicts the file.
     """
     given = binding.given
+    if states and prepared is not None:
+        prepared = Prepared({}, stored_tensors(model.stored, ""), prepared.cache)
     if prepared is None or not given.values.keys().isdisjoint(prepared.tensors):
         prepared = Prepared({}, stored_tensors(model.stored, ""), CachedOutputs())
     tensors = {**prepared.tensors, **binding.tensors}
     for name in given.values.keys() & model.stored.keys():
         tensors[name] = with_value(tensors[name], given.values[name])
-    context = _context(model, given, max_inner_nodes, prepared.cache)
+    stated = model.stated
+    is_other = bool(stated) and is_resized(model, binding)
+    context = msgspec.structs.replace(
+        _context(model, given, max_inner_nodes, prepared.cache, stated),
+        sizes=binding.named,
+        is_resized=is_other,
+        patterns=binding.patterns,
+        states=states or frozenset(),
+    )
     ready = prepared.nodes
     nodes = [
         ready.get(written.index) or infer_node(written, tensors, context) for written in model.nodes
     ]
-    check_used(tensors, context)
-    return InferredNetwork(tuple(nodes), tensors, tuple(context.notes))
+    if states is None and (found := first_steps(nodes)):
+        return infer_shapes(model, binding, prepared, max_inner_nodes, found)
+    check_used(nodes, tensors, context)
+    filled = {name: given.dims[name] for name in given.dims if name in context.used}
+    if stated and not (is_other or context.used or context.bounds):
+        note = contradiction_note(stated, tensors, binding.named)
+        if note is not None:
+            context.notes[note] = None
+    notes = tuple(context.notes)
+    return InferredNetwork(tuple(nodes), tensors, notes, filled, context.bounds)
 
 
 def _context(
-    model: Model, given: Given, max_inner_nodes: int, cache: CachedOutputs
+    model: Model,
+    given: Given,
+    max_inner_nodes: int,
+    cache: CachedOutputs,
+    stated: Mapping[str, StatedType],
 ) -> InferenceContext:
     return InferenceContext(
         infer_nodes=infer_nodes,
@@ -153,6 +184,9 @@ def _context(
         cache=cache,
         notes={},
         used=set(),
+        bounds={},
+        bounded=set(),
+        stated=stated,
     )
 
 
@@ -175,8 +209,12 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
             fix="the file is broken; export the model again",
         )
     inputs = tuple([tensors[name] if name else None for name in written.inputs])
+    if context.states:
+        inputs = _with_states(written, inputs, context)
     bodies: tuple[Body, ...] = ()
     alike = -1
+    if context.bounded:
+        follow_bounds(written, inputs, context)
     if _SPECIAL.get(written.op_type) == written.domain:
         outputs, bodies = raising_model_error(
             _special_outputs, _node(written, inputs), tensors, context
@@ -193,6 +231,18 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
         if output.name:
             tensors[output.name] = output
     return _node(written, inputs, outputs, bodies, alike)
+
+
+def _with_states(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
+) -> tuple[Tensor | None, ...]:
+    """``inputs``, of which initial states are as those of a loop: computed with, and no weights."""
+    return tuple(
+        tensor
+        if tensor is None or (written.index, position) not in context.states
+        else msgspec.structs.replace(tensor, origin=Origin.ITERATIONS, weights=())
+        for position, tensor in enumerate(inputs)
+    )
 
 
 def _node(
@@ -254,12 +304,12 @@ def _cached_outputs(
     node = _node(written, inputs)
     for tensor in node.present:
         if tensor.unknown is not None:
-            return unknown_outputs(node, tensor.unknown)
+            return stated_outputs(node, tensor.unknown, context)
         if tensor.items is not None:
             return raising_model_error(identity, node)
     found = raising_model_error(_infer_outputs, node, context)
     if isinstance(found, str):
-        return unknown_outputs(node, found)
+        return stated_outputs(node, found, context)
     outputs, is_general = found
     return context.cache.keep(key, outputs) if is_general and key is not None else outputs
 
@@ -271,17 +321,16 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
     """
     # Step 3: types and shapes by the operator's rule, or the reason why it gives none.
     rule = REGISTRY.shape_rule(node.domain, node.op_type)
-    found: Sequence[Spec] | str = f"{node.label}: there is no shape rule for this operator"
+    found: Sequence[Spec] | str = "there is no shape rule for this operator"
     if rule is not None:
         try:
             found = rule(node)
         except ValueNeededError as error:
-            name = node.output_names[0]
-            fix = f"pass --shape '{name}=AxB' with the shape of {name!r}"
-            found = f"{node.label}: {error.what}: {fix}"
-    # Step 4: shapes and dimensions that were given where the rule leaves them open.
-    given = stated_outputs(node, context) or found if isinstance(found, str) else found
-    specs = given if isinstance(given, str) else filled_dimensions(node, given, context)
+            found = error.what
+    if isinstance(found, str):
+        return f"{node.label}: {found}: pass {shape_flags(node.output_names)}"
+    # Step 4: dimensions that were given where the rule leaves them open.
+    specs = filled_dimensions(node, found, context)
     if isinstance(specs, str):
         return specs
     if len(specs) < len(node.output_names):

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mansard.core.errors import UsageError
 from mansard.estimator.element_types import ElementType
+from mansard.estimator.model import Dimension
 from mansard.estimator.operators.registry import Spec
-from mansard.estimator.shape_inference.binding import check_size
+from mansard.estimator.shape_inference.binding import check_size, matches
 from mansard.estimator.shape_inference.context import InferenceContext
-from mansard.estimator.tensors import Node, Shape, Tensor
+from mansard.estimator.tensors import MAX_RANK, Node, Shape, Tensor
 
 Known = Sequence[tuple[ElementType, Shape]]
-
-
-def stated_outputs(node: Node, context: InferenceContext) -> Known | None:
-    """The outputs with the shapes that were given; they get the type of the first input."""
-    shapes = context.given.shapes
-    named = [name for name in node.output_names if name]
-    if not node.present or not named or not all(name in shapes for name in named):
-        return None
-    dtype = node.present[0].dtype
-    context.used.update(named)
-    for name in named:
-        for axis, size in enumerate(shapes[name]):
-            check_size(f"{name}[{axis}]", size, 0)
-    return [(dtype, shapes.get(name, ())) for name in node.output_names]
 
 
 def filled_dimensions(node: Node, specs: Sequence[Spec], context: InferenceContext) -> Known | str:
@@ -35,29 +22,77 @@ def filled_dimensions(node: Node, specs: Sequence[Spec], context: InferenceConte
             break
     else:
         return specs  # type: ignore[return-value]
+    # Only a network with open dimensions needs the rules for their bounds.
+    from mansard.estimator.operators.upper_bounds import upper_bounds
+
     filled: list[tuple[ElementType, Shape]] = []
     missing: list[str] = []
-    for name, (dtype, shape) in zip(node.output_names, specs, strict=False):
-        sizes = [
-            size if size is not None else _size(name, axis, len(shape), context)
-            for axis, size in enumerate(shape)
-        ]
-        missing += [f"{name}[{axis}]" for axis, size in enumerate(sizes) if size is None]
+    bounds = upper_bounds(node)
+    for i, (name, (dtype, shape)) in enumerate(zip(node.output_names, specs, strict=False)):
+        sizes: list[int | None] = []
+        for axis, size in enumerate(shape):
+            bound = bounds[i][axis] if i < len(bounds) else None
+            sizes.append(
+                size
+                if size is not None
+                else given_size(node, name, axis, len(shape), bound, context)
+            )
+            if sizes[-1] is None:
+                missing.append(f"{name}[{axis}]")
         filled.append((dtype, tuple(size or 0 for size in sizes)))
     if not missing:
         return filled
+    known = {
+        f"{name}[{axis}]": size
+        for name, sizes in zip(node.output_names, bounds, strict=False)
+        for axis, size in enumerate(sizes)
+    }
+    return missing_dimensions(node, missing, known)
+
+
+def missing_dimensions(
+    node: Node, missing: Sequence[str], bounds: Mapping[str, int | None] | None = None
+) -> str:
+    """Why a shape with the dimensions ``missing`` is unknown, and what to pass."""
     flags = " ".join(f"--dim '{name}=N'" for name in missing)
     names = ", ".join(map(repr, missing))
     is_one = len(missing) == 1
     what = f"dimension {names} of what it writes depends" if is_one else f"{names} depend"
-    return f"{node.label}: {what} on data: pass {flags}"
+    found = [(bounds or {}).get(name) for name in missing]
+    shown = ", ".join(f"{size}" for size in found)
+    upper = f", or --upper to count at most {shown}" if None not in found else ""
+    return f"{node.label}: {what} on data: pass {flags}{upper}"
 
 
-def _size(name: str, axis: int, rank: int, context: InferenceContext) -> int | None:
+def given_size(
+    node: Node, name: str, axis: int, rank: int, bound: int | None, context: InferenceContext
+) -> int | None:
+    """The size to count an open dimension with; None where it is missing.
+
+    What was given by name wins over a pattern, both over the ``bound`` (with ``--upper``),
+    all over what the file states for an output of the network.
+    """
     if not name:
         return 0  # an output that is left out
     indexed_name = f"{name}[{axis}]"
-    given = context.given
+    declared = () if context.scope else context.declared.get(name, ())
+    symbol = declared[axis] if len(declared) == rank else None
+    size = _given_size(node, name, axis, rank, symbol, context)
+    if size is None and context.given.upper and bound is not None:
+        size = bound
+        context.bounds[indexed_name] = max(bound, context.bounds.get(indexed_name, 0))
+        context.bounded.add(name)
+    elif size is None and isinstance(symbol, int):
+        size = symbol
+        context.notes[f"{indexed_name} depends on data; the file says {symbol}"] = None
+    return size
+
+
+def _given_size(
+    node: Node, name: str, axis: int, rank: int, symbol: Dimension, context: InferenceContext
+) -> int | None:
+    """What the caller states of a dimension, which the file calls ``symbol``."""
+    given, indexed_name = context.given, f"{name}[{axis}]"
     shape = given.shapes.get(name)
     if shape is not None:
         if len(shape) != rank:
@@ -68,19 +103,29 @@ def _size(name: str, axis: int, rank: int, context: InferenceContext) -> int | N
     if indexed_name in given.dims:
         context.used.add(indexed_name)
         return given.dims[indexed_name]
-    declared = () if context.scope else context.declared.get(name, ())
-    if len(declared) != rank:
-        return None
-    symbol = declared[axis]
-    if isinstance(symbol, str):
-        return given.dims.get(symbol)
-    if symbol is not None:
-        context.notes[f"{indexed_name} depends on data; the file says {symbol}"] = None
-    return symbol
+    if isinstance(symbol, str) and symbol in given.dims:
+        context.used.add(symbol)
+        return given.dims[symbol]
+    return _size_by_pattern(f"{node.op_type}:{indexed_name}", context)
 
 
-def check_used(tensors: dict[str, Tensor], context: InferenceContext) -> None:
-    """Raise UsageError where a size was given for a dimension that is computed."""
+def _size_by_pattern(full_name: str, context: InferenceContext) -> int | None:
+    found = [name for name in context.patterns if matches(name, full_name)]
+    sizes = {context.given.dims[name] for name in found}
+    if len(sizes) > 1:
+        listed = " and ".join(map(repr, found))
+        raise UsageError(
+            f"--dim {listed} both match {full_name!r} and give it other sizes",
+            fix="make one of the patterns narrower",
+        )
+    context.used.update(found)
+    return sizes.pop() if sizes else None
+
+
+def check_used(
+    nodes: Sequence[Node], tensors: dict[str, Tensor], context: InferenceContext
+) -> None:
+    """Raise UsageError where a size was given for a dimension that is computed, or for none."""
     for given in (*context.given.dims, *context.given.shapes):
         is_shape = given in context.given.shapes
         name, bracket, axis = (given, "", "") if is_shape else given.rpartition("[")
@@ -93,3 +138,18 @@ def check_used(tensors: dict[str, Tensor], context: InferenceContext) -> None:
             what = f"the shape of {name!r}" if is_shape else f"dimension {given!r}"
             shown = f"it has {list(tensor.shape)}"
             raise UsageError(f"{what} is computed, it cannot be given", fix=shown)
+    unused = [name for name in context.patterns if name not in context.used]
+    # What is unknown may turn out to have such a dimension.
+    waiting = [
+        f"{node.op_type}:{tensor.name}[{axis}]"
+        for node in (nodes if unused else ())
+        for tensor in node.outputs
+        for axis in range(MAX_RANK)
+        if tensor.unknown and tensor.name
+    ]
+    for pattern in unused:
+        if not any(matches(pattern, name) for name in waiting):
+            raise UsageError(
+                f"--dim {pattern!r} matches no dimension that depends on data",
+                fix="leave it out: the sizes that it matches follow from those of the inputs",
+            )

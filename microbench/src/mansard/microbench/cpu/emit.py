@@ -21,6 +21,7 @@ Value = Any
 
 I64 = ir.IntType(64)
 LINE_BYTES = 64
+STRING_MOVE = 1  # as a width: single bytes as a program writes it, whole lines inside the core
 N_LOOPS = 3  # of a sweep: blocks of vectors, single vectors, single elements
 _SCALARS = {"fp32": ir.FloatType(), "fp64": ir.DoubleType()}
 _OVERLOADS = {"fp32": "f32", "fp64": "f64"}
@@ -126,6 +127,18 @@ def memory_barrier(builder: Builder) -> None:
     builder.call(assembly, [])
 
 
+def string_move(builder: Builder, source: Value, target: Value, n_bytes: Value) -> None:
+    """x86's ``rep movsb``."""
+    registers = ir.LiteralStructType([I64] * 3)
+    assembly = ir.InlineAsm(
+        ir.FunctionType(registers, [I64] * 3),
+        "rep movsb",
+        "={di},={si},={cx},0,1,2,~{memory},~{dirflag},~{fpsr},~{flags}",
+        side_effect=True,
+    )
+    builder.call(assembly, [target, source, n_bytes])
+
+
 # Vectors that a chain of fused multiply-adds keeps in flight. One takes 4 to 5 cycles and a
 # core starts up to two a cycle, so 10 hide the latency; with 16 registers, 12 leave room for
 # the constant. 8, 12 and 16 reached the same rate on a Zen 4; 20 spilled and halved it.
@@ -148,6 +161,15 @@ class VectorUnit(msgspec.Struct, frozen=True, kw_only=True):
         competes for issue slots. Nothing but a race on the machine itself tells.
         """
         return (self.n_bytes, self.n_bytes // 2) if self.n_bytes == 64 else (self.n_bytes,)
+
+    @property
+    def copy_widths(self) -> tuple[int, ...]:
+        """Those of a copy: on x86 the string move as well.
+
+        It takes over a line that it will write whole without loading it first (Intel's
+        optimization manual, "Enhanced REP MOVSB"): in L3 a fifth faster than loads and stores.
+        """
+        return self.stream_widths if self is NEON else (*self.stream_widths, STRING_MOVE)
 
 
 def n_unrolled(width_bytes: int) -> int:

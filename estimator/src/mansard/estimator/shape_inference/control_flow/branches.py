@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
+from mansard.estimator.model import Subgraph
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.shape_inference.context import InferenceContext, Outputs, UndecidedError
 from mansard.estimator.shape_inference.control_flow.subgraphs import (
@@ -32,7 +33,8 @@ def infer_if(node: Node, outer: Mapping[str, Tensor], context: InferenceContext)
         n_results = len(inner.output_names)
         if n_results < len(node.output_names):
             raise node.error(f"writes {len(node.output_names)} outputs, {name} only {n_results}")
-    if condition.value is not None:
+    # A branch that is chosen by an upper bound may be another one in truth.
+    if condition.value is not None and condition.name not in context.bounded:
         if condition.value.n_elements != 1:
             raise node.error(f"its condition has {condition.value.n_elements} elements, not 1")
         taken = THEN if condition.value.first else ELSE
@@ -40,7 +42,7 @@ def infer_if(node: Node, outer: Mapping[str, Tensor], context: InferenceContext)
         other = ELSE if taken == THEN else THEN
         attempt = None if context.is_proof else _attempt(graphs[other], quiet=True)
         return _result(node, graphs, {taken: ran, other: attempt}, taken, condition.origin)
-    if context.is_proof and condition.origin is not Origin.DATA:
+    if context.is_proof and condition.value is None and condition.origin is not Origin.DATA:
         raise UndecidedError("a condition changes between iterations", where=node.label)
     return _dearer(node, graphs, condition, context)
 
@@ -54,6 +56,8 @@ def _dearer(
         raise next(found for found in ran.values() if isinstance(found, ModelError))
     taken = max(fitting, key=lambda name: _price(fitting[name]))
     why = "depends on data" if condition.origin is Origin.DATA else "cannot be worked out"
+    if condition.value is not None:
+        why = "follows from an upper bound"
     note = f"{node.label}: its condition {condition.name!r} {why}"
     if len(fitting) == 1:
         note += f"; {taken} is counted, the other does not fit these shapes"
@@ -62,8 +66,18 @@ def _dearer(
         pairs = zip(fitting[THEN].outputs, fitting[ELSE].outputs, strict=False)
         if not all(_look_alike(*pair) for pair in pairs):
             note += ", whose outputs differ in shape from the other's"
+    if _can_be_given(condition, context):
+        name = condition.name
+        note += f"; pass --value '{name}=true' for {THEN}, or '{name}=false' for {ELSE}"
     context.notes[note] = None
     return _result(node, graphs, ran, taken, Origin.DATA)
+
+
+def _can_be_given(condition: Tensor, context: InferenceContext) -> bool:
+    """Whether ``--value`` can state the condition: what a loop hands to its graph has no value."""
+    graphs = () if context.loop is None else context.loop.attributes.values()
+    inner = {own.name for graph in graphs if isinstance(graph, Subgraph) for own in graph.inputs}
+    return condition.unknown is None and condition.name not in inner
 
 
 def _price(ran: GraphRun) -> tuple[bool, int, int]:

@@ -46,6 +46,7 @@ from mansard.estimator.shape_inference.sequences import all_weights
 from mansard.estimator.tensors import Node, Origin, Pass, Shape, Tensor
 
 _AXES_SINCE = 9  # opset
+_MOST_TRIPS = 2**31 - 1  # of a limit that bounds anything
 _SHOWN = 3  # tensors that a condition depends on, in a message
 
 
@@ -60,6 +61,10 @@ def infer_loop(node: Node, outer: Mapping[str, Tensor], context: InferenceContex
         raise node.error("an initial value is missing")
     carried = node.present[sum(map(node.has, (0, 1))) :]
     limit = _limit(node, most, context)
+    given = _trips(node, limit, context)
+    # A loop that goes on while something is true has the largest number there is as its limit.
+    has_bound = context.given.upper and limit is not None and limit <= _MOST_TRIPS
+    trips = limit if given is None and has_bound else given
     cycle = Cycle(
         inner,
         (condition, *carried),
@@ -70,7 +75,7 @@ def infer_loop(node: Node, outer: Mapping[str, Tensor], context: InferenceContex
         limit=limit,
         has_condition=True,
         is_limit_open=most is not None and limit is None,
-        trips=_trips(node, limit, context),
+        trips=trips,
         trips_error=lambda: _unknown_trips(node, most, cycle),
     )
     try:
@@ -79,10 +84,12 @@ def infer_loop(node: Node, outer: Mapping[str, Tensor], context: InferenceContex
         # Its outputs are unknown; so is the loop itself, with all that is in it.
         reason = f"{error.what}: {error.fix}"
         return unknown_outputs(node, reason), ()
-    trips = cycle.trips
-    if trips is not None and trips != history.done:
+    if given is None and trips is not None and history.is_open:
+        context.bounds[node.name] = max(trips, context.bounds.get(node.name, 0))
+        context.bounded.update(node.output_names)
+    if given is not None and given != history.done:
         raise UsageError(
-            f"loop {node.name!r} runs {history.done} times, as its file says, not {trips}",
+            f"loop {node.name!r} runs {history.done} times, as its file says, not {given}",
             fix=f"leave out --trip for {node.name!r}",
         )
     origin = max(history.origin, most.origin if most is not None else Origin.FILE)
@@ -121,6 +128,8 @@ def _unknown_trips(node: Node, most: Tensor | None, cycle: Cycle) -> UnknownTrip
             more = " and others" if len(sources) > _SHOWN else ""
             why += f" ({', '.join(repr(name) for name in sources[:_SHOWN])}{more})"
     bound = f", at most {cycle.limit}" if cycle.limit is not None else ""
+    if cycle.limit is not None and cycle.limit <= _MOST_TRIPS:
+        bound += ", or --upper for so many"
     what = f"{node.label}: how often it runs is unknown, {why}"
     return UnknownTripsError(what, fix=f"pass --trip '{node.name}=N'{bound}")
 

@@ -37,7 +37,9 @@ class InnerGraph(msgspec.Struct, frozen=True, eq=False):
     def aside(self, is_proof: bool) -> InnerGraph:
         """The same graph, run for an answer alone: its notes are dropped."""
         is_proof = is_proof or self.context.is_proof
-        context = msgspec.structs.replace(self.context, is_proof=is_proof, notes={}, used=set())
+        context = msgspec.structs.replace(
+            self.context, is_proof=is_proof, notes={}, used=set(), bounds={}
+        )
         return msgspec.structs.replace(self, context=context)
 
     def enter(self, inputs: Sequence[Tensor], n_nodes: int) -> dict[str, Tensor]:

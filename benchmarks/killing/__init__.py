@@ -1,0 +1,1 @@
+"""The commands that benchmarks/kills.py kills, and what must hold afterwards."""

@@ -1,0 +1,277 @@
+"""What an engine answers, byte by byte: no answer is longer, or takes longer, than it may.
+
+The Docker SDK and the libraries below it read until an engine is done. One that never is, or
+that is no engine, would fill the memory: with a body, a header, a line or the length of a
+chunk that does not end. So the bytes are counted where they leave the socket, below all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from mansard.containers.engine_errors import START_ENGINE
+from mansard.core.errors import ContainerError
+from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
+from mansard.core.text import printable
+
+if TYPE_CHECKING:
+    import socket
+
+TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
+_MOST_LINE_BYTES = 1 << 20  # of a log, and of what HTTP has lines for
+_PIECE = 1 << 20
+_LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The most that an answer may have, from its request to its end."""
+
+    n_bytes: int
+    seconds: float
+
+
+ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; and of every header and error
+EVENTS = Limits(4 << 20, TIMEOUT_S)
+LOG = Limits(16 << 20, 12 * 3600.0)  # of a build, a pull, a load; gigabytes on a slow line
+IMAGE = Limits(48 << 30, 12 * 3600.0)  # an image that is saved
+
+
+class _Budget:
+    """What is left of an answer's limits; ``take`` raises ContainerError where nothing is."""
+
+    def __init__(self, limits: Limits, address: str) -> None:
+        self._limits, self._address = limits, address
+        self._left_bytes = min(limits.n_bytes, ANSWER.n_bytes)
+        self._end_s = time.monotonic() + limits.seconds
+
+    def allow_body(self) -> None:
+        """The header was that of an answer: its body may be as long as the limits say."""
+        self._left_bytes += self._limits.n_bytes
+
+    def take(self, n_bytes: int) -> None:
+        self._left_bytes -= n_bytes
+        if self._left_bytes < 0:
+            raise self._refusal("is longer than it may be")
+        if time.monotonic() > self._end_s:
+            raise self._refusal(f"takes longer than {self._limits.seconds:g} s")
+
+    def check_line(self, line: bytes) -> bytes:
+        if len(line) > _MOST_LINE_BYTES:
+            raise self._refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
+        return line
+
+    def _refusal(self, why: str) -> ContainerError:
+        return ContainerError(
+            f"what the container engine answers {why}", where=self._address, fix=START_ENGINE
+        )
+
+
+_CURRENT: ContextVar[_Budget] = ContextVar("budget of the request that is being sent")
+
+
+class _Counted(io.RawIOBase):
+    """The file of a socket, with a budget for what is read from it."""
+
+    def __init__(self, raw: Any, budget: _Budget) -> None:
+        super().__init__()
+        self._raw, self._budget = raw, budget
+        self._sock: socket.socket = raw._sock  # where the SDK looks for it
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        n_bytes: int | None = self._raw.readinto(buffer)
+        self._budget.take(n_bytes or 0)
+        return n_bytes
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
+
+
+class _Lines(io.BufferedReader):
+    """A counted file with bounded lines too: urllib3 reads a chunk's length as a whole line."""
+
+    def __init__(self, raw: Any, budget: _Budget) -> None:
+        super().__init__(_Counted(raw, budget))
+        self._budget = budget
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        wanted = _MOST_LINE_BYTES + 1 if size is None or size < 0 else size
+        return self._budget.check_line(super().readline(wanted))
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer whose bytes are counted from the first of its header on."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
+        super().__init__(sock, *arguments, **settings)
+        self.fp: Any = _Lines(self.fp.detach(), _CURRENT.get())
+
+
+class _Adapter:
+    """The adapter of a session, so that its answers are counted."""
+
+    def __init__(self, inner: Any, address: str) -> None:
+        self._inner, self._address = inner, address
+
+    def send(self, request: Any, **settings: Any) -> Any:
+        """The response to ``request``, its body not read; raises ContainerError."""
+        limits = getattr(request, "limits", ANSWER)
+        budget = _Budget(limits, self._address)
+        settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # some of the SDK's have none
+        proxies, verify, cert = (settings.get(name) for name in ("proxies", "verify", "cert"))
+        pool = self._inner.get_connection_with_tls_context(request, verify, proxies, cert)
+        _count_answers(pool)
+        token = _CURRENT.set(budget)
+        try:
+            response = self._inner.send(request, **settings)
+        finally:
+            _CURRENT.reset(token)
+        # Asked for are plain bytes, and from here alone.
+        if response.is_redirect or response.headers.get("Content-Encoding", "identity") != (
+            "identity"
+        ):
+            response.close()
+            raise ContainerError(
+                "what answers there is no container engine", where=self._address, fix=START_ENGINE
+            )
+        if response.ok and limits is not ANSWER:
+            budget.allow_body()
+        return response
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _count_answers(pool: Any) -> None:
+    """Have every connection that ``pool`` opens count what it receives."""
+    if "_new_conn" in vars(pool):
+        return
+    opened = pool._new_conn
+
+    def connection() -> Any:
+        made = opened()
+        made.response_class = _Answer
+        return made
+
+    pool._new_conn = connection
+
+
+def bounded_client(address: str, **settings: Any) -> Any:
+    """A client of the Docker SDK whose every answer has limits; raises what the SDK raises."""
+    return _client_class()(base_url=address, timeout=TIMEOUT_S, **settings)
+
+
+@functools.cache
+def _client_class() -> Any:
+    import docker
+
+    class Api(docker.APIClient):  # type: ignore[misc]
+        def __init__(self, base_url: str, **settings: Any) -> None:
+            self._address = base_url
+            super().__init__(base_url=base_url, **settings)
+
+        def get_adapter(self, url: str) -> _Adapter:
+            return _Adapter(super().get_adapter(url), self._address)
+
+        def prepare_request(self, request: Any) -> Any:
+            request.headers = {**(request.headers or {}), "Accept-Encoding": "identity"}
+            return super().prepare_request(request)
+
+    class Client(docker.DockerClient):  # type: ignore[misc]
+        def __init__(self, **settings: Any) -> None:
+            self.api = Api(**settings)
+
+    return Client
+
+
+# Long answers, over the SDK's own session, closed when we say so. The SDK hands out generators
+# whose connection lives on until Python collects them. A build ends when its connection is
+# closed, so to leave early must close the line at once.
+
+
+@contextmanager
+def answer(
+    client: Any,
+    method: str,
+    path: str,
+    *,
+    limits: Limits,
+    timeout_s: float = TIMEOUT_S,
+    parameters: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    content: IO[bytes] | Iterator[bytes] | None = None,
+) -> Iterator[Any]:
+    """The response to one request, to be read piece by piece; it is closed at the end.
+
+    ``timeout_s`` is for a silence, ``limits`` for the whole. Raises ContainerError beyond them,
+    docker.errors.APIError with what the engine says, and what requests raises where the line
+    breaks.
+    """
+    from docker.errors import create_api_error_from_http_exception
+    from requests import Request
+    from requests.exceptions import HTTPError
+
+    api = client.api
+    kind = {} if content is None else {"Content-Type": "application/x-tar"}
+    request = api.prepare_request(
+        Request(
+            method,
+            f"{api.base_url}/v{api.api_version}{path}",
+            params=dict(parameters or {}),
+            data=content,
+            headers={**kind, **(headers or {})},
+        )
+    )
+    request.limits = limits
+    settings = api.merge_environment_settings(request.url, {}, True, None, None)
+    response = api.send(request, timeout=timeout_s, **settings)
+    try:
+        try:
+            response.raise_for_status()
+        except HTTPError as error:
+            create_api_error_from_http_exception(error)  # raises
+        yield response
+    finally:
+        response.close()
+
+
+def messages(response: Any) -> Iterator[dict[str, Any]]:
+    """The JSON objects of an answer, one for each line; raises ContainerError for another line."""
+    lines = LineSplitter(_MOST_LINE_BYTES, source="the container engine", error=ContainerError)
+    for piece in response.iter_content(_LINE_PIECE):
+        for line in lines.feed(piece):
+            yield from _message(line)
+    yield from _message(lines.rest)
+
+
+def _message(line: bytes) -> Iterator[dict[str, Any]]:
+    if not line.strip():
+        return
+    try:
+        found = json.loads(line)
+    except DECODE_ERRORS as error:
+        shown = printable(line[:100].decode("utf-8", "replace"))
+        raise ContainerError(
+            f"the container engine answers what is no JSON: {shown}", fix=START_ENGINE
+        ) from error
+    if isinstance(found, dict):
+        yield found
+
+
+def pieces(response: Any) -> Iterator[bytes]:
+    """The bytes of an answer."""
+    found: Iterator[bytes] = response.iter_content(_PIECE)
+    return found

@@ -1,0 +1,45 @@
+"""Where upper bounds of sizes may not be bounds any more of what is computed from them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from mansard.estimator.model import ModelNode
+from mansard.estimator.shape_inference.context import InferenceContext
+from mansard.estimator.tensors import Origin, Tensor
+
+# Inputs by which a result may fall where they grow.
+_FALLING = MappingProxyType(
+    {
+        "Div": (1,),
+        "Mod": (0, 1),
+        "Neg": (0,),
+        "Range": (0, 2),
+        "Reciprocal": (0,),
+        "Slice": (1,),
+        "Sub": (1,),
+        "Where": (0,),
+    }
+)
+
+
+def follow_bounds(
+    written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
+) -> None:
+    """Note that the outputs follow from a bound where an input does, and where that is doubtful.
+
+    A size that is computed from a bound is a bound of its own as long as it grows with it.
+    """
+    bounded = context.bounded
+    if bounded.isdisjoint(written.reads):
+        return
+    bounded.update(filter(None, written.outputs))
+    for graph in written.subgraphs:
+        bounded.update(source.name for source in graph.inputs)
+    for position in _FALLING.get(written.op_type, ()):
+        tensor = inputs[position] if position < len(inputs) else None
+        if tensor is not None and tensor.name in bounded and tensor.origin is not Origin.DATA:
+            context.notes[
+                f"{written.label}: what it computes of {tensor.name!r}, which is an upper bound, "
+                "may fall where that grows: the score may not be a bound behind it"
+            ] = None

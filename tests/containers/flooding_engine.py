@@ -1,0 +1,139 @@
+"""An engine that answers some questions as an attacker would: without an end."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.containers.stand_in_engine import DOCKER_28
+
+_PIECE = b"x" * (1 << 16)
+_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+_PLAIN = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+_ZEROS = gzip.compress(bytes(64 << 20))
+Flood = Callable[[], Iterator[bytes]]
+
+
+def _then_for_ever(first: bytes, again: bytes) -> Flood:
+    return lambda: itertools.chain([first], itertools.repeat(again))
+
+
+def slowly() -> Iterator[bytes]:
+    """A byte now and then."""
+    yield _PLAIN
+    while True:
+        time.sleep(0.02)
+        yield b" "
+
+
+def _gzip_bomb() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(_ZEROS)
+    yield _ZEROS
+
+
+FLOODS: Mapping[str, Flood] = {
+    "a body that never ends": _then_for_ever(_PLAIN, _PIECE),
+    "a body of a terabyte": _then_for_ever(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n", _PIECE
+    ),
+    "a status that never ends": _then_for_ever(b"HTTP/1.1 200 ", _PIECE),
+    "a header that never ends": _then_for_ever(b"HTTP/1.1 200 OK\r\nA: ", _PIECE),
+    "headers that never end": _then_for_ever(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 1000),
+    "for ever to be continued": _then_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    "tiny chunks": _then_for_ever(_CHUNKED, b"8\r\nxxxxxxxx\r\n" * 1000),
+    "a length of a chunk that never ends": _then_for_ever(_CHUNKED + b"1;", _PIECE),
+    "a chunk of a terabyte": _then_for_ever(_CHUNKED + b"e8d4a51000\r\n", _PIECE),
+    "trailers that never end": _then_for_ever(
+        _CHUNKED + b"0\r\n", b"A: bbbbbbbbbbbbbbbb\r\n" * 999
+    ),
+    "lines without a meaning": _then_for_ever(_PLAIN, b"\n" * 65536),
+    "messages that never end": _then_for_ever(_PLAIN, b'{"stream":"%s"}\n' % (b"x" * 500) * 100),
+    "an error that never ends": _then_for_ever(
+        b"HTTP/1.1 500 Not good\r\nConnection: close\r\n\r\n", _PIECE
+    ),
+    "compressed zeros": _gzip_bomb,
+    "somewhere else": _then_for_ever(
+        b"HTTP/1.1 302 Found\r\nLocation: /version\r\nContent-Length: 0\r\n\r\n", b""
+    ),
+}
+
+
+class Sent(msgspec.Struct):
+    """How many bytes the engine got rid of."""
+
+    n_bytes: int = 0
+
+
+@contextmanager
+def flooding_engine(folder: Path, path: str, flood: Flood) -> Iterator[tuple[str, Sent]]:
+    """An engine whose answers to what ends with ``path`` are ``flood``; its address."""
+    sent = Sent()
+
+    class Handler(_Handler):
+        def answer(self, route: str) -> bool:
+            if not route.endswith(path):
+                return super().answer(route)
+            for piece in flood():
+                if not piece or not self.write(piece):
+                    break
+                sent.n_bytes += len(piece)
+            return False
+
+    address = folder / "engine.sock"
+    with _Server(str(address), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"unix://{address}", sent
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Nothing: the caller went away in the middle."""
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            self.read_request()
+            if not self.answer(urlsplit(line.split()[1].decode()).path):
+                return
+
+    def read_request(self) -> None:
+        n_bytes, is_chunked = 0, False
+        while (line := self.rfile.readline().lower()) not in {b"\r\n", b""}:
+            name, _, value = line.partition(b":")
+            n_bytes = int(value) if name == b"content-length" else n_bytes
+            is_chunked |= name == b"transfer-encoding"
+        self.rfile.read(n_bytes)
+        while is_chunked and (n_chunk := int(self.rfile.readline(), 16)):
+            self.rfile.read(n_chunk + 2)
+
+    def answer(self, route: str) -> bool:
+        """Answer, and say whether the connection goes on."""
+        found = (answer for end, answer in DOCKER_28.items() if route.endswith(end))
+        status, content = next(found, (404, {"message": "No such image"}))
+        body = msgspec.json.encode(content)
+        head = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        return self.write(head + body)
+
+    def write(self, data: bytes) -> bool:
+        try:
+            self.wfile.write(data)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,57 @@
+"""Passwords and tokens in URLs are shown as three stars, wherever a message quotes them."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mansard.core.errors import ContainerError
+from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("tcp://me:secret@10.0.0.7:2376", "tcp://***@10.0.0.7:2376"),
+        ("ssh://nvidia:secret@orin", "ssh://***@orin"),
+        ("proxy http://me:p@ss/wo'rd@proxy:3128 fails", "proxy http://***@proxy:3128 fails"),
+        ("https://ghp_0123456789@github.com/a/b", "https://***@github.com/a/b"),
+        ("https://user:1234/5@pypi.example/simple", "https://***@pypi.example/simple"),
+        ("https://r.io/v2/?scope=pull&access_token=abc#x", "https://r.io/v2/?scope=pull&access_token=***#x"),
+        ("'https://a:b@c/d' and 'https://e:f@g/h'", "'https://***@c/d' and 'https://***@g/h'"),
+        # What is no credential stays as it is.
+        ("ssh://nvidia@orin", "ssh://nvidia@orin"),
+        ("unix:///run/user/1000/docker.sock", "unix:///run/user/1000/docker.sock"),
+        ("https://nvcr.io:443/v2/l4t:r36@sha256:0ab", "https://nvcr.io:443/v2/l4t:r36@sha256:0ab"),
+        ("nvcr.io/l4t:r36@sha256:0ab", "nvcr.io/l4t:r36@sha256:0ab"),
+        ("https://cdn.example/npm/vega@5", "https://cdn.example/npm/vega@5"),
+        ("a: b@c", "a: b@c"),
+    ],
+)  # fmt: skip
+def test_what_is_shown_of_a_url(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+# Of passwords: what a URL may have, and what people write all the same.
+WORDS = st.text(
+    string.ascii_letters + string.digits + "/@:'!$()*+,;=%-._~", min_size=1, max_size=20
+)
+
+
+@given(
+    st.sampled_from(["tcp", "http", "https", "ssh", "socks5h"]),
+    st.text(string.ascii_lowercase, max_size=5),
+    WORDS.map(lambda word: f"Qq{word}qQ"),
+    st.integers(0, MAX_SHOWN_CHARACTERS + 10),
+)
+def test_no_message_shows_a_password(scheme: str, user: str, password: str, before: int) -> None:
+    url = f"{scheme}://{user}:{password}@host:1"
+    for line in (
+        str(ContainerError(f"{'x' * before} {url} fails", where=url, fix=f"try {url}")),
+        printable(f"{'x' * before} {url}"),
+        printable(url, before),
+    ):
+        assert password[:3] not in line
