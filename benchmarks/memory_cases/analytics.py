@@ -13,8 +13,8 @@ from synthetic_runs import write_modes
 from memory_cases.case import Case, Run
 
 _ROWS_AT_ONCE = 10_000
-_KEYS = ("run_id", "trial_id")
-_TEXTS = ("kernel", "family", "backend", "precision")
+_KEYS = ("run_id", "machine_id")
+_TEXTS = ("machine", "mode", "profile", "plan_hash")
 
 
 def _run_folder(runs: Path) -> Path:
@@ -116,7 +116,7 @@ def _bomb(folder: Path, is_attack: bool, *, n_rows: int, n_characters: int) -> R
     _run_folder(folder / "runs")
     merge([folder / "runs"], str(folder / "dataset"))
     if is_attack:
-        path = next((folder / "dataset/trials").rglob("*.parquet"))
+        path = next((folder / "dataset/runs").rglob("*.parquet"))
         first = pl.read_parquet(path).head(1)
         long = dict.fromkeys(_TEXTS, "A" * n_characters) if n_characters else {}
         pl.LazyFrame().select(pl.int_range(0, n_rows).alias("row")).select(

@@ -23,7 +23,7 @@ from tests.analytics.factory import manifest, trial, write_run, write_two_modes
 def test_a_parquet_file_that_expands_is_refused_before_it_is_read(tmp_path: Path) -> None:
     write_two_modes(tmp_path / "runs")
     merge([tmp_path / "runs"], str(tmp_path / "dataset"))
-    path = next((tmp_path / "dataset/trials").rglob("*.parquet"))
+    path = next((tmp_path / "dataset/runs").rglob("*.parquet"))
     # 2·10^7 rows of two columns, 16 bytes each: 610 MiB, in some kilobytes.
     texts = [pl.lit("A").alias(name) for name in ("run_id", "trial_id")]
     pl.LazyFrame().select(pl.int_range(0, 20_000_000)).select(
