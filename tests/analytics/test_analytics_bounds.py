@@ -46,7 +46,7 @@ def test_what_a_file_expands_to_is_at_least_its_frame(tmp_path: Path) -> None:
     )
     path = tmp_path / "a.parquet"
     for compression in ("zstd", "snappy", "uncompressed"):
-        frame.write_parquet(path, compression=compression, row_group_size=700)  # type: ignore[arg-type]
+        frame.write_parquet(path, compression=compression, row_group_size=700)
         assert frame.estimated_size() <= expanded_bytes(path) < 4 * frame.estimated_size()
 
 
