@@ -25,9 +25,10 @@ from pathlib import Path
 
 from memory_cases.analytics import CASES as ANALYTICS
 from memory_cases.case import Case
+from memory_cases.containers import CASES as CONTAINERS
 from memory_cases.programs import CASES as PROGRAMS
 
-CASES: tuple[Case, ...] = (*ANALYTICS, *PROGRAMS)
+CASES: tuple[Case, ...] = (*ANALYTICS, *CONTAINERS, *PROGRAMS)
 MOST_OVER_MB = 500
 MOST_LINES = 10
 _ENTRY = "import sys; from mansard.cli.__main__ import main; sys.exit(main())"

@@ -18,6 +18,8 @@ from mansard.estimator.shape_inference.expressions import parse_expression
 from mansard.estimator.shape_inference.unknown_dimensions import given_size, missing_dimensions
 from mansard.estimator.tensors import Node, Shape, Tensor, is_sane
 
+_MOST_EXPRESSIONS = 1000  # different ones of a network: reading one takes 0.1 ms
+
 
 def stated_outputs(node: Node, reason: str, context: InferenceContext) -> tuple[Tensor, ...]:
     """The outputs of a node whose shapes no rule gives, for ``reason``.
@@ -61,9 +63,10 @@ def _file_output(node: Node, name: str, context: InferenceContext | None) -> Ten
     if context is None or stated is None or stated[0] is None or stated[1] is None:
         return None
     rank = len(stated[1])
+    sizes = [_computed(size, context) for size in stated[1]]
     sizes = [
         size if size is not None else given_size(node, name, axis, rank, None, context)
-        for axis, size in enumerate(_numbers(stated[1], context.sizes))
+        for axis, size in enumerate(sizes)
     ]
     missing = [f"{name}[{axis}]" for axis, size in enumerate(sizes) if size is None]
     if missing:
@@ -73,18 +76,20 @@ def _file_output(node: Node, name: str, context: InferenceContext | None) -> Ten
 
 
 def _numbers(sizes: Sequence[Dimension], known: Mapping[str, int]) -> list[int | None]:
-    """``sizes`` with numbers for names that are ``known``, or computed from such."""
-    found: list[int | None] = []
-    for size in sizes:
-        if not isinstance(size, str):
-            found.append(size)
-        elif size in known:
-            found.append(known[size])
-        else:
-            tree = parse_expression(size)
-            is_known = tree is not None and tree.names <= known.keys()
-            found.append(tree.evaluate(known) if tree is not None and is_known else None)
-    return found
+    """``sizes`` with numbers for names that are ``known``."""
+    return [known.get(size) if isinstance(size, str) else size for size in sizes]
+
+
+def _computed(size: Dimension, context: InferenceContext) -> int | None:
+    """A number for a name that is known, or that is a sum or product of such."""
+    if not isinstance(size, str) or size in context.sizes:
+        return _numbers((size,), context.sizes)[0]
+    computed = context.computed
+    if size not in computed and len(computed) < _MOST_EXPRESSIONS:
+        tree = parse_expression(size)
+        is_known = tree is not None and tree.names <= context.sizes.keys()
+        computed[size] = tree.evaluate(context.sizes) if tree is not None and is_known else None
+    return computed.get(size)
 
 
 def _fits_file(node: Node, context: InferenceContext) -> bool:
