@@ -193,6 +193,8 @@ def explained(where: str) -> Iterator[None]:
     except MansardError:
         raise
     except Exception as error:
+        if isinstance(error.__cause__, MansardError):  # the SDK wraps all that it meets at first
+            raise error.__cause__ from error
         raise explain(error, where) from error
 
 
