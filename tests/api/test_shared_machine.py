@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -120,37 +122,29 @@ print(len([kind for kind in steps if kind != "journal"]), "steps")
 
 
 @pytest.fixture
-def foreign_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def foreign_board() -> Iterator[Path]:
     """A board that belongs to root, where another user can look at it."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can be another user, by setpriv of util-linux")
-    with public_folder(tmp_path_factory) as folder:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        folder = Path(name)
+        folder.chmod(0o755)
         root = create_board("agx-orin", folder)
         if as_user(root, "look", folder / "home").returncode:
             pytest.skip("another user cannot read these files")
         yield root
 
 
-@contextmanager
-def public_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = factory.mktemp("public")
-    closed = [one for one in folder.parents if one.is_dir() and not one.stat().st_mode & 0o001]
-    modes = {one: one.stat().st_mode for one in (folder, *closed)}
-    for one, mode in modes.items():
-        one.chmod(mode | 0o055)
-    try:
-        yield folder
-    finally:
-        for one, mode in modes.items():
-            one.chmod(mode)
-
-
 def as_user(root: Path, what: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return run_as_user(["-c", AS_USER, str(root), what], home)
+
+
+def run_as_user(arguments: list[str], home: Path) -> subprocess.CompletedProcess[str]:
     home.mkdir(exist_ok=True)
     os.chown(home, NOBODY, NOBODY)
     ids = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
     return subprocess.run(
-        ["setpriv", *ids, sys.executable, "-c", AS_USER, str(root), what],
+        ["setpriv", *ids, sys.executable, *arguments],
         env={**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state")},
         cwd="/",
         capture_output=True,
@@ -193,6 +187,20 @@ def test_what_root_left_is_not_put_back_by_another_user(foreign_board: Path) -> 
             assert steps == "0 steps"
         lines = LocalController(foreign_board).put_back()
     assert "power mode 15W → 30W" in lines
+
+
+def test_a_bench_of_modes_that_are_all_denied_says_so_once(foreign_board: Path) -> None:
+    home = foreign_board.parent / "home"
+    network = resources.files("mansard.estimator") / "zoo/models/squeezenet1_1.onnx"
+    command = ["-m", "mansard.cli", "bench", str(network), "--local", "--profile", "brief"]
+    modes = "gpu=306MHz;gpu=408MHz;gpu=510MHz"
+    place = ["--mode", modes, "--board", str(foreign_board), "--runs", str(home / "runs")]
+    with running(foreign_board):
+        done = run_as_user([*command, *place], home)
+    assert done.returncode == 1
+    assert done.stderr.count("permission denied") == 1
+    assert "left out" not in done.stderr
+    assert "could not be measured" not in done.stderr
 
 
 def leave_behind(root: Path) -> None:
