@@ -15,7 +15,7 @@ from mansard.analytics.roofs.rates import trial_rates, unused_trials
 from mansard.core.errors import MansardError
 from tests.analytics.factory import manifest, trial, write_run
 
-ODD = (
+ODD: tuple[Any, ...] = (
     *(None, True, -1, 0, 1.5, 1e308, 10**400, "", "\ud800", "a" * 5000, "../x", "\0\x1b[2J"),
     *([], {}, [[]], [None], {"a": None}, [0] * 50, {"unknown": {}}, "NaN", -(10**19)),
 )
