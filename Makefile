@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench estimator analytics containers api cli
 
-.PHONY: help bench demo report test test-random test-gpu engine check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test test-random test-gpu engine podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,8 +93,13 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
+podman: ## install podman for the tests, rootless too (Debian's packages; root only; 3 minutes more of tests)
+	@{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends podman catatonit runc uidmap slirp4netns; } >/dev/null 2>&1; } || \
+	echo "no right to install podman: its tests will skip where it is not there" >&2
+
 test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs/results/<card>.json (CUDA=cuda13)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,$(CUDA)]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c 'constraints-$(CUDA).txt' -e '.[dev,$(CUDA)]' >&2
 	@$(BIN)/python -m pytest tests/gpu -p no:cacheprovider -rs
 	@$(BIN)/python benchmarks/gpu_peer.py --profile "$$PROFILE" --runs "$$RUNS" || [ $$? = 3 ]
 

@@ -120,12 +120,12 @@ def bench(
 
 
 def check_state(state: State, mode: PowerMode) -> None:
-    """That the log's first state is the mode's, by the board's own table of modes."""
+    """That the first state is the mode's; a cap of the board's table may lie between two steps."""
     others = ("clock policy", "clock memory")
     clocks = [name for name in state if name.startswith("clock") and not name.startswith(others)]
     gpu_hz = [int(state[name]) for name in clocks]
     cap_hz = mode.gpu_hz or max(gpu_hz)
-    if not any(0.9 * cap_hz < hz <= 1.001 * cap_hz for hz in gpu_hz):
+    if not any(0.8 * cap_hz < hz <= 1.001 * cap_hz for hz in gpu_hz):
         raise ValueError(f"the board is not in mode {mode.name}: {state}")
 
 

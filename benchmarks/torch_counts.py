@@ -1,6 +1,6 @@
 """FLOPs of networks exported by PyTorch, against PyTorch's own counter and published figures.
 
-    pip install '.[export]' torchvision     # versions that belong together
+    pip install -c constraints-export.txt '.[export]' torchvision
     python benchmarks/torch_counts.py [--data ../shared/data/onnx] [--only REGEX] [--check]
         [--keep FOLDER]                     # exported files and counts; used again from there
 

@@ -296,7 +296,7 @@ def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) ->
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=1600k", "tmpfs", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a tmpfs is not allowed here")
     yield folder

@@ -189,7 +189,7 @@ def test_what_is_refused_says_why_in_one_line(tmp_path: Path, text: str) -> None
         (b"mode,GB/s\n15W\xe9,80\n", "is no UTF-8 text"),
         (b"\xff\xfem", "is no UTF-16 text"),
         (b"mode,GB/s\n15W,8\x000\n", "is no text"),
-        (b"x" * (MOST_BYTES + 1), "more than the 8,388,608"),
+        (b"x" * (MOST_BYTES + 1), "more than 8 MiB"),
     ],
 )
 def test_bytes_that_are_no_table(tmp_path: Path, data: bytes, words: str) -> None:

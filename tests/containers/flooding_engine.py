@@ -48,7 +48,9 @@ FLOODS: Mapping[str, Flood] = {
     "a status that never ends": _then_for_ever(b"HTTP/1.1 200 ", _PIECE),
     "a header that never ends": _then_for_ever(b"HTTP/1.1 200 OK\r\nA: ", _PIECE),
     "headers that never end": _then_for_ever(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 1000),
-    "for ever to be continued": _then_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    "for ever to be continued": _then_for_ever(
+        b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
+    ),
     "tiny chunks": _then_for_ever(_CHUNKED, b"8\r\nxxxxxxxx\r\n" * 1000),
     "a length of a chunk that never ends": _then_for_ever(_CHUNKED + b"1;", _PIECE),
     "a chunk of a terabyte": _then_for_ever(_CHUNKED + b"e8d4a51000\r\n", _PIECE),

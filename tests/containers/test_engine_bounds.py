@@ -48,6 +48,7 @@ def check_line(error: MansardError) -> None:
     assert str(error).isprintable()
     assert len(str(error)) < 1000
     assert error.fix
+    assert str(error).count(error.fix) == 1
 
 
 def read_all(engine: Engine, limits: Limits) -> None:

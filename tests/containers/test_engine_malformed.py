@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import explained
-from mansard.containers.images.building import ready_image
+from mansard.containers.images.building import BuildStep, ready_image, run_step
+from mansard.containers.images.pulling import pull
 from mansard.containers.images.store import image_identity, list_images
 from mansard.containers.images.table import read_table
 from mansard.containers.launch import (
@@ -51,6 +52,8 @@ PAGES: dict[str, Any] = {
     "/containers/c0/attach": b"",  # its streams have ended
     "/containers/c0/start": {},
     "/images/json": [IMAGE],
+    "/images/create": {"status": "Downloading", "id": "a", "progressDetail": {"total": 2}},
+    "/build": {"stream": "Step 1"},
     "/events": EVENT,
     "cpu:1/json": IMAGE,
     "sha256:0ab/json": IMAGE,
@@ -73,12 +76,19 @@ def end(engine: Engine) -> None:
         how_it_ended(engine.client, "c0", engine_time_s(engine.client))
 
 
+def build(engine: Engine) -> None:
+    step = BuildStep("mansard/x:1", {"Dockerfile": b"FROM scratch"}, {}, "0")
+    run_step(engine, step, network="none", tell=lambda _: None)
+
+
 WORK: tuple[Callable[[Engine], object], ...] = (
     remove_leftovers,
     start,
     control,
     end,
+    build,
     list_images,
+    lambda engine: pull(engine, "debian:12"),
     lambda engine: engine.facts.free_bytes(),
     lambda engine: stop_containers(engine.address),
     lambda engine: image_identity(engine, "mansard/cpu:1"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,9 @@ from hypothesis import strategies as st
 from mansard.containers.board_controller import ContainerChannel
 from mansard.containers.engine import Engine
 from mansard.containers.stream import Attached
+from mansard.core.errors import ControllerLost, MansardError
+from mansard.device.controller.messages import Lines, PutBack
+from mansard.device.controller.remote import QuestionLine
 from tests.containers.test_fleet_image import ORIN
 
 
@@ -20,7 +25,9 @@ class Daemon:
 
     def __init__(self) -> None:
         ours, self._theirs = socket.socketpair()
-        self.channel = ContainerChannel(Engine("unix:///none", None, ORIN), "0", Attached(ours))
+        self.channel = ContainerChannel(
+            Engine("unix:///none", None, ORIN), "0", Attached(ours), end_s=1
+        )
 
     def say(self, *frames: tuple[int, bytes]) -> None:
         """Frames of stdout (1) and stderr (2), all at once."""
@@ -90,3 +97,37 @@ def test_no_cut_loses_a_byte(lines: list[bytes], sizes: list[int]) -> None:
     daemon.end()
     assert daemon.channel.receive(60) == b""
     assert daemon.channel.close() == "!" * len(sizes)
+
+
+def flood(daemon: Daemon, frame: bytes) -> None:
+    """Have the controller say ``frame`` again and again until nobody listens."""
+
+    def talk() -> None:
+        with suppress(OSError):
+            while True:
+                daemon.say((1, frame), (2, b"word "))
+
+    threading.Thread(target=talk, daemon=True).start()
+
+
+def test_one_that_answers_unasked_is_ended(daemon: Daemon) -> None:
+    flood(daemon, b"{}\n" * 50)
+    line = QuestionLine(daemon.channel, "bench")
+    over = threading.Event()
+    line.beat_until(over, 0.001)  # it ends by itself
+    with pytest.raises(ControllerLost, match="bench: its board controller has ended"):
+        line.check()
+
+
+def test_one_that_talks_and_gives_no_answer_is_not_waited_for(daemon: Daemon) -> None:
+    flood(daemon, b"")
+    line = QuestionLine(daemon.channel, "bench")
+    with pytest.raises(ControllerLost, match="its board controller has ended"):
+        line.ask(PutBack(), Lines, timeout_s=0.2)
+
+
+def test_answers_to_other_questions_are_not_waited_on_without_end(daemon: Daemon) -> None:
+    flood(daemon, b'{"number":7,"answer":{"answer":"lines","lines":[]}}\n')
+    line = QuestionLine(daemon.channel, "bench")
+    with pytest.raises(MansardError, match="bench"):
+        line.ask(PutBack(), Lines, timeout_s=0.2)

@@ -97,6 +97,14 @@ def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) ->
     wait_for(lambda: not all_containers(engine.client), "the container is removed")
 
 
+def test_errors_without_end_are_silence_too(engine: Engine, bare_image: str) -> None:
+    program = "import sys\nwhile True: sys.stderr.write('x' * 4096)"
+    with launched(engine, launch(bare_image, "-c", program)) as container:
+        with pytest.raises(ContainerError, match=r"has said nothing for 0\.5 s"):
+            next(container.lines(silence_s=0.5))
+        assert len(container.last_words) <= 8192
+
+
 def test_a_long_message_does_not_block_a_program_that_ends_without_reading(
     engine: Engine, bare_image: str
 ) -> None:

@@ -180,3 +180,14 @@ def test_an_image_of_another_version_is_refused(
     with pytest.raises(ContainerError, match=words) as caught:
         probe_in_container(engine, launch(bare_image, "-c", program), "cpu")
     assert "mansard image build" in str(caught.value)
+
+
+def test_events_without_end_are_not_written(
+    engine: Engine, bare_image: str, board: Path, tmp_path: Path
+) -> None:
+    """Each is an event as it should be, but a job has some for each trial and no more."""
+    program = """while True: print('{"type":"Progress","n_left":1,"remaining_s":null,"now":"x"}')"""
+    plan = short_plan(board, core_count_mode(1), 1)
+    flooding = launch(bare_image, "-c", program)
+    with pytest.raises(ContainerError, match="reports more than its job can have"):
+        run_plan(plan, tmp_path / "runs", measurer=ContainerMeasurer(engine, flooding))

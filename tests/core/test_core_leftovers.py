@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.core.errors import StorageError
 from mansard.core.files import write_atomic
 from mansard.core.leftovers import hidden_name, is_hidden_name, sweep, temporary_folder
 
@@ -115,6 +116,19 @@ def test_a_temporary_folder_is_ours_alone_and_goes(tmp_path: Path) -> None:
         sweep(tmp_path)
         assert (folder / "a" / "b").exists()
     assert names(tmp_path) == []
+
+
+@pytest.mark.root
+def test_a_full_disk_gives_no_temporary_folder(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    try:
+        line = "no temporary folder can be made: No space left on device; free some space"
+        with pytest.raises(StorageError, match=line), temporary_folder(tmp_path):
+            pass
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 @given(st.text(max_size=300).filter(lambda name: "/" not in name and "\0" not in name))

@@ -215,6 +215,12 @@ def test_complaints_in_a_dump_are_no_settings() -> None:
     assert "NVPM ERROR: oh" in config.ignored[0]
 
 
+def test_a_prompt_behind_a_dump_is_no_damage() -> None:
+    config = parse_verbose(f"$ sudo nvpmodel -p --verbose\n{as_dump(CONFIG)}user@board:~$ \n", "x")
+    assert config.modes == parse_config(CONFIG, "x").modes
+    assert config.refused == ()
+
+
 @pytest.mark.parametrize("header", ["POWER_MODEL: ID NAME", "POWER_MODEL:", "PARAM GPU: ARG"])
 def test_a_broken_header_in_a_dump_takes_its_lines_along(header: str) -> None:
     dump = f"NVPM VERB: POWER_MODEL: ID=0 NAME=A\nNVPM VERB: {header}\nNVPM VERB: GPU MAX_FREQ 5\n"

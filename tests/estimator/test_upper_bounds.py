@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -15,6 +17,7 @@ from mansard.core.records import ModelScore
 from mansard.estimator import load, score, totals
 from mansard.estimator.operators.registry import REGISTRY
 from mansard.estimator.operators.upper_bounds import RULES
+from mansard.estimator.shape_inference.binding import matches
 from tests.estimator.detectors import MOST_BOXES, MOST_SORTED, N_BOXES, detector
 from tests.estimator.models import Input, model, single_model
 
@@ -240,3 +243,12 @@ def test_a_part_of_upper_bounds_is_no_lower_one() -> None:
     sums = totals(unknown_and_bounded())
     assert sums.work_flop is None
     assert sums.at_least == {}
+
+
+@given(st.text("ab*", min_size=1, max_size=6), st.text("ab", max_size=6))
+def test_a_star_stands_for_any_characters(pattern: str, name: str) -> None:
+    expression = ".*".join(map(re.escape, pattern.split("*")))
+    wanted = "*" in pattern and re.fullmatch(expression, name) is not None
+    assert ("*" in pattern and matches(pattern, f":{name}")) == (
+        wanted or ("*" in pattern and re.fullmatch(expression, f":{name}") is not None)
+    )

@@ -130,6 +130,15 @@ def test_the_performance_governor_does_not_wait_for_load(running_agx_orin: Path)
     assert awaited(lambda: number(running_agx_orin, f"{POLICY}/scaling_cur_freq") == 1728000)
 
 
+def test_the_powersave_governor_does_not_follow_the_load(running_agx_orin: Path) -> None:
+    lowest = (running_agx_orin / POLICY / "scaling_min_freq").read_text().strip()
+    clock = running_agx_orin / POLICY / "scaling_cur_freq"
+    set_load(running_agx_orin, cpu=1.0)
+    assert awaited(lambda: clock.read_text().strip() != lowest)
+    (running_agx_orin / POLICY / "scaling_governor").write_text("powersave")
+    assert awaited(lambda: clock.read_text().strip() == lowest)
+
+
 def test_currents_come_in_the_chip_s_steps(running_agx_orin: Path) -> None:
     seen = set()
 

@@ -233,11 +233,16 @@ def _report(request: BenchRequest, run_ids: frozenset[str], reporter: Reporter) 
     return report([str(request.runs)], run_ids=run_ids, reporter=reporter)
 
 
+_MAX_NAMED = 8
+
+
 def _failure(measured: Measured, n_modes: int) -> DeviceError | None:
     """The error that names the modes which could not be measured."""
     if not measured.failed:
         return None
-    names = ", ".join(measured.failed)
+    names = ", ".join(measured.failed[:_MAX_NAMED])
+    if len(measured.failed) > _MAX_NAMED:
+        names += f" and {len(measured.failed) - _MAX_NAMED} more"
     return DeviceError(
         f"{len(measured.failed)} of {n_modes} power modes could not be measured: {names}",
         fix="the notes above say why",

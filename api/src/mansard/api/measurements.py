@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,14 @@ import msgspec
 
 from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
-from mansard.core.errors import ContainerError, ControllerLost, DeviceError, UsageError
+from mansard.core.errors import (
+    BusyError,
+    ContainerError,
+    ControllerLost,
+    DeniedError,
+    DeviceError,
+    UsageError,
+)
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from mansard.microbench.plan import KernelPlan
     from mansard.microbench.planning import Probe
 
+_TURN_S = 0.5  # between two looks at whether another sweep has ended
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
@@ -79,6 +88,7 @@ def measure_modes(
     reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
     """
     run_ids, failed = set(), []
+    denied: dict[str, DeniedError] = {}
     with ExitStack() as stack:
         held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
@@ -86,6 +96,8 @@ def measure_modes(
             for line in held.left_behind:
                 reporter.note(line)
             plans = _without_reboots(plans, held, reporter)
+        elif any(each.n_missing for each in plans):
+            _wait_for_turn(stack, target, reporter)
         if any(each.n_missing for each in plans):
             reporter.note(describe_time(plans))
         for number, each in enumerate(plans):
@@ -96,8 +108,39 @@ def measure_modes(
                 if len(plans) == 1 or isinstance(error, ControllerLost):
                     raise
                 failed.append(each.plan.mode.name)
-                reporter.note(f"{each.plan.mode.name}: left out: {error}")
+                if isinstance(error, DeniedError):
+                    denied[each.plan.mode.name] = error
+                else:
+                    reporter.note(f"{each.plan.mode.name}: left out: {error}")
+    _note_denied(denied, n_plans=len(plans), reporter=reporter)
     return Measured(frozenset(run_ids), tuple(failed))
+
+
+def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
+    """Have the machine alone until the end of ``stack``: two sweeps would measure each other."""
+    is_told = False
+    while True:
+        try:
+            stack.enter_context(target.controller.hold(is_set=False))
+        except BusyError as error:
+            if not is_told:
+                where = f"{error.where}: " if error.where else ""
+                reporter.note(f"{where}{error.what}; waiting until it has ended")
+            is_told = True
+            time.sleep(_TURN_S)
+        else:
+            return
+
+
+def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
+    """One line for all modes that this user may not set; raises it where there is no other mode."""
+    if not denied:
+        return
+    name, error = next(iter(denied.items()))
+    if len(denied) == n_plans:
+        raise error
+    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
+    reporter.note(f"{name}{more}: left out: {error}")
 
 
 def needs_setting(mode: PowerMode) -> bool:

@@ -299,8 +299,9 @@ def score_networks(
 ) -> list[ModelScore]:
     """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
 
-    A file whose batch is baked in is scored as it is; any other fault of a file raises
-    ModelError, because a bench of a broken model has no use. A dimension that no network of
+    A file whose batch is baked in is scored as it is, and one with operators that are not known
+    without them; any other fault of a file raises ModelError, because a bench of a broken model has
+    no use. A dimension that no network of
     the zoo has raises UsageError.
     """
     from mansard.estimator import zoo
@@ -331,20 +332,29 @@ def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
 def _score_batches(
     path: Path, batches: Sequence[int], dims: Mapping[str, int], reporter: Reporter
 ) -> list[ModelScore]:
-    from mansard.estimator import score
+    from mansard.estimator import score, totals
+
+    def score_as(batch: int | None) -> ModelScore:
+        return score(path, batch=batch, dims=dims, precision=BENCH_PRECISION, allow_unknown=True)
 
     scores: list[ModelScore] = []
     errors: list[ModelError] = []
     for batch in batches:
         try:
-            scores.append(score(path, batch=batch, dims=dims, precision=BENCH_PRECISION))
+            scores.append(score_as(batch))
         except ModelError as error:
             errors.append(error)
     if not scores:
         # The file's own batch; if it is not the batch that fails, this says what it is.
-        scores.append(score(path, dims=dims, precision=BENCH_PRECISION))
+        scores.append(score_as(None))
     for fault in errors:
         reporter.note(f"note: a batch size was left out: {fault}")
+    sums = totals(scores[0])
+    if sums.n_unknown_layers:
+        reporter.note(
+            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
+            f"times are predicted; 'mansard score {path} --allow-unknown' says why"
+        )
     return scores
 
 

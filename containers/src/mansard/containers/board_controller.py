@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,17 +20,19 @@ from typing import Any
 import msgspec
 
 from mansard.containers.engine import NO_GPU, Engine
-from mansard.containers.engine_errors import explained
+from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.launch import is_gone, remove, shown_image, this_process
 from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arguments
 from mansard.containers.stream import Attached, Chunk, attach, split_lines
-from mansard.core.errors import MansardError
+from mansard.core.errors import ContainerError, MansardError
 from mansard.core.line_channel import HEARTBEAT
 from mansard.core.text import masked, printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 END_S = 120  # to put the board back: nvpmodel may take a minute
 _SEND_S = 0.05
+_LISTEN_S = 1.0  # to one that does not stop talking
+_MOST_WAITING = 100  # answers that nobody has taken; there is one for each question
 _TAIL_BYTES = 2048
 _SHOWN_CHARACTERS = 500
 
@@ -37,8 +40,11 @@ _SHOWN_CHARACTERS = 500
 class ContainerChannel:
     """A controller in a container; made before the container is started."""
 
-    def __init__(self, engine: Engine, ident: str, attached: Attached) -> None:
+    def __init__(
+        self, engine: Engine, ident: str, attached: Attached, *, end_s: float = END_S
+    ) -> None:
         self._engine, self._ident, self._attached = engine, ident, attached
+        self._patience_s = end_s
         self._tail = b""
         self._lines = split_lines()
         self._ready: deque[bytes] = deque()
@@ -51,12 +57,18 @@ class ContainerChannel:
         self._attached.send(line)
 
     def receive(self, timeout_s: float) -> bytes:
-        """The next line; empty at the end. Raises TimeoutError, ContainerError."""
+        """The next line; empty at the end. Raises TimeoutError, ContainerError.
+
+        What it says beside its answers does not lengthen the time.
+        """
         if not self._ready:
+            end_s = time.monotonic() + timeout_s
             for chunk in self._attached.receive(timeout_s):
                 self._keep(chunk)
                 if self._ready:
                     break
+                if time.monotonic() > end_s:
+                    raise TimeoutError("it talks and gives no answer")
         return self._ready.popleft() if self._ready else b""
 
     def beat(self) -> None:
@@ -66,8 +78,11 @@ class ContainerChannel:
         """
         self.send(HEARTBEAT)
         with suppress(TimeoutError):
+            end_s = time.monotonic() + _LISTEN_S
             for chunk in self._attached.receive(_SEND_S):
                 self._keep(chunk)  # say an answer that comes too late
+                if time.monotonic() > end_s:
+                    break
         if self._attached.has_ended:
             raise BrokenPipeError("the board controller has ended")
 
@@ -80,9 +95,12 @@ class ContainerChannel:
         if not self._is_closed:
             self._is_closed = True
             self.end()
+            end_s = time.monotonic() + self._patience_s
             try:
-                for chunk in self._attached.receive(END_S):
-                    self._keep(chunk)
+                for chunk in self._attached.receive(self._patience_s):
+                    self._keep_words(chunk)
+                    if time.monotonic() > end_s:
+                        raise TimeoutError
             except TimeoutError:
                 self._stop()
             finally:
@@ -91,9 +109,16 @@ class ContainerChannel:
         return printable(masked(self._tail.decode("utf-8", "replace")).strip()[-_SHOWN_CHARACTERS:])
 
     def _keep(self, chunk: Chunk) -> None:
+        self._keep_words(chunk)
         if chunk.output == "stdout":
-            self._ready.extend(self._lines.feed(chunk.data))
-        else:
+            self._ready.extend(line for line in self._lines.feed(chunk.data) if line)
+        if len(self._ready) > _MOST_WAITING:
+            raise ContainerError(
+                "its board controller answers what it was not asked", fix=BUILD_IMAGE
+            )
+
+    def _keep_words(self, chunk: Chunk) -> None:
+        if chunk.output == "stderr":
             self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
 
     def _stop(self) -> None:

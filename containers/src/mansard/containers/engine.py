@@ -205,6 +205,7 @@ class _Info(msgspec.Struct, rename="pascal"):
     cdi_folders: list[str] | None = msgspec.field(default=None, name="CDISpecDirs")
     discovered_devices: list[_Device] | None = None
     security_options: list[str] | None = None
+    rootless: bool | None = None  # podman 4.3 says it here alone
     cgroup_version: str | int | None = None
     driver: str | None = None
     docker_root_dir: str | None = None
@@ -231,7 +232,7 @@ def read_facts(version: object, info: object) -> EngineFacts:
         cdi_devices=None
         if found is None
         else tuple(str(each.name) for each in found if each.source == "cdi"),
-        is_rootless="name=rootless" in (about.security_options or ()),
+        is_rootless="name=rootless" in (about.security_options or ()) or about.rootless is True,
         cgroup_version=str(about.cgroup_version) if about.cgroup_version else None,
         storage=about.driver or "",
         data_root=about.docker_root_dir or "",

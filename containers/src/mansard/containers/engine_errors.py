@@ -141,7 +141,7 @@ REMEDIES = (
 
 # What reading an answer raises whose fields are missing, of other kinds, or too deep or too large
 # to be taken apart.
-MALFORMED = (
+_MALFORMED = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -154,7 +154,8 @@ MALFORMED = (
 
 def explain(error: BaseException, where: str) -> MansardError:
     """``error`` of the Docker SDK, or of the system below it, as one line with its remedy."""
-    if isinstance(error, MALFORMED) and not isinstance(error, OSError):
+    is_malformed = isinstance(error, _MALFORMED) and not isinstance(error, OSError)
+    if is_malformed or type(error) is Exception:  # as the SDK raises for what is no object
         kind = type(error).__name__
         return ContainerError(
             f"what answers there is no container engine: its answer cannot be read ({kind}: "
@@ -187,12 +188,13 @@ def explained(where: str) -> Iterator[None]:
 
     So are those of reading what it answers: nothing else is done inside.
     """
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-
     try:
         yield
-    except (DockerException, RequestException, OSError, *MALFORMED) as error:
+    except MansardError:
+        raise
+    except Exception as error:
+        if isinstance(error.__cause__, MansardError):  # the SDK wraps all that it meets at first
+            raise error.__cause__ from error
         raise explain(error, where) from error
 
 

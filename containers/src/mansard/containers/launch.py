@@ -212,16 +212,22 @@ class Container:
     ) -> Iterator[bytes]:
         """Every line of its standard output; raises ContainerError at any end but a good one.
 
-        ``check`` is called every few seconds, and ends the waiting by what it raises.
-        A last line without an end is what a killed program left half-written: it is dropped.
+        ``check`` is called every few seconds, and ends the waiting by what it raises. Silence is
+        the lack of whole lines: a container that only writes errors says nothing. A last line
+        without an end is what a killed program left half-written: it is dropped.
         """
         lines = split_lines()
+        said_s = time.monotonic()
         try:
             for chunk in self._attached.receive(silence_s, check):
                 if chunk.output == "stdout":
-                    yield from lines.feed(chunk.data)
+                    for line in lines.feed(chunk.data):
+                        yield line
+                        said_s = time.monotonic()
                 else:
                     self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
+                if time.monotonic() > said_s + silence_s:
+                    raise TimeoutError
         except TimeoutError as error:
             raise ContainerError(
                 f"the container has said nothing for {silence_s:g} s",

@@ -20,6 +20,8 @@ from mansard.measuring.kind import Job, encode_job, find_kind
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
 _SHOWN_CHARACTERS = 200
+# Far more events than a measurement has: some for each trial, some for each idle window.
+_LINES, _LINES_A_TRIAL = 1000, 100
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,14 @@ class ContainerMeasurer:
         )
         message, decoder = encode_job(job), event_decoder(find_kind(job.plan.kind).row_type)
         with launched(self.engine, launch, message) as container:
-            for line in container.lines(self.silence_s, self.check):
+            lines = container.lines(self.silence_s, self.check)
+            for n_lines, line in enumerate(lines):
+                if n_lines > _LINES + _LINES_A_TRIAL * len(job.plan.trials):
+                    raise ContainerError(
+                        "the container reports more than its job can have",
+                        where=launch.image,
+                        fix=f"{BUILD_IMAGE}; what was measured is kept",
+                    )
                 event = decode_event(line, decoder)
                 yield event
                 if isinstance(event, Done | Aborted):

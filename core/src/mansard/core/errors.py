@@ -68,6 +68,14 @@ class DeviceError(MansardError):
     """A clock, meter or power mode of this machine does not answer."""
 
 
+class DeniedError(DeviceError):
+    """This user may not change the machine: nothing was touched."""
+
+
+class BusyError(DeviceError):
+    """Another sweep has the machine; it may be free later."""
+
+
 class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not what failed
     """A power mode that holds only after the board is started anew."""
 

@@ -57,16 +57,26 @@ def make_folder(path: Path, within: Path | None = None) -> Path:
         raise storage_error(error, path) from error
 
 
-def read_whole(path: Path, within: Path | None = None) -> bytes:
-    """The bytes of a regular file; raises StorageError.
+MOST_BYTES = 16 << 20  # of a document; the longest of ours have some hundred kilobytes
+
+
+def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file; raises StorageError, also where they are too many.
 
     A pipe would wait for ever and a device never end, so neither is opened.
     """
     try:
         with open_file(path, within) as stream:
-            return stream.read()
+            data = stream.read(most_bytes + 1)
     except OSError as error:
         raise storage_error(error, path) from error
+    if len(data) > most_bytes:
+        raise StorageError(
+            f"has more than {most_bytes >> 20} MiB",
+            where=str(path),
+            fix="it is no file of this kind; give the right one",
+        )
+    return data
 
 
 def open_file(path: Path, within: Path | None = None) -> IO[bytes]:

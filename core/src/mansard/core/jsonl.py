@@ -53,7 +53,7 @@ def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Ro
 
     ``within``: as in ``core.files``.
     """
-    data = read_whole(path, within)
+    data = read_whole(path, within, most_bytes=_MOST_BYTES)
     complete, torn = _split_torn(data)
     lines = complete.split(b"\n")[:-1]
     if not lines:
@@ -139,18 +139,31 @@ class RowWriter(Generic[Row]):
             ) from error
 
     def _prepare(self, row_type: type[Row]) -> None:
-        with os.fdopen(os.dup(self._handle), "rb") as stream:
-            stream.seek(0)
-            complete, torn = _split_torn(stream.read())
-        if torn is not None:
+        n_complete, torn = self._ends()
+        if torn:
             check_one_name(self._handle, self.path)
             self._set_aside(torn)
-            os.ftruncate(self._handle, len(complete))
-        if complete:
-            check_header(complete.split(b"\n", 1)[0], self.path, row_type)
+            os.ftruncate(self._handle, n_complete)
+        if n_complete:
+            head = os.pread(self._handle, _HEADER_BYTES, 0)
+            check_header(head.split(b"\n", 1)[0], self.path, row_type)
         else:
             schema = row_type.schema
             self._write(self._encoder.encode(Header(schema.name, schema.version)) + b"\n")
+
+    def _ends(self) -> tuple[int, bytes]:
+        """How many bytes the whole lines have, and what stands behind them."""
+        at, torn = os.fstat(self._handle).st_size, b""
+        while at > 0:
+            start = max(at - _TAIL_BYTES, 0)
+            torn = os.pread(self._handle, at - start, start) + torn
+            found = torn.rfind(b"\n")
+            if found >= 0:
+                return start + found + 1, torn[found + 1 :]
+            if len(torn) > LONGEST_LINE:
+                raise _too_long(f"{self.path}, last line")
+            at = start
+        return 0, torn
 
     def _set_aside(self, torn: bytes) -> None:
         for number in itertools.count(1):
@@ -202,22 +215,32 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
 
 
 Decoded = TypeVar("Decoded")
+# What content that is nested too deeply, too large or of another shape makes of decoding.
+UNREADABLE = (RecursionError, MemoryError, TypeError, ValueError, OverflowError)
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
     """One row; raises SchemaError that says ``where`` it stands."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
         raise SchemaError(
-            f"cannot read this row: {error}",
+            f"cannot read this row: {error or type(error).__name__}",
             where=where,
             fix="it was changed by hand or written by another version; remove it or measure again",
         ) from error
 
 
-BATCH_BYTES = 16 * 1024**2  # of text; the records made of it take about five times as much
-LONGEST_LINE = 256 * 1024**2  # bytes; no trial has so many repetitions
+def _too_long(where: str) -> SchemaError:
+    what = f"a line has more than {LONGEST_LINE // 1024**2} MiB"
+    return SchemaError(what, where=where, fix="remove it")
+
+
+BATCH_BYTES = 8 * 1024**2  # of text; the records made of it take five to twenty times as much
+LONGEST_LINE = 8 * 1024**2  # bytes: 200,000 repetitions of a trial
+_MOST_BYTES = 256 * 1024**2  # of a file that is read whole
+_HEADER_BYTES = 4096
+_TAIL_BYTES = 64 * 1024
 # What other programs write for a number that is none.
 _NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
 _BEYOND = "Number out of range"  # msgspec's words for 1e999
@@ -252,7 +275,7 @@ class RowReader(Generic[Row]):
         """The rows in lists; raises SchemaError or StorageError."""
         try:
             with open_file(self.path, self._within) as stream:
-                header = stream.readline(LONGEST_LINE)
+                header = stream.readline(_HEADER_BYTES)
                 if not header.endswith(b"\n"):
                     self.n_torn_bytes = len(header)
                     return
@@ -273,14 +296,13 @@ class RowReader(Generic[Row]):
             pieces.append(after)
             n_bytes += len(after)
             if n_bytes > LONGEST_LINE:
-                what = f"a line has more than {LONGEST_LINE // 1024**2} MiB"
-                raise SchemaError(what, where=f"{self.path}, line {number}", fix="remove it")
+                raise _too_long(f"{self.path}, line {number}")
         self.n_torn_bytes = n_bytes
 
     def _decode(self, lines: bytes, number: int) -> list[Row]:
         try:
             rows = self._decoder.decode_lines(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE):
             rows = []
         if len(rows) == lines.count(b"\n"):
             return rows

@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from mansard.core.errors import StorageError
+
 _STEM = re.compile(rb"\.(?:[^/]{1,100}\.)?mansard-[0-9a-f]{12}")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,30 +56,50 @@ def create_hidden(name: str, parent: int, mode: int) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def temporary_folder(parent: Path | None = None, name: str = "") -> Iterator[Path]:
-    """An empty folder for this user alone, removed afterwards; raises OSError.
+    """An empty folder for this user alone, removed afterwards; raises StorageError.
 
     ``parent``: where; the system's folder for temporary files by default. What killed processes
     left there is removed first.
     """
-    where = os.open(system_temporary() if parent is None else parent, _FOLDER)
-    try:
-        sweep(where)
-        handle, hidden = _create_folder(name, where)
+    parent = system_temporary() if parent is None else parent
+    with contextlib.ExitStack() as stack:
         try:
-            yield (system_temporary() if parent is None else parent) / hidden
+            where = os.open(parent, _FOLDER)
+            stack.callback(os.close, where)
+            sweep(where)
+            handle, hidden = _create_folder(name, where)
+        except OSError as error:
+            raise StorageError(
+                f"no temporary folder can be made: {error.strerror}",
+                where=str(parent),
+                fix="free some space, check its permissions, or choose another folder",
+            ) from error
+        stack.callback(os.close, handle)
+        try:
+            yield parent / hidden
         finally:
             with contextlib.suppress(OSError):
                 _remove_tree(hidden, where)
-            os.close(handle)
-    finally:
-        os.close(where)
 
 
 def system_temporary() -> Path:
-    """The system's folder for temporary files, as ``tempfile`` finds it."""
+    """The system's folder for temporary files, as ``tempfile`` finds it; raises StorageError."""
     import tempfile  # it takes longer to import than to sweep
 
-    return Path(tempfile.gettempdir())
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        raise StorageError(
+            "no folder for temporary files can be written",
+            where=os.environ.get("TMPDIR", "/tmp"),  # noqa: S108 - to be named
+            fix="free some space there, or name another folder in TMPDIR",
+        ) from error
+
+
+def sweep_temporary() -> None:
+    """``sweep`` the system's folder for temporary files, where there is one."""
+    with contextlib.suppress(StorageError):
+        sweep(system_temporary())
 
 
 def _create_folder(name: str, parent: int) -> tuple[int, str]:

@@ -124,8 +124,7 @@ class RunningClocks:
             limits = kernel.cpu[cluster.param]
             ceiling = round(cluster.khz[-1] * scale)
             busiest = max(load.cpus.get(cpu, 0.0) for cpu in on)
-            share = 1.0 if kernel.is_at_full_speed(cluster) else busiest
-            khz = limits.step_for(share, ceiling)
+            khz = limits.step_for(kernel.governed_share(cluster, busiest), ceiling)
             self._cpu[cluster.param].show(khz)
             clock = khz / cluster.khz[-1]
             total += sum(dynamic(clock, load.cpus.get(cpu, 0.0)) for cpu in on)

@@ -312,9 +312,10 @@ class SimulatedKernel:
         cap = _whole(self._texts[self._cap])
         return min(cap, self.board.emc_hz[-1]) if cap > 0 else self.board.emc_hz[-1]
 
-    def is_at_full_speed(self, cluster: ClusterSpec) -> bool:
-        """Whether the governor is the one that never slows down."""
-        return self._texts[self._governors[cluster.param]] == "performance"
+    def governed_share(self, cluster: ClusterSpec, share: float) -> float:
+        """The utilisation that the governor goes by: two of them ask nobody."""
+        fixed = {"performance": 1.0, "powersave": 0.0}
+        return fixed.get(self._texts[self._governors[cluster.param]] or "", share)
 
     def active_tpcs(self) -> float:
         """The share of the GPU that is not gated off."""

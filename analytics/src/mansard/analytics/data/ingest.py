@@ -39,7 +39,7 @@ from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import find_status, names_in, storage_error
 from mansard.core.jsonl import Row, read_rows
-from mansard.core.leftovers import sweep, system_temporary, temporary_folder
+from mansard.core.leftovers import sweep_temporary, temporary_folder
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 DATASET_FOLDER = "dataset"
@@ -61,7 +61,7 @@ def update_dataset(runs: Path) -> DatasetPart:
     are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
     as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
     """
-    sweep(system_temporary())
+    sweep_temporary()
     notes: list[str] = []
     folders = _run_folders(runs, notes)
     published = names_in(runs / PUBLISHED_FOLDER, runs)
@@ -81,10 +81,7 @@ def _store(runs: Path, notes: list[str]) -> Store:
     if os.access(runs if find_status(folder, runs) is None else folder, os.W_OK):
         return Store(folder, runs)
     notes.append(f"{shown_folder(runs)}: cannot be written, so its dataset is not kept")
-    try:
-        return Store(_UNTIL_EXIT.enter_context(temporary_folder()))
-    except OSError as error:
-        raise storage_error(error, system_temporary()) from error
+    return Store(_UNTIL_EXIT.enter_context(temporary_folder()))
 
 
 _UNTIL_EXIT = ExitStack()

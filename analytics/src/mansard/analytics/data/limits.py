@@ -10,6 +10,7 @@ from pathlib import Path
 from mansard.core.errors import InputError
 from mansard.core.records import EnergyWindow, Manifest, Measurement, ModelScore, Record, Trial
 
+MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
 SHORTEST_S, LONGEST_S = 1e-12, 1e9

@@ -14,7 +14,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import to_json
-from mansard.analytics.data.limits import check_trial
+from mansard.analytics.data.limits import MOST_TRIALS, check_trial
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
     energy_frame,
@@ -89,6 +89,12 @@ def read_trials(
         for trial in batch:
             _check_identity(trial, manifest, path, seen)
             seen.add(trial.trial_id)
+            if len(seen) > MOST_TRIALS:
+                raise InputError(
+                    f"has more than {MOST_TRIALS:,} trials, which no plan of a run has",
+                    where=str(path),
+                    fix=_MIXED,
+                )
             try:
                 check_trial(trial, path)
             except InputError as error:

@@ -22,6 +22,7 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import score_id
+from mansard.analytics.data.expansion import check_expansion
 from mansard.analytics.data.frames import LAYER_SCHEMA, FrameSchema, layer_frame, to_json
 from mansard.analytics.data.run_frames import (
     ENERGY_SCHEMA,
@@ -112,11 +113,18 @@ class Store:
         return mark
 
     def scan(
-        self, names: Collection[str], schema: FrameSchema, *, with_path: bool = False
+        self,
+        names: Collection[str],
+        schema: FrameSchema,
+        *,
+        with_path: bool = False,
+        is_whole: bool = False,
     ) -> pl.LazyFrame:
         """The rows of ``names`` in their order; nothing is read before it is collected.
 
-        ``with_path``: with the file of each row in a column of its own, PATH.
+        ``with_path``: with the file of each row in a column of its own, PATH. Raises StorageError
+        for a file in a folder that would fill the memory; where the rows of all are collected at
+        once (``is_whole``), also for all of them together.
         """
         schema = {**schema, PATH: pl.String} if with_path else schema
         if not names:
@@ -125,6 +133,7 @@ class Store:
         if not self.is_remote:
             for path in paths:
                 self._check_file(Path(path))
+            check_expansion([Path(path) for path in paths], is_whole=is_whole)
         if not _is_utf8(self.root):  # Polars takes no such path, but a file that is open
             files = [_read_open(self.location(name), name) for name in names]
             return pl.concat(files).lazy().select(list(schema))
@@ -135,7 +144,7 @@ class Store:
     def read(self, names: Collection[str], schema: FrameSchema) -> pl.DataFrame:
         """The same, read; raises StorageError where a file is damaged or has other columns."""
         with _polars_errors(self.root, _MAKE_AGAIN):
-            return self._checked(self.scan(names, schema).collect(), schema)
+            return self._checked(self.scan(names, schema, is_whole=True).collect(), schema)
 
     def read_each(self, table: str, file: str, schema: FrameSchema) -> pl.DataFrame:
         """The rows of ``file`` in every folder of ``table``, in the order of their names.
@@ -156,7 +165,8 @@ class Store:
                     return pl.DataFrame(schema=schema)
         else:
             with _polars_errors(self.root, _MAKE_AGAIN):
-                rows = self.scan(self._names(table, file), schema, with_path=True).collect()
+                names = self._names(table, file)
+                rows = self.scan(names, schema, with_path=True, is_whole=True).collect()
         self._check_owner(rows, next(iter(schema)))
         return self._checked(rows.drop(PATH), schema)
 

@@ -11,6 +11,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from mansard.core.records import PublishedMode
 from mansard.core.units import format_frequency
 
 MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table
+MOST_COLUMNS = 1000
 LONGEST_CELL = 500  # characters
 PANDAS_INDEX = "Unnamed: 0"  # a first column without a name, as pandas writes and calls it
 _SEPARATORS = (",", ";", "\t", "|")
@@ -51,7 +53,7 @@ def read_table(path: Path) -> TextTable:
 
     Raises InputError for what is no such table, StorageError where it cannot be read.
     """
-    return parse_table(read_whole(path), str(path))
+    return parse_table(read_whole(path, most_bytes=MOST_BYTES), str(path))
 
 
 def parse_table(data: bytes, where: str) -> TextTable:
@@ -117,7 +119,14 @@ def _header(cells: list[str], where: str) -> tuple[str, ...]:
         names = names[:-1]
     if len(names) > 1 and not names[0] and PANDAS_INDEX not in names:
         names = (PANDAS_INDEX, *names[1:])
-    twice = sorted({name for name in names if names.count(name) > 1 or not name})
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"its header has {len(names):,} columns, more than the {MOST_COLUMNS:,} that a table "
+            "may have",
+            where=where,
+            fix="keep the columns of modes, networks, times and rates",
+        )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1 or not name)
     if twice:
         raise InputError(
             f"its header has the column {twice[0]!r} more than once"

@@ -70,18 +70,31 @@ def estimate(groups: Sequence[Rates]) -> Estimate:
     return Estimate(value, min(float(low), value), max(float(high), value), len(pooled))
 
 
+# Values that are drawn at once (three arrays of 32 MB), and in all where there are very many: the
+# median of a million blocks hardly scatters, so that fewer resamples show how much.
+_DRAWN_AT_ONCE = 4_000_000
+_MOST_DRAWN = 100_000_000
+_LEAST_RESAMPLES = 200
+
+
 def _resample(groups: Sequence[Rates]) -> Rates:
+    """The medians of resamples; memory is bounded, however many groups and blocks there are."""
     random = np.random.default_rng(SEED)
-    n_groups, n_draws = len(groups), max(len(group) for group in groups)
-    lengths = np.array([len(group) for group in groups])
-    table = np.zeros((n_groups, n_draws))
-    for at, group in enumerate(groups):
-        table[at, : len(group)] = group
-    chosen = random.integers(n_groups, size=(N_RESAMPLES, n_groups, 1))
-    position = random.random((N_RESAMPLES, n_groups, n_draws)) * lengths[chosen]
-    drawn = table[chosen, position.astype(np.int64)]
-    medians: Rates = np.median(drawn.reshape(N_RESAMPLES, -1), axis=1)
-    return medians
+    n_groups, lengths = len(groups), np.array([len(group) for group in groups])
+    pooled, starts = np.concatenate(groups), np.cumsum(lengths) - lengths
+    n_draws = min(int(lengths.max()), max(_DRAWN_AT_ONCE // n_groups, 1))
+    size = n_groups * n_draws
+    n_left = min(N_RESAMPLES, max(_MOST_DRAWN // size, _LEAST_RESAMPLES))
+    at_once = max(_DRAWN_AT_ONCE // size, 1)
+    found: list[Rates] = []
+    while n_left > 0:
+        n_now = min(n_left, at_once)
+        chosen = random.integers(n_groups, size=(n_now, n_groups, 1))
+        position = random.random((n_now, n_groups, n_draws)) * lengths[chosen]
+        drawn = pooled[starts[chosen] + position.astype(np.int64)]
+        found.append(np.median(drawn.reshape(n_now, -1), axis=1))
+        n_left -= n_now
+    return np.concatenate(found)
 
 
 USUAL_BACKENDS = ("numba-cpu", "cupy")

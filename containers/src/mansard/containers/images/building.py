@@ -263,16 +263,12 @@ def _context(step: BuildStep, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _build_errors(where: str, said: Sequence[str]) -> Iterator[None]:
-    """Errors of the engine and of the line to it, in words."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
-
+    """Errors of the engine, of the line to it and of reading its answers, in words."""
     try:
         yield
     except MansardError:
         raise
-    except (DockerException, RequestException, HTTPError, OSError, json.JSONDecodeError) as error:
+    except Exception as error:
         raise explain_build(error, where, tuple(said)) from error
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mansard.containers.engine_errors import Remedy, explain, message_of
 from mansard.core.errors import ContainerError, MansardError, StorageError
+from mansard.core.text import masked
 
 _FREE = "free some space: 'docker system df' says what takes it, 'docker system prune' helps"
 _OFFLINE = (
@@ -77,7 +78,7 @@ def explain_build(
     error: BaseException | str, where: str, said: Sequence[str] = (), *, done: str = "built"
 ) -> MansardError:
     """``error`` of what was to be ``done`` with ``where``, after the lines it had ``said``."""
-    own = error if isinstance(error, str) else message_of(error)
+    own = masked(error) if isinstance(error, str) else message_of(error)
     # The lines that name a fault, the last one first. The remedies are in the order of causes:
     # without a network pip also says that it found no library.
     culprits = [line.strip() for line in reversed(said) if _CULPRIT.search(line)]

@@ -34,7 +34,7 @@ from mansard.containers.images.table import (
     check_reference,
     parse_reference,
 )
-from mansard.core.errors import ContainerError, StorageError, UsageError
+from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 from mansard.core.text import printable
 
 _TIMEOUT_S = 10.0
@@ -224,9 +224,6 @@ def ensure_base(
 def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
     """Pull an image with lines of progress; raises ContainerError or StorageError."""
     from docker.auth import get_config_header, resolve_repository_name
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
 
     reference = check_reference(name, "pull")
     wanted = {
@@ -250,7 +247,9 @@ def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None
         with pulling as response:
             for line in progress_lines(name, _checked(messages(response), name)):
                 tell(line)
-    except (DockerException, RequestException, HTTPError, OSError) as error:
+    except MansardError:
+        raise
+    except Exception as error:  # of the engine, of the line to it, and of reading its answers
         raise explain_build(error, name) from error
 
 

@@ -99,11 +99,7 @@ def find_python(
             where=str(wheels),
             fix=f"download it from {python.url}",
         )
-    with contextlib.ExitStack() as stack:
-        try:
-            folder = stack.enter_context(temporary_folder())
-        except OSError as error:
-            raise storage_error(error, system_temporary()) from error
+    with temporary_folder() as folder:
         yield _download(python, folder)
 
 

@@ -7,15 +7,17 @@ A bench does the same with every board. ``LocalController`` works in this proces
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.device.clocks.settings import find_clocks
 from mansard.device.holding.acting import OnStep, planned_steps, quietly
+from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.hold import SETTLE_S, Hold
 from mansard.device.holding.restoring import restore
 from mansard.device.identity import SIMULATED_MARK, identify, is_simulated
@@ -74,8 +76,12 @@ class BoardController(Protocol):
         """Put back what an interrupted run had left; what that was, in lines."""
         ...
 
-    def hold(self) -> AbstractContextManager[Holding]:
-        """The board for one sweep, put back at the end of the ``with`` block."""
+    def hold(self, *, is_set: bool = True) -> AbstractContextManager[Holding]:
+        """The board for one sweep, put back at the end of the ``with`` block.
+
+        Not ``is_set``: no setting of it is changed, and none kept; it is only no other sweep's.
+        Entering raises BusyError while another sweep has it.
+        """
         ...
 
     def check(self) -> None:
@@ -123,6 +129,41 @@ class LocalHold(Hold):
         return modes_that_need_a_reboot(self._board, modes)
 
 
+class Occupied:
+    """A machine that is measured as it is: locked, with nothing to put back."""
+
+    left_behind: tuple[str, ...] = ()
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Occupied:
+        self._stack.enter_context(board_lock(self._root))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def set(self, mode: PowerMode) -> PowerMode:
+        """Never: raises DeviceError."""
+        raise DeviceError(f"is measured as it is, not set to {mode.name}", where=str(self._root))
+
+    def changes(self) -> tuple[str, ...]:
+        """None: nothing was set."""
+        return ()
+
+    def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
+        """None of them: none is set."""
+        del modes
+        return {}
+
+
 class LocalController:
     """Knows and changes the machine under ``root``; raises UsageError for any other folder."""
 
@@ -164,8 +205,10 @@ class LocalController:
         restored = restore(self._root, on_step=self._on_step)
         return restored.lines() if restored is not None else ()
 
-    def hold(self) -> LocalHold:
+    def hold(self, *, is_set: bool = True) -> LocalHold | Occupied:
         """The machine, held for one sweep."""
+        if not is_set:
+            return Occupied(self._root)
         return LocalHold(self._root, self._on_step, self._settle_s)
 
     def check(self) -> None:

@@ -15,7 +15,7 @@ from mansard.core.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
-PROTOCOL = 2  # raised with every change of this file
+PROTOCOL = 3  # raised with every change of this file
 
 
 class Ask(msgspec.Struct, frozen=True, tag_field="ask", forbid_unknown_fields=True):
@@ -52,7 +52,9 @@ class PutBack(Ask, tag="put-back", frozen=True):
 
 
 class HoldBoard(Ask, tag="hold", frozen=True):
-    """Begin a sweep."""
+    """Begin a sweep; not ``is_set``: one that changes no setting."""
+
+    is_set: bool = True
 
 
 class FindReboots(Ask, tag="reboots", frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -120,8 +121,9 @@ class QuestionLine:
     def _answer(self, ask: AnyAsk, timeout_s: float) -> AnyAnswer:
         self._number += 1
         self._channel.send(encode_line(Question(self._number, ask)))
+        end_s = time.monotonic() + timeout_s
         while True:
-            reply = self._receive(timeout_s)
+            reply = self._receive(max(0.0, end_s - time.monotonic()))
             if reply.number in {self._number, 0}:  # 0: it could not even read the question
                 return reply.answer
 
@@ -216,9 +218,9 @@ class RemoteController:
         """Put back what an interrupted run had left, in lines."""
         return self._line.ask(PutBack(), Lines).lines
 
-    def hold(self) -> RemoteHold:
+    def hold(self, *, is_set: bool = True) -> RemoteHold:
         """The board for one sweep."""
-        return RemoteHold(self._line)
+        return RemoteHold(self._line, is_set=is_set)
 
     def check(self) -> None:
         """Raises ControllerLost where it is known to be gone."""
@@ -235,12 +237,12 @@ class RemoteController:
 class RemoteHold:
     """A board that its controller holds; used in a ``with`` block."""
 
-    def __init__(self, line: QuestionLine) -> None:
-        self._line = line
+    def __init__(self, line: QuestionLine, *, is_set: bool = True) -> None:
+        self._line, self._is_set = line, is_set
         self.left_behind: tuple[str, ...] = ()
 
     def __enter__(self) -> RemoteHold:
-        self.left_behind = self._line.ask(HoldBoard(), Lines).lines
+        self.left_behind = self._line.ask(HoldBoard(self._is_set), Lines).lines
         return self
 
     def __exit__(

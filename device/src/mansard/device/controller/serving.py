@@ -63,7 +63,7 @@ class _Server:
             if controller is None:
                 controller = self._greet(number, ask, make)
             elif isinstance(ask, HoldBoard):
-                self._hold(controller, number)
+                self._hold(controller, number, is_set=ask.is_set)
             else:
                 self._reply(number, partial(_answer, controller, ask))
 
@@ -77,11 +77,11 @@ class _Server:
         self._send(number, Welcome())
         return controller
 
-    def _hold(self, controller: LocalController, number: int) -> None:
+    def _hold(self, controller: LocalController, number: int, *, is_set: bool) -> None:
         """Answer within a sweep, until its release or the end of the questions."""
         is_wanted = True
         try:
-            with controller.hold() as held:
+            with controller.hold(is_set=is_set) as held:
                 self._send(number, Lines(held.left_behind))
                 is_wanted = False
                 for question in self._read():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.errors import DeniedError, DeviceError, MansardError, UsageError
 from mansard.core.programs import Finished
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
@@ -307,11 +307,11 @@ def _is_same(root: Path, ours: PowerMode, wanted: PowerMode) -> bool:
 
 
 def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:
-    """Raises DeviceError before anything is touched, if one of the files cannot be written."""
+    """Raises DeniedError before anything is touched, if one of the files cannot be written."""
     for write in writes:
         path = below(root, write.path)
         if is_there(path) and not os.access(path, os.W_OK):
-            raise DeviceError(
+            raise DeniedError(
                 "cannot be written: permission denied",
                 where=write.path,
                 fix="run as root (sudo), on the board itself rather than in a container",

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from mansard.core.errors import DeviceError
+from mansard.core.errors import BusyError, DeviceError
 from mansard.device.system import SYSTEM_ROOT, is_there, read_text
 
 
 @contextlib.contextmanager
 def board_lock(root: Path) -> Iterator[None]:
-    """Hold the machine for one sweep; raises DeviceError that names the process which has it."""
+    """Hold the machine for one sweep; raises BusyError that names the process which has it."""
     folder = _folder(root)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -35,7 +35,7 @@ def board_lock(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise DeviceError(
+            raise BusyError(
                 f"this machine is in use by another sweep{_holder(handle)}",
                 where=str(root),
                 fix="wait until it has ended, or end it: it puts the machine back",

@@ -46,7 +46,13 @@ from mansard.device.holding.journal import (
     with_card,
     write_journal,
 )
-from mansard.device.holding.restoring import Restored, in_order, restore_mode, restore_pending
+from mansard.device.holding.restoring import (
+    Restored,
+    in_order,
+    require_rights,
+    restore_mode,
+    restore_pending,
+)
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
@@ -88,6 +94,7 @@ class Hold:
             stack.enter_context(board_lock(self._root))
             self._interrupts.install()
             stack.callback(self._interrupts.remove)
+            require_rights(self._root)
             self.restored = restore_pending(self._actor)
             self._begin_journal()
             self._stack = stack.pop_all()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.errors import DeniedError, DeviceError, MansardError
 from mansard.device.clocks.emc import LOCKS
 from mansard.device.clocks.settings import find_clocks, is_setting, known_settings, read_setting
 from mansard.device.holding.acting import (
@@ -36,7 +37,7 @@ from mansard.device.holding.journal import (
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.sections import mode_name
 from mansard.device.nvpmodel.tool import query
-from mansard.device.system import SYSTEM_ROOT
+from mansard.device.system import SYSTEM_ROOT, below, is_there
 from mansard.device.topology import CPU_FOLDER, online_path
 
 _PAIRS = {"scaling_max_freq": "scaling_min_freq", "max_freq": "min_freq"}
@@ -286,13 +287,35 @@ def _reads(root: Path, path: str) -> str:
     return (read_setting(root, path) or "").strip()
 
 
+def require_rights(root: Path) -> None:
+    """Raises DeniedError where a cut-off run left what this user cannot put back."""
+    path = find_journal(root)
+    if path is None:
+        return
+    journal = read_journal(path)
+    denied = [] if os.access(path.parent, os.W_OK | os.X_OK) else [str(path)]
+    if read_boot_id(root) == journal.boot_id:
+        ours, _ = _sort_out(root, journal.files)
+        wrong = (below(root, file.path) for file in _wrong(root, journal, ours))
+        denied += [str(file) for file in wrong if is_there(file) and not os.access(file, os.W_OK)]
+    if denied:
+        raise DeniedError(
+            f"what the run of {journal.started_utc} left cannot be put back by this user: "
+            f"{len(denied)} files are denied, first {denied[0]}; nothing was touched",
+            where=str(root),
+            fix="run 'sudo mansard restore'",
+        )
+
+
 def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored | None:
     """Put back what a run that was cut off left; None if there is nothing to do.
 
-    Raises DeviceError while a sweep is alive, or where something could not be put back.
+    Raises DeviceError while a sweep is alive, or where something could not be put back;
+    DeniedError, before anything is touched, where this user may not.
     """
     if find_journal(root) is None and not find_torn(root):
         return None
+    require_rights(root)
     interrupts = Interrupts(restore_pending.__code__)
     interrupts.install()
     try:

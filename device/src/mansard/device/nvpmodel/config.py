@@ -87,6 +87,7 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _COMPLAINT = re.compile(r"NVPM (?!VERB)[A-Z]+\b")
+_NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # such as settings have; no shell's prompt has
 _BEGINNING = re.compile(r"(?=NVPM [A-Z]+:)")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _DUMP_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
@@ -118,7 +119,7 @@ def _dump_lines(text: str, where: str) -> Iterator[ConfigLine]:
                 continue
             if header is not None:
                 yield ConfigLine(number, raw, header[1], header[2] if is_readable else "")
-            elif _COMPLAINT.match(piece):
+            elif _COMPLAINT.match(piece) or (prefix is None and not _NAMES.search(content)):
                 yield ConfigLine(number, raw, None, "", is_foreign=True)
             else:
                 is_sure = prefix is not None and is_readable and "#" not in content

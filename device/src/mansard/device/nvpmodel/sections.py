@@ -207,7 +207,11 @@ class _Builder:
         """A line of no section: of a mode above that something else has broken off, perhaps."""
         if not self._is_fan:
             self.ignore(line, "belongs to no section")
-        if self.modes and not self._is_lost and len(line.rest.split()) >= 3:
+        if not self.modes or self._is_lost:
+            return
+        used = {setting.param for mode in self.modes for setting in mode.settings}
+        # An unreadable line may be anything; another one names what it sets.
+        if not line.rest or line.rest.split()[0] in used | self.params.keys():
             self._doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
 
     def _set(self, mode: _Mode, setting: Setting, line: ConfigLine) -> None:
@@ -221,7 +225,8 @@ class _Builder:
         if not before:
             mode.settings.append(setting)
         elif mode.settings[-1] != setting:  # else the same line, twice in a row
-            self._doubt_mode(mode, line, "is set twice: is the header of another mode missing?")
+            why = "is set twice: is the header of another mode missing?"
+            self._doubt(mode, _words(line, why))  # once, not for each line of the other mode
 
     def _define(self, param: Param, argument: str, path: str, line: ConfigLine) -> None:
         if param.arguments.setdefault(argument, path) != path:

@@ -75,8 +75,8 @@ class StatedTypes:
     def add(self, data: bytes) -> None:
         """Note what the message in ``data`` says."""
         try:
-            held = dict(fields(data))
-            name, written = held[_VALUE_NAME].decode(), held[_VALUE_TYPE]
+            written_name, written = _name_and_type(data)
+            name = written_name.decode()
             stated = self._types.get(written)
             if stated is None:
                 stated = self._types[written] = _stated_type(written)
@@ -84,6 +84,18 @@ class StatedTypes:
             return
         if self.by_name.setdefault(name, stated) != stated:
             self.by_name[name] = (None, None)
+
+
+def _name_and_type(data: bytes) -> tuple[bytes, bytes]:
+    """The two fields of a ValueInfoProto; a network may have a thousand of these."""
+    n = data[1] if len(data) > 1 else 128
+    # As exporters write it: the name, then the type, each shorter than 128 bytes.
+    if n < 128 and len(data) > n + 3 and data[0] == _VALUE_NAME and data[n + 2] == _VALUE_TYPE:
+        size = data[n + 3]
+        if size < 128 and n + 4 + size == len(data):
+            return data[2 : n + 2], data[n + 4 :]
+    held = dict(fields(data))
+    return held[_VALUE_NAME], held[_VALUE_TYPE]
 
 
 def _stated_type(data: bytes) -> StatedType:

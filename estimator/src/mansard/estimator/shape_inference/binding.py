@@ -375,9 +375,23 @@ def matches(pattern: str, full_name: str) -> bool:
 
     ``full_name`` is ``OPERATOR:tensor[axis]``; the pattern may leave the operator out.
     """
-    expression = ".*".join(map(re.escape, pattern.split("*")))
     own_name = full_name.partition(":")[2]
-    return any(re.fullmatch(expression, name, re.DOTALL) for name in (full_name, own_name))
+    return any(_matches(pattern.split("*"), name) for name in (full_name, own_name))
+
+
+def _matches(parts: list[str], name: str) -> bool:
+    """Whether ``name`` holds ``parts`` in their order, the first and last one at its ends."""
+    first, *middle, last = parts
+    end = len(name) - len(last)
+    if not (name.startswith(first) and name.endswith(last)) or len(first) > end:
+        return False
+    at = len(first)
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _written(model: Model) -> set[str]:

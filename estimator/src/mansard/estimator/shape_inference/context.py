@@ -132,7 +132,8 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     ``infer_nodes`` gives shapes to the nodes of a graph and adds their outputs to the
     tensors. ``declared`` are the dimensions that the file states for the network's
     outputs, ``inputs`` the names of its inputs. ``stated`` is what the file notes of any
-    tensor, by names of dimensions with the ``sizes``, unless the network ``is_resized``.
+    tensor, by names of dimensions with the ``sizes``, or ``computed`` from them, unless the network
+    ``is_resized``.
     ``notes`` are choices that the score reports, ``used`` the data-dependent dimensions that
     were filled in, ``patterns`` the given names that are patterns. ``bounds`` are sizes and
     numbers of trips that were taken as their upper bound, ``bounded`` the tensors whose shape
@@ -154,6 +155,7 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     bounded: set[str]
     stated: Mapping[str, StatedType] = {}
     sizes: Mapping[str, int] = {}
+    computed: dict[str, int | None] = msgspec.field(default_factory=dict)
     is_resized: bool = False
     patterns: tuple[str, ...] = ()
     states: frozenset[tuple[int, int]] = frozenset()

@@ -18,6 +18,8 @@ from mansard.estimator.shape_inference.expressions import parse_expression
 from mansard.estimator.shape_inference.unknown_dimensions import given_size, missing_dimensions
 from mansard.estimator.tensors import Node, Shape, Tensor, is_sane
 
+_MOST_EXPRESSIONS = 1000  # different ones of a network: reading one takes 0.1 ms
+
 
 def stated_outputs(node: Node, reason: str, context: InferenceContext) -> tuple[Tensor, ...]:
     """The outputs of a node whose shapes no rule gives, for ``reason``.
@@ -61,9 +63,10 @@ def _file_output(node: Node, name: str, context: InferenceContext | None) -> Ten
     if context is None or stated is None or stated[0] is None or stated[1] is None:
         return None
     rank = len(stated[1])
+    sizes = [_computed(size, context) for size in stated[1]]
     sizes = [
         size if size is not None else given_size(node, name, axis, rank, None, context)
-        for axis, size in enumerate(_numbers(stated[1], context.sizes))
+        for axis, size in enumerate(sizes)
     ]
     missing = [f"{name}[{axis}]" for axis, size in enumerate(sizes) if size is None]
     if missing:
@@ -73,18 +76,20 @@ def _file_output(node: Node, name: str, context: InferenceContext | None) -> Ten
 
 
 def _numbers(sizes: Sequence[Dimension], known: Mapping[str, int]) -> list[int | None]:
-    """``sizes`` with numbers for names that are ``known``, or computed from such."""
-    found: list[int | None] = []
-    for size in sizes:
-        if not isinstance(size, str):
-            found.append(size)
-        elif size in known:
-            found.append(known[size])
-        else:
-            tree = parse_expression(size)
-            is_known = tree is not None and tree.names <= known.keys()
-            found.append(tree.evaluate(known) if tree is not None and is_known else None)
-    return found
+    """``sizes`` with numbers for names that are ``known``."""
+    return [known.get(size) if isinstance(size, str) else size for size in sizes]
+
+
+def _computed(size: Dimension, context: InferenceContext) -> int | None:
+    """A number for a name that is known, or that is a sum or product of such."""
+    if not isinstance(size, str) or size in context.sizes:
+        return _numbers((size,), context.sizes)[0]
+    computed = context.computed
+    if size not in computed and len(computed) < _MOST_EXPRESSIONS:
+        tree = parse_expression(size)
+        is_known = tree is not None and tree.names <= context.sizes.keys()
+        computed[size] = tree.evaluate(context.sizes) if tree is not None and is_known else None
+    return computed.get(size)
 
 
 def _fits_file(node: Node, context: InferenceContext) -> bool:
@@ -98,14 +103,20 @@ def _fits_file(node: Node, context: InferenceContext) -> bool:
 
 def _fits(tensor: Tensor, stated: StatedType, known: Mapping[str, int]) -> bool:
     dtype, sizes = stated
+    return _agrees(tensor, dtype, None if sizes is None else _numbers(sizes, known))
+
+
+def _agrees(tensor: Tensor, dtype: ElementType | None, sizes: Sequence[int | None] | None) -> bool:
     if (dtype is not None and dtype != tensor.dtype) or tensor.items is not None:
         return False
-    if sizes is None or sizes == tensor.shape:
+    if sizes is None:
         return True
-    return len(sizes) == tensor.rank and all(
-        size is None or size == own
-        for size, own in zip(_numbers(sizes, known), tensor.shape, strict=True)
-    )
+    if len(sizes) != len(tensor.shape):
+        return False
+    for size, own in zip(sizes, tensor.shape, strict=True):
+        if size is not None and size != own:
+            return False
+    return True
 
 
 def shape_flags(names: Iterable[str]) -> str:
@@ -130,12 +141,19 @@ def contradiction_note(
 ) -> str | None:
     """A note where the file states other types or shapes than follow; None where it does not."""
     wrong: list[Tensor] = []
+    # Tensors of one type share it, so that names of dimensions are replaced once.
+    resolved: dict[int, tuple[int | None, ...]] = {}
     for name, (dtype, sizes) in stated.items():
         tensor = tensors.get(name)
-        if tensor is None or (sizes == tensor.shape and dtype is tensor.dtype):
+        if tensor is None or sizes is None:
+            continue
+        shape = resolved.get(id(sizes))
+        if shape is None:
+            shape = resolved[id(sizes)] = tuple(_numbers(sizes, known))
+        if shape == tensor.shape and dtype is tensor.dtype:
             continue
         is_plain = tensor.unknown is None and tensor.items is None
-        if is_plain and not _fits(tensor, (dtype, sizes), known):
+        if is_plain and not _agrees(tensor, dtype, shape):
             wrong.append(tensor)
     if not wrong:
         return None

@@ -1,0 +1,122 @@
+"""Every version that an installation of ours takes is written down, with no place to fetch it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from mansard.core.documents import read_toml
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"
+# The files that the Makefile, the images and docs/dependencies.md install an extra with.
+FILES = {
+    "dev": ("constraints.txt",),
+    "nvidia": ("constraints.txt",),
+    "peers": ("constraints.txt",),
+    "cuda12": ("constraints.txt", "constraints-cuda12.txt"),
+    "cuda13": ("constraints.txt", "constraints-cuda13.txt"),
+    "export": ("constraints-export.txt",),
+}
+PROJECT: dict[str, Any] = read_toml(ROOT / "pyproject.toml", "a project")["project"]
+_PIN = re.compile(r"([a-z0-9-]+)==([0-9a-z.]+)(?: ; (.+))?")
+
+
+def pins(*paths: Path) -> dict[str, set[str]]:
+    """The versions of each package; fails for a line that is no pin."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        for line in path.read_text().splitlines():
+            if line.startswith("#"):
+                continue
+            match = _PIN.fullmatch(line)
+            assert match, f"{path.name}: {line}"
+            found.setdefault(match[1], set()).add(match[2])
+    return found
+
+
+def of_extra(extra: str) -> dict[str, set[str]]:
+    return pins(*(ROOT / name for name in FILES[extra]))
+
+
+def needed(extra: str) -> Iterator[Requirement]:
+    for line in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"][extra]):
+        yield Requirement(line)
+
+
+def test_every_extra_has_its_files_and_every_file_its_extra() -> None:
+    assert FILES.keys() == PROJECT["optional-dependencies"].keys()
+    named = {name for names in FILES.values() for name in names}
+    assert {path.name for path in ROOT.glob("constraints*.txt")} == named
+
+
+@pytest.mark.parametrize("extra", FILES)
+def test_every_package_of_an_extra_is_pinned_within_its_range(extra: str) -> None:
+    found = of_extra(extra)
+    for requirement in needed(extra):
+        name = canonicalize_name(requirement.name)
+        assert name in found, f"{extra}: {name}"
+        for version in found[name]:
+            assert version in requirement.specifier, f"{extra}: {name}=={version}"
+
+
+@pytest.mark.parametrize("extra", FILES)
+def test_what_those_packages_need_is_pinned_too(extra: str) -> None:
+    """As far as they are installed here: what they need is known of those alone."""
+    found = of_extra(extra)
+    ahead = [(one.name, frozenset(one.extras)) for one in needed(extra) if _applies(one)]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while ahead:
+        name, extras = ahead.pop()
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        assert canonicalize_name(name) in found, f"{extra}: {name}"
+        try:
+            lines = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        below = [Requirement(line) for line in lines]
+        ahead += [(one.name, frozenset(one.extras)) for one in below if _applies(one, extras)]
+
+
+def _applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": one}) for one in ("", *extras))
+
+
+@pytest.mark.parametrize("cuda", ["cuda12", "cuda13"])
+def test_an_image_and_a_machine_with_a_card_have_the_same_versions(cuda: str) -> None:
+    listed, found = pins(LISTS / f"{cuda}.txt"), of_extra(cuda)
+    assert listed.keys() <= found.keys()
+    for name, versions in listed.items():
+        assert versions == found[name], name
+
+
+def test_every_image_list_is_made_of_pins_alone() -> None:
+    for path in LISTS.iterdir():
+        assert pins(path)
+
+
+def test_the_makefile_installs_nothing_without_pins() -> None:
+    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if "pip install" in line]
+    installs = [line for line in lines if "-e " in line]
+    assert len(installs) >= 4
+    for line in installs:
+        extras = re.search(r"\[(.+)\]", line)
+        for extra in extras[1].replace("$(CUDA)", "cuda12").split(",") if extras else ["dev"]:
+            for name in FILES[extra]:
+                assert f"-c {name}" in line.replace("'", "").replace("$(CUDA)", "cuda12")
+
+
+def test_no_file_says_where_to_fetch() -> None:
+    for path in (*ROOT.glob("constraints*.txt"), *LISTS.iterdir()):
+        assert "://" not in path.read_text()
+        assert "index-url" not in path.read_text()
