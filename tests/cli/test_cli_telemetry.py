@@ -231,3 +231,15 @@ def test_live_ends_when_its_reader_does(board: Path) -> None:
     assert is_gone(board)
     assert process.stderr is not None
     process.stderr.close()
+
+
+def test_equal_notes_are_said_once_and_counted(tmp_path: Path) -> None:
+    log = tmp_path / "boards.log"
+    # 14 boards, a line of each: 14 recordings that are too short for an energy.
+    line = "RAM 1/{}MB CPU [1%@100] VDD_IN 5000mW/1mW\n"
+    log.write_text("".join(line.format(1000 + number) for number in range(14)))
+    done = telemetry(log)
+    assert done.returncode == 0
+    reason = f"{log}: unknown: the recording has fewer than two lines"
+    said = [text for text in done.stderr.splitlines() if text.startswith(reason)]
+    assert said == [reason, f"{reason} (14 times)"]

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from mansard.cli.console import discard_output, flush_output, prepare_streams, print_error
+from mansard.cli.console import (
+    discard_output,
+    finish_notes,
+    flush_output,
+    prepare_streams,
+    print_error,
+)
 from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.core.text import printable
@@ -31,6 +37,7 @@ def run(arguments: list[str]) -> int:
         try:
             make_app(arguments)(arguments)
         finally:
+            finish_notes()
             flush_output()
     except SystemExit as leaving:
         code = _exit_code(leaving)
@@ -72,6 +79,9 @@ def _print_unexpected(error: Exception) -> None:
         if not isinstance(error, BrokenPipeError):  # else the reader has seen enough: head, less
             where = error.filename or "standard output"
             print_error(printable(f"{where}: {error.strerror or error}"))
+        return
+    if isinstance(error, MemoryError):
+        print_error("the memory does not suffice for this input; give less of it at once")
         return
     line = printable(f"internal error, {type(error).__name__}: {error}")
     print_error(f"{line}; please report it with --debug's output")

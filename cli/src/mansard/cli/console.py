@@ -23,9 +23,31 @@ def print_error(line: str) -> None:
 
 
 def note(line: str) -> None:
-    """Something worth knowing that is no error, on stderr."""
+    """Something worth knowing that is no error, on stderr; what was said already is counted."""
+    text = printable(line)
+    if text in _said:
+        _said[text] += 1
+        return
+    if len(_said) < _MOST_SAID:
+        _said[text] = 1
+    _write_note(text)
+
+
+_MOST_SAID = 1000  # notes that are known again
+_said: dict[str, int] = {}
+
+
+def finish_notes() -> None:
+    """Say how often the notes came that came more than once, and forget all."""
+    repeated = [f"{text} ({count} times)" for text, count in _said.items() if count > 1]
+    _said.clear()
+    for text in repeated:
+        _write_note(text)
+
+
+def _write_note(text: str) -> None:
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 

@@ -215,15 +215,17 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
 
 
 Decoded = TypeVar("Decoded")
+# What content that is nested too deeply, too large or of another shape makes of decoding.
+UNREADABLE = (RecursionError, MemoryError, TypeError, ValueError, OverflowError)
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
     """One row; raises SchemaError that says ``where`` it stands."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
         raise SchemaError(
-            f"cannot read this row: {error}",
+            f"cannot read this row: {error or type(error).__name__}",
             where=where,
             fix="it was changed by hand or written by another version; remove it or measure again",
         ) from error
@@ -300,7 +302,7 @@ class RowReader(Generic[Row]):
     def _decode(self, lines: bytes, number: int) -> list[Row]:
         try:
             rows = self._decoder.decode_lines(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE):
             rows = []
         if len(rows) == lines.count(b"\n"):
             return rows

@@ -27,6 +27,7 @@ from mansard.analytics.data.store import (
     Store,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
+from mansard.core.jsonl import UNREADABLE
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 Decoded = TypeVar("Decoded")
@@ -124,7 +125,7 @@ def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
     """A record that a dataset holds as JSON; raises SchemaError."""
     try:
         return msgspec.json.decode(text, type=row_type)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
         raise SchemaError(
             f"holds a {row_type.__name__} of another version: {error}",
             where=where,
