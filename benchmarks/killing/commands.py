@@ -178,9 +178,9 @@ class Load(Victim):
     """``image load`` of a file that was saved."""
 
     def __init__(self, folder: Path, daemon: Daemon, here: Here) -> None:
-        command = ("image", "load", "image.tar.gz", "--engine", daemon.address)
-        super().__init__("load", folder, command, 12.0)
         options = ("--engine", daemon.address, "--images", str(here.table))
+        command = ("image", "load", "image.tar.gz", *options)
+        super().__init__("load", folder, command, 12.0)
         build = ("image", "build", NAME, *options, "--offline", "--wheels", str(here.wheels))
         for made in (build, ("image", "save", "image.tar.gz", NAME, *options)):
             subprocess.run(

@@ -59,4 +59,4 @@ def test_tensor_cores_do_not_run_it(precision: str) -> None:
 def test_it_is_said_where_cached_traffic_is_counted() -> None:
     assert scored(cache_bytes=None).notes == ()
     training = score(model(TWO, DATA, STORED), phase="training", cache_bytes=1000)
-    assert training.notes == ()
+    assert not any("Winograd" in note for note in training.notes)
