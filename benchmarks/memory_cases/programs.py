@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from mansard.simulator import create_board
@@ -16,15 +17,18 @@ while True:
 """
 
 
-def _flood(name: str, tool: str, command: tuple[str, ...], stream: int, what: str) -> Case:
-    def prepare(folder: Path, is_attack: bool) -> Run:
-        root = create_board("agx-orin", folder)
-        path = root / tool
-        if is_attack:
-            path.write_text(_FLOOD.format(python=sys.executable, stream=stream, what=what))
-        return Run(("mansard", *command, "--board", str(root)))
+def _prepare(
+    tool: str, command: tuple[str, ...], stream: int, what: str, folder: Path, is_attack: bool
+) -> Run:
+    root = create_board("agx-orin", folder)
+    path = root / tool
+    if is_attack:
+        path.write_text(_FLOOD.format(python=sys.executable, stream=stream, what=what))
+    return Run(("mansard", *command, "--board", str(root)))
 
-    return Case(name, prepare)
+
+def _flood(name: str, tool: str, command: tuple[str, ...], stream: int, what: str) -> Case:
+    return Case(name, partial(_prepare, tool, command, stream, what))
 
 
 _NVPMODEL, _TEGRASTATS = "usr/sbin/nvpmodel", "usr/bin/tegrastats"
