@@ -5,9 +5,9 @@
 Each case runs twice, each time as a process of its own: on usual input and on input made to fill
 the memory. Peak memory is that process's largest resident set, or that of the largest of the
 processes it waited for. An attack has to stay within 500 MB over the usual, end by itself, and
-say what it has to say in a few lines; the stand-in of an engine has no image, so that its usual end is
-one line too. The last column has the end of what it said. Needs about
-3 GB of disk for the time of a case.
+say what it has to say in a few lines. The stand-in of an engine has no image, so that its usual
+end is one line too. The last column has the end of what it said. Needs about 3 GB of disk for the
+time of a case.
 
 Cases stand in ``memory_cases``, one file a room: a list ``CASES`` of ``Case``.
 """
