@@ -6,14 +6,16 @@ where these are not wanted (docs/decisions/0003-weights-as-constant-of-shape.md)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import UsageError
-from mansard.core.files import move_over, write_atomic
+from mansard.core.files import move_over, storage_error, write_atomic
 from mansard.core.leftovers import temporary_folder
 
 if TYPE_CHECKING:
@@ -128,6 +130,8 @@ def workspace(output: Path) -> Iterator[Path]:
     if output.exists() and not output.is_file():
         what = "is a folder" if output.is_dir() else "is not a regular file"
         raise UsageError(what, where=str(output), fix="name a file: -o model.onnx")
+    if not output.parent.is_dir():
+        raise storage_error(FileNotFoundError(ENOENT, os.strerror(ENOENT)), output)
     with temporary_folder(output.parent, output.name) as folder:
         yield folder
 
