@@ -85,14 +85,16 @@ def test_what_is_measured_after_the_controller_was_stopped_is_measured_again(
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
-        wait_for_trials(runs, 6, process)
+        wait_for_trials(runs, 4, process)
         (controller,) = controllers(docker_client, far)
         docker_client.api.stop(controller, timeout=60)
         assert "0002" in text(far, "var/lib/nvpmodel/status")  # 30W, as it was found
         kept = trials_of(runs, "AGX Orin")
         _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1, said
-        assert re.search(r"far: its board controller has ended.*resumes", said.splitlines()[-1])
+        # Whichever is seen first: that it has ended, or that it has put the board back.
+        lost = r"far: (its board controller has ended|the machine has left power mode).*resumes"
+        assert re.search(lost, said.splitlines()[-1])
         assert trials_of(runs, "AGX Orin") == kept
         assert len(kept) < 14
         assert {name: snapshot(root) for name, root in roots.items()} == found
