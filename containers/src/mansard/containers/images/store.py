@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.answers import IMAGE, answer, pieces
+from mansard.containers.answers import IMAGE, answer
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.core.files import replacing, write_atomic
@@ -165,4 +165,4 @@ class _Hashing:
 def _engine_pieces(response: Any, tag: str) -> Iterator[bytes]:
     """The image piece by piece; a line to the engine that breaks is not a full disk."""
     with explained(tag):
-        yield from pieces(response)
+        yield from response.iter_content(_PIECE)
