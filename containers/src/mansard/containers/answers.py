@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import socket
 
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
+_UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
+_GIGABYTES_S = 12 * 3600.0  # on a slow line
 _MOST_LINE_BYTES = 1 << 20  # of a log, and of what HTTP has lines for
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
@@ -38,12 +41,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     n_bytes: int
     seconds: float
+    silence_s: float = TIMEOUT_S
 
 
 ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; in bytes also of headers and errors
 EVENTS = Limits(4 << 20, TIMEOUT_S)
-LOG = Limits(16 << 20, 12 * 3600.0)  # of a build, a pull, a load; gigabytes on a slow line
-IMAGE = Limits(48 << 30, 12 * 3600.0)  # an image that is saved
+LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
+IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
 
 
 class _Budget:
@@ -198,6 +202,9 @@ def _client_class() -> Any:
 # closed, so to leave early must close the line at once.
 
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 @contextmanager
 def answer(
     client: Any,
@@ -205,14 +212,13 @@ def answer(
     path: str,
     *,
     limits: Limits,
-    timeout_s: float = TIMEOUT_S,
-    parameters: Mapping[str, str] | None = None,
-    headers: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] = _NOTHING,
+    headers: Mapping[str, str] = _NOTHING,
     content: IO[bytes] | Iterator[bytes] | None = None,
 ) -> Iterator[Any]:
     """The response to one request, to be read piece by piece; it is closed at the end.
 
-    ``timeout_s`` is for a silence, ``limits`` for the whole. Raises ContainerError beyond them,
+    Raises ContainerError beyond ``limits``,
     docker.errors.APIError with what the engine says, and what requests raises where the line
     breaks.
     """
@@ -225,11 +231,11 @@ def answer(
         response = api.request(
             method,
             f"{api.base_url}/v{api.api_version}{path}",
-            params=dict(parameters or {}),
+            params=dict(parameters),
             data=content,
-            headers={**kind, **(headers or {})},
+            headers={**kind, **headers},
             stream=True,
-            timeout=timeout_s,
+            timeout=limits.silence_s,
         )
     try:
         try:

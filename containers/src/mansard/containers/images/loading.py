@@ -13,7 +13,6 @@ from mansard.containers.images.building import check_architecture, image_tag
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.store import (
     NAME_LABEL,
-    SILENCE_S,
     VERSION_LABEL,
     digest_path,
     find,
@@ -50,9 +49,7 @@ def load_image(engine: Engine, path: Path, table: ImageTable) -> ContainerImage:
     _check_ours(engine, contents, tag, path)
     content = rewrite(path, contents, f"{_HUB}{tag}")
     with explained(str(path)):
-        loading = answer(
-            engine.client, "POST", "/images/load", limits=LOG, timeout_s=SILENCE_S, content=content
-        )
+        loading = answer(engine.client, "POST", "/images/load", limits=LOG, content=content)
         with loading as response:
             for message in messages(response):
                 if message.get("error"):

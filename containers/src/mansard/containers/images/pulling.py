@@ -25,6 +25,7 @@ import msgspec
 
 from mansard.containers.answers import LOG, answer, messages
 from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.store import find
 from mansard.containers.images.table import (
@@ -34,7 +35,7 @@ from mansard.containers.images.table import (
     check_reference,
     parse_reference,
 )
-from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
+from mansard.core.errors import ContainerError, StorageError, UsageError
 from mansard.core.text import printable
 
 _TIMEOUT_S = 10.0
@@ -146,7 +147,6 @@ def _read(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-_SILENCE_S = 1800.0  # an engine says nothing while it unpacks a layer
 _PERIOD_S = 5.0  # between lines of progress
 # A compressed layer of CUDA's libraries grows to about this many times on the disk: 5.2 GB of
 # l4t-jetpack:r36.4.0 become 15.5 GB (the notes of a public project that pulled it).
@@ -226,31 +226,21 @@ def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None
     from docker.auth import get_config_header, resolve_repository_name
 
     reference = check_reference(name, "pull")
-    wanted = {
-        "fromImage": reference.repository,
-        "tag": reference.digest or reference.tag,
-    }
-    try:
-        login = get_config_header(
-            engine.client.api, resolve_repository_name(reference.repository)[0]
-        )
-        headers = {"X-Registry-Auth": login.decode()} if login else {}
+    wanted = {"fromImage": reference.repository, "tag": reference.digest or reference.tag}
+    registry = resolve_repository_name(reference.repository)[0]
+    with explained(name, explain_build):
+        login = get_config_header(engine.client.api, registry)
         pulling = answer(
             engine.client,
             "POST",
             "/images/create",
             limits=LOG,
-            timeout_s=_SILENCE_S,
             parameters=wanted,
-            headers=headers,
+            headers={"X-Registry-Auth": login.decode()} if login else {},
         )
         with pulling as response:
             for line in progress_lines(name, _checked(messages(response), name)):
                 tell(line)
-    except MansardError:
-        raise
-    except Exception as error:  # of the engine, of the line to it, and of reading its answers
-        raise explain_build(error, name) from error
 
 
 def progress_lines(

@@ -97,7 +97,6 @@ def _stored(image: Any, tag: str) -> Stored:
 
 _PIECE = 1 << 20
 _COMPRESSION = 1  # higher levels take minutes and gain a tenth: libraries are mostly code
-SILENCE_S = 1800.0  # to unpack gigabytes onto a board's eMMC takes its time
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +122,7 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
         image = identity_of(engine.client.images.get(tag))
     with replacing(path) as target, contextlib.ExitStack() as stack:
         with explained(tag):
-            saving = answer(
-                engine.client, "GET", f"/images/{tag}/get", limits=IMAGE, timeout_s=SILENCE_S
-            )
+            saving = answer(engine.client, "GET", f"/images/{tag}/get", limits=IMAGE)
             response = stack.enter_context(saving)
         digest = _write(_engine_pieces(response, tag), target)
         size_bytes = target.tell()
