@@ -155,15 +155,20 @@ def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Pat
     """The user's own tables that are there, the strongest last.
 
     They are ``images.toml`` in the user's folder of settings, and the one that is ``named``.
-    One in the present folder is not among them, for the folder may be another's: the base that
-    it names would be run as root with the files of the machine.
+    One in the present folder does not count: the folder may be another person's, and the base
+    that the file names would run as root with the files of the machine.
     """
+    found = (settings_file(TABLE.name, home), named)
+    return tuple(path for path in found if path is not None)
+
+
+def settings_file(name: str, home: Path | None = None) -> Path | None:
+    """The file of that name in the user's folder of settings, if it is there."""
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
     if not settings.is_absolute():  # as the XDG Base Directory Specification has it
         settings = (home or Path.home()) / ".config"
-    place = settings / "mansard" / TABLE.name
-    found = (place,) if place.is_file() else ()
-    return (*found, named) if named is not None else found
+    place = settings / "mansard" / name
+    return place if place.is_file() else None
 
 
 def version_key(version: str) -> tuple[int, ...]:
