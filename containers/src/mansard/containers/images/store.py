@@ -14,6 +14,7 @@ import msgspec
 from mansard.containers.answers import IMAGE, answer
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
+from mansard.core.errors import StorageError
 from mansard.core.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
 
@@ -69,6 +70,22 @@ def find(client: Any, tag: str) -> Any:
             return client.images.get(tag)
         except ImageNotFound:
             return None
+
+
+def check_disk(engine: Engine, needed_bytes: int, what: str) -> None:
+    """Refuse what the engine's disk cannot hold, where its free space is seen from here."""
+    free = engine.facts.free_bytes()
+    if free is not None and free < needed_bytes:
+        raise StorageError(
+            f"{what} needs about {shown(needed_bytes)} once unpacked, and {shown(free)} are free",
+            where=engine.facts.data_root,
+            fix="free some space: 'docker system df' says what takes it",
+        )
+
+
+def shown(n_bytes: int) -> str:
+    """Bytes for people, in powers of ten as Docker counts them."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
 def list_images(engine: Engine) -> tuple[Stored, ...]:
