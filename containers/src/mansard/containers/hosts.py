@@ -21,8 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.containers.images.table import settings_file
-from mansard.core.documents import read_toml
+from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable

@@ -8,7 +8,6 @@ without its rare forms.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mansard.core.documents import read_toml
+from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, UsageError
 from mansard.core.text import printable
 
@@ -160,15 +159,6 @@ def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Pat
     """
     found = (settings_file(TABLE.name, home), named)
     return tuple(path for path in found if path is not None)
-
-
-def settings_file(name: str, home: Path | None = None) -> Path | None:
-    """The file of that name in the user's folder of settings, if it is there."""
-    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
-    if not settings.is_absolute():  # as the XDG Base Directory Specification has it
-        settings = (home or Path.home()) / ".config"
-    place = settings / "mansard" / name
-    return place if place.is_file() else None
 
 
 def version_key(version: str) -> tuple[int, ...]:
