@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,3 +75,12 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"is no TOML: {error}", where=str(path)) from error
     return content
+
+
+def settings_file(name: str, home: Path | None = None) -> Path | None:
+    """The file of that name in the user's folder of settings, if it is there."""
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
+    if not settings.is_absolute():  # as the XDG Base Directory Specification has it
+        settings = (home or Path.home()) / ".config"
+    place = settings / "mansard" / name
+    return place if place.is_file() else None

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_table
+from mansard.cli.console import TerminalReporter, print_json
 from mansard.cli.options import BoardOption, ImagesOption, JsonOption
+from mansard.cli.tables import print_table
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
 _BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this machine")

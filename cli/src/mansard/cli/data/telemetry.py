@@ -13,7 +13,8 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_table
+from mansard.cli.console import note
+from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
 
