@@ -22,11 +22,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 from meddling.board_log import BoardLog, State, states_within
-from meddling.meddler import Meddler, acting
+from meddling.meddler import Meddler
 
 from mansard.api.measurements import measure_modes, plan_modes
 from mansard.api.reporter import SILENT
@@ -73,7 +74,7 @@ class Target:
         local = LocalMeasurer(meters=meters, root=self._root, kind=kernel_kind(self._sample))
 
         def measure(job: Job) -> Iterator[Event]:
-            with acting(self._meddler):
+            with self._meddler.acting() if self._meddler else nullcontext():
                 yield from local(job)
 
         return measure

@@ -88,33 +88,25 @@ def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
 
 def describe(changes: Collection[Change], written: Collection[str] = ()) -> tuple[str, ...]:
     """``changes`` and settings that were ``written`` meanwhile, in sentences; empty: none."""
-    cores = {int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path))}
-    off = [each for each in changes if _CORE.fullmatch(each.path) and each.now != "1"]
-    on = [each for each in changes if _CORE.fullmatch(each.path) and each.now == "1"]
-    # The files of a core come and go with it.
-    others = [
-        each
-        for each in changes
-        if not ((core := _OF_CORE.fullmatch(each.path)) and int(core[1]) in cores)
-    ]
-    governors = [each for each in others if each.path.endswith("governor")]
-    status = [each for each in others if each.path == STATUS_PATH]
-    rest = [each for each in others if each not in governors and each not in status]
-    lines = [f"{_cores(each)} switched {how}" for how, each in (("off", off), ("on", on)) if each]
-    for kind, found in (("power mode", status), ("governor", governors), ("setting", rest)):
-        if found:
-            lines.append(f"another {kind}: {_shown(found)}")
-    touched = {each.path for each in changes}
-    untold = sorted(path for path in written if path not in touched)
-    if untold:
-        lines.append(f"another program wrote {printable(untold[0])}{_and_more(len(untold))}")
+    switched = {int(core[1]): each for each in changes if (core := _CORE.fullmatch(each.path))}
+    kinds: dict[str, list[Change]] = {"power mode": [], "governor": [], "setting": []}
+    for each in changes:
+        core = _OF_CORE.fullmatch(each.path)
+        if core is None or int(core[1]) not in switched:  # the files of a core come and go with it
+            is_governor = each.path.endswith("governor")
+            kind = "governor" if is_governor else "setting"
+            kinds["power mode" if each.path == STATUS_PATH else kind].append(each)
+    lines = []
+    for how, is_on in (("off", False), ("on", True)):
+        cores = [str(core) for core in sorted(switched) if (switched[core].now == "1") == is_on]
+        if cores:
+            names = f"core {cores[0]} was" if len(cores) == 1 else f"cores {listed(cores)} were"
+            lines.append(f"{names} switched {how}")
+    lines += [f"another {kind}: {_shown(found)}" for kind, found in kinds.items() if found]
+    unseen = sorted({*written} - {each.path for each in changes})
+    if unseen:
+        lines.append(f"another program wrote {printable(unseen[0])}{_and_more(len(unseen))}")
     return tuple(lines)
-
-
-def _cores(changes: Collection[Change]) -> str:
-    numbers = sorted(int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path)))
-    names = listed([str(number) for number in numbers])
-    return f"core {names} was" if len(numbers) == 1 else f"cores {names} were"
 
 
 def _shown(changes: Collection[Change]) -> str:
