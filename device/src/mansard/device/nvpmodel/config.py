@@ -33,6 +33,7 @@ from mansard.device.system import read_start
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS = ("\n", "\r")
 _PIECE = re.compile(r"<[^<>]*>?|[^<>]+|>")  # headers, and what stands between them
 _HEADER = re.compile(r"<\s*(\w*)([^<>]*)>?")
 
@@ -45,11 +46,7 @@ def parse_config(text: str, where: str) -> Config:
     InputError for a text without any sure mode, for one too large or binary, and where two
     modes have one number or one name: setting one of them could set the other.
     """
-    return assemble(_lines(text, where), where, is_whole=_is_whole(text))
-
-
-def _is_whole(text: str) -> bool:
-    return text.endswith(("\n", "\r"))
+    return assemble(_lines(text, where), where, is_whole=text.endswith(_LINE_ENDS))
 
 
 def text_lines(text: str, where: str) -> Iterator[tuple[int, str]]:
@@ -100,7 +97,7 @@ def parse_verbose(text: str, where: str) -> Config:
 
     A dump shows the paths of the kernel that runs alone, not the ``_KNEXT`` ones beside them.
     """
-    return assemble(_dump_lines(text, where), where, is_whole=_is_whole(text))
+    return assemble(_dump_lines(text, where), where, is_whole=text.endswith(_LINE_ENDS))
 
 
 def is_verbose(text: str) -> bool:

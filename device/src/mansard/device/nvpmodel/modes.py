@@ -75,11 +75,8 @@ def first_cpu(param: Param) -> int | None:
     """The CPU whose cpufreq folder the clock's cap is in; None where it is no CPU clock."""
     if param.kind != "CLOCK":
         return None
-    for path in _max_paths(param):
-        match = _CPU_PATH.fullmatch(path)
-        if match is not None:
-            return int(match[1])
-    return None
+    found = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))
+    return next((int(match[1]) for match in found), None)
 
 
 def _max_paths(param: Param) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.limits import CLOCK, LOST_SLASH, ImplausibleError
+from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
@@ -38,6 +38,7 @@ from mansard.device.tegrastats.tokens import (
     rail_form,
 )
 
+_LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
 _LONGEST_SHOWN = 60  # characters of what cannot be true
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
@@ -109,7 +110,7 @@ def _without_lost_slash(pieces: list[Piece], tokens: Sequence[str]) -> list[Piec
     found = []
     for piece in pieces:
         if piece.kind == "rail" and piece.detail[0] == "1":
-            found += [_refused(tokens, piece.at, LOST_SLASH), _unknown(piece.at + 1)]
+            found += [_refused(tokens, piece.at, _LOST_SLASH), _unknown(piece.at + 1)]
         else:
             found.append(piece)
     return found

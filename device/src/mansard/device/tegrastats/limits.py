@@ -47,8 +47,6 @@ LOAD = Limit("load", 0.0, 100.0, "%")
 CLOCK = Limit("clock", 0.0, 6000.0, "MHz")
 MEMORY = Limit("memory of a board", 0.0, 2.0**41, "B")
 
-LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
-
 
 def check_usage(used_bytes: int, total_bytes: int) -> None:
     """Raises ImplausibleError where so much memory cannot be in use."""
