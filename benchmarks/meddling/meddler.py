@@ -54,7 +54,7 @@ class Meddler:
             writes = acts[name]()
             before = [(path, path.read_text().strip()) for path, _ in writes]
             start_s = time.monotonic()
-            if name == "mode":  # what it was cannot be written back: it is for good
+            if name == "mode":  # the mode before cannot be written back: it stays
                 self._set_mode()
             _write(writes)
             if stay_s is not None:

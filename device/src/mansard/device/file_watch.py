@@ -1,7 +1,7 @@
 """Notice of files that any program on this machine writes, through Linux's inotify.
 
-Source: inotify(7) of the Linux manual pages. Writes to files of /sys by programs are told like any
-others; what the kernel changes there by itself is not.
+Source: inotify(7) of the Linux manual pages. Writes of programs to files of /sys are reported
+like any others; what the kernel changes there by itself is not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileWatcher:
             return []
         try:
             data = os.read(self._handle, _MOST_BYTES)
-        except OSError:  # BlockingIOError: there is none
+        except OSError:  # BlockingIOError: no event is left
             return []
         found: list[Path] = []
         at = 0

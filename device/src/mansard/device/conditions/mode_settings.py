@@ -1,4 +1,4 @@
-"""The settings that make a power mode: what they were when it was set, and what is otherwise now.
+"""The settings that make a power mode: their values when it was set, and which have changed.
 
 Clocks, cores, governors and caps are the settings that Mansard or the board's tools may change
 (``find_settings``); the number of the mode stands in nvpmodel's own notes.
@@ -40,9 +40,9 @@ class ModeSettings(msgspec.Struct, frozen=True):
     values: dict[str, str]
 
     def changes(self) -> tuple[Change, ...]:
-        """What is otherwise now; never raises.
+        """The settings whose value has changed; never raises.
 
-        Outside /sys a file is empty for a moment while it is written: that is no value.
+        Outside /sys a file is empty for a moment while it is written: that is not a change.
         """
         present = ((path, was, read_text(self.files[path])) for path, was in self.values.items())
         return tuple(
@@ -52,10 +52,10 @@ class ModeSettings(msgspec.Struct, frozen=True):
         )
 
     def losses(self, *, is_throttled: bool) -> tuple[str, ...]:
-        """In what the machine is no longer in the mode, in sentences.
+        """How the machine has left the mode, in sentences; empty if it has not.
 
-        A machine that is too hot lowers caps by itself and raises them again: that is no other
-        mode.
+        A machine that is too hot lowers its caps by itself and raises them again: it is still in
+        the mode.
         """
         changes = self.changes()
         if is_throttled:
@@ -78,7 +78,7 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
 
 
 def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
-    """The error of a machine that is not in ``mode`` any more, while trials are to be measured."""
+    """The error for a machine that leaves ``mode`` while trials are measured."""
     return DeviceError(
         f"the machine has left power mode {printable(mode)}: {'; '.join(losses)}; what was "
         "measured since is not kept",

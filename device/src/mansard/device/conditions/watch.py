@@ -78,7 +78,7 @@ def summarise(
         ),
         "engines": (
             _engines(readings),
-            sources.engines.why_not or "a reading of their power states did not answer",
+            "no video engine or accelerator shows its power state here",
         ),
         "swapped_bytes": (
             _swapped_bytes(looks),
@@ -150,7 +150,7 @@ def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | Non
 def _settings_changed(
     sources: Sources, readings: Sequence[ConditionsReading], written: Collection[str]
 ) -> tuple[str, ...] | None:
-    """What differed from the mode at any reading; a core that went off and on again did both."""
+    """What differed from the mode at any reading: of each setting the first difference."""
     if not sources.settings.values:
         return None
     seen = dict.fromkeys(change for reading in readings for change in reading.changes)
@@ -165,7 +165,7 @@ def _engines(readings: Sequence[ConditionsReading]) -> tuple[str, ...] | None:
 
 def _swapped_bytes(looks: Sequence[TrialReadings]) -> int | None:
     ends = [look.swapped_bytes for look in (*looks[:1], *looks[-1:])]
-    return count_increase(ends[:1], ends[-1:]) if ends and None not in ends else None
+    return count_increase(ends[:1], ends[1:]) if ends and None not in ends else None
 
 
 PERIOD_S = 0.5
@@ -175,9 +175,10 @@ READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock
 class Watch:
     """``with Watch(root, cpus) as watch: …`` and then ``watch.conditions``.
 
-    One reading before the block, one every ``period_s`` in a thread, one after it. A setting of
-    the mode that a program writes meanwhile is told by the system, however soon it is written back
-    (``FileWatcher``). ``sources`` spares finding the files again for each trial. No reading raises.
+    One reading before the block, one every ``period_s`` in a thread, one after it. Where a
+    program writes a setting of the mode meanwhile, the system reports it (``FileWatcher``), however
+    soon it is written back. ``sources`` spares finding the files again for each trial. No reading
+    raises.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ class Holding(Protocol):
         ...
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+        """What has changed since ``set``, in sentences; empty where the mode holds.
 
-        An answer says that the board was held until now. Raises ControllerLost where it is not
+        An answer means that the board was held until now. Raises ControllerLost where it is not
         known to be held any more, and DeviceError.
         """
         ...
@@ -78,13 +78,13 @@ class BoardController(Protocol):
     def hold(self, *, is_set: bool = True) -> AbstractContextManager[Holding]:
         """The board for one sweep, put back at the end of the ``with`` block.
 
-        Not ``is_set``: no setting of it is changed, and none kept; it is only no other sweep's.
+        Not ``is_set``: the board is only locked against other sweeps; its settings are not changed.
         Entering raises BusyError while another sweep has it.
         """
         ...
 
     def check(self) -> None:
-        """Raises ControllerLost where it is known to be gone; asks and waits for nothing."""
+        """Raises ControllerLost where it is known to be gone; sends nothing and does not wait."""
         ...
 
 
@@ -95,15 +95,15 @@ class Occupied(msgspec.Struct, frozen=True):
     left_behind: tuple[str, ...] = ()
 
     def set(self, mode: PowerMode) -> PowerMode:
-        """Never: raises DeviceError."""
+        """Always raises DeviceError."""
         raise DeviceError(f"is measured as it is, not set to {mode.name}", where=str(self.root))
 
     def changes(self) -> tuple[str, ...]:
-        """None: nothing was set."""
+        """Always empty, because nothing was set."""
         return ()
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
-        """None of them: none is set."""
+        """Always empty, because no mode is set."""
         del modes
         return {}
 
@@ -162,7 +162,7 @@ class LocalController:
         return Hold(self._root, self._on_step, self._settle_s)
 
     def check(self) -> None:
-        """Nothing: it is there as long as this process is."""
+        """Never raises: this controller ends with this process."""
 
 
 def check_root(root: Path) -> None:

@@ -165,9 +165,9 @@ class Hold:
         return found
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+        """What has changed since ``set``, in sentences; empty where the mode holds.
 
-        Files are read and no tool is started: it is asked after every trial.
+        It only reads files, and starts no tool, because it is called after every trial.
         """
         self._require_journal()
         if self._settings is not None:

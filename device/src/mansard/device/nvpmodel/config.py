@@ -68,7 +68,7 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
     """Headers and bodies, also where a line holds several of them."""
     for number, raw in text_lines(text, where):
         code, mark, _ = raw.partition("#")
-        # A comment that begins inside a word has eaten the rest of it.
+        # A comment that begins inside a word hides the rest of the word.
         is_cut = bool(mark) and code[-1:].strip() not in {"", ">"}
         is_readable = not is_cut and len(code) <= MAX_LINE
         for piece in _PIECE.findall(code if is_readable else code[:MAX_LINE]):
@@ -84,7 +84,7 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _COMPLAINT = re.compile(r"NVPM (?!VERB)[A-Z]+\b")
-_NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # such as settings have; no shell's prompt has
+_NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # of settings; not in a prompt
 _BEGINNING = re.compile(r"(?=NVPM [A-Z]+:)")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _DUMP_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
@@ -142,7 +142,7 @@ def load_config(path: Path) -> Config:
     text = _read(path, "name an nvpmodel.conf, or a dump of 'nvpmodel -p --verbose'")
     if _ANSWER.search(text):
         raise InputError(
-            "is what 'nvpmodel -q' prints, which tells of the present mode alone",
+            "is what 'nvpmodel -q' prints, which describes the present mode alone",
             where=str(path),
             fix="give the board's /etc/nvpmodel.conf, or what 'sudo nvpmodel -p --verbose' prints",
         )

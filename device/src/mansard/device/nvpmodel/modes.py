@@ -280,7 +280,7 @@ class BoardModes(msgspec.Struct, frozen=True):
         return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
 
     def why_refused(self, name: str) -> str:
-        """Why the configuration's mode of that name is not taken; empty for any other name."""
+        """Why the configuration's mode of that name is refused; empty for any other name."""
         found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
         return next((f"{one.name} is refused: {one.why}" for one in found), "")
 

@@ -149,7 +149,7 @@ class _Builder:
             else:
                 self.default_ids.add(int(match[1]))
         elif not self._is_fan:
-            self.ignore(line, "is no header of this grammar")
+            self.ignore(line, "is not a known header")
 
     def _open_param(self, line: ConfigLine, kind: str, name: str) -> None:
         if kind not in _KINDS or not _NAME.fullmatch(name):
@@ -187,7 +187,7 @@ class _Builder:
         words = line.rest.split()
         section = self._open
         if line.is_foreign:
-            self.ignore(line, "is no line of a configuration")
+            self.ignore(line, "does not belong to a configuration")
         elif section is None:
             self._stray(line)
         elif isinstance(section, Param):

@@ -19,7 +19,7 @@ from mansard.device.tegrastats.sessions import PAUSE_PERIODS
 from mansard.device.tegrastats.times import Moment
 
 FINE_S = 0.1  # a resolution up to this is a time stamp, a coarser one a date
-_COARSE_SHARE = 0.1  # a span whose dates tell it less well than this takes a period that fits
+_COARSE_SHARE = 0.1  # dates coarser than this share of the span give way to --interval
 _OVERHEAD = 0.01  # by which the real period may exceed the one asked for: 0.85 % was recorded
 _MOST_RAILS = 256
 
@@ -33,7 +33,7 @@ TOO_FEW = "the rail has fewer than two lines"
 
 
 class LogWindow(msgspec.Struct, frozen=True):
-    """How long the recording is, and what tells that.
+    """How long the recording is, and how that is known.
 
     ``span_s``: the length with the least and the most that it can be; None for the ``reason``.
     ``conflict`` is what speaks against --interval.
@@ -153,7 +153,7 @@ class EnergyTally:
         return LogWindow((span_s, low_s, high_s), DATES, conflict=conflict)
 
     def warnings(self) -> list[str]:
-        """What the reader of the energies must know."""
+        """What limits the energies, in sentences."""
         window = self.window()
         warnings = [window.conflict] if window.conflict else []
         n_untimed = self._n_lines - self._n_timed if self._n_timed else 0

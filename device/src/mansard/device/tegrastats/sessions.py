@@ -1,7 +1,7 @@
 """Where one recording of a log ends and the next one begins.
 
-A file may hold several: somebody appended to it, or put files together. What lies between two
-recordings was not measured, so that no energy may be made up for it. A new one begins where
+A file may hold several, where lines were appended or files put together. The time between two
+recordings was not measured, so it gets no energy. A new one begins where
 
 - dates go back,
 - a gap is far longer than the lines' period: over ten mean periods, and over 2 s,
@@ -50,9 +50,9 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
 
 
 def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
-    """Every line of a log with the recording it belongs to; a str is a line of something else."""
+    """Every line of tegrastats, and where a recording begins; a str is any other line."""
     recording, headers = _Recording(), _Headers()
-    held: Line | None = None  # it does not continue the recording; the next line says more
+    held: Line | None = None  # it does not continue the recording: judged with the next line
     for line in lines:
         if isinstance(line, str):
             headers.take(line, recording.n_lines + (held is not None))
@@ -74,7 +74,7 @@ def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
 
 
 def _settle(recording: _Recording, held: Line, following: Line | None) -> Placed:
-    """What ``held`` is, now that the line behind it is known; None where none is left."""
+    """What ``held`` is, judged with the line that follows it; None at the end of the log."""
     period_s = recording.period_s(held, following)
     why = recording.breaks(held, period_s)
     if why and following is not None and not recording.breaks(following, period_s):
@@ -83,7 +83,7 @@ def _settle(recording: _Recording, held: Line, following: Line | None) -> Placed
 
 
 class _Headers:
-    """What stands before the first line of tegrastats, to be known again."""
+    """The lines before the first line of tegrastats, to recognise them further down."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}  # without its digits → as written
@@ -91,7 +91,7 @@ class _Headers:
         self._is_equal = False
 
     def take(self, text: str, n_lines: int) -> None:
-        """Take in a line of something else, after so many of tegrastats."""
+        """Take in another line, which stands after ``n_lines`` of tegrastats."""
         text = " ".join(text.split())[:_LONGEST_HEADER]
         form = _DIGITS.sub("0", text)
         if not n_lines and text and len(self._known) < _MOST_HEADERS:
@@ -105,7 +105,8 @@ class _Headers:
     def again(self, *, is_continued: bool) -> str:
         """Why a recording begins with the next line; empty if no header stands before it.
 
-        One with other numbers may be a script's progress, where dates go on as before.
+        A line that repeats with other numbers may report a script's progress: it counts only where
+        the dates do not simply continue.
         """
         found, self._found = self._found, ""
         if not found or (is_continued and not self._is_equal):
@@ -114,7 +115,7 @@ class _Headers:
 
 
 class _Recording:
-    """The lines of one recording so far: what the next one must be like."""
+    """Dates and board of the recording so far, which the next line has to fit."""
 
     def __init__(self) -> None:
         self.n_lines = 0
@@ -154,7 +155,7 @@ class _Recording:
         self.n_lines += 1
 
     def breaks(self, line: Line, period_s: float | None = None) -> str:
-        """Why ``line`` does not continue it, as far as can be told; empty if it does.
+        """Why ``line`` does not continue the recording; empty if it does, or may.
 
         ``period_s``: of the lines, by default their mean so far, which is 0 after the first one.
         """
@@ -166,7 +167,7 @@ class _Recording:
     def period_s(self, second: Line, third: Line | None) -> float:
         """The mean period; after the first line alone the step from the second to the third.
 
-        Where no third line tells it, it is the longest that anybody records with.
+        Where no third line tells it, it is the longest period in use.
         """
         if self._n_timed > 1:
             return self._mean_period_s()

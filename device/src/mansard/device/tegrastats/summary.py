@@ -18,7 +18,7 @@ from mansard.device.tegrastats.times import Moment, Times
 from mansard.device.totals import Total, find_total, total_power
 
 _MOST_EXAMPLES = 8
-_MOST_SESSIONS = 1000  # recordings of one log; more come from junk alone
+_MOST_SESSIONS = 1000  # recordings of one log; only damaged logs have more
 _SIMULATED = "simulated"  # a word in the lines of a simulated board
 
 
@@ -178,7 +178,7 @@ def summarise(
     is a line of tegrastats, or they make more recordings than a log can have.
     """
     summariser, session, begins = new_summariser(), 1, ""
-    n_other = Counter[str]()  # lines that are none of tegrastats, since the last summary
+    n_other = Counter[str]()  # other lines than those of tegrastats, since the last summary
     for placed in place(_read(lines, n_other, each, n_ahead)):
         line = placed.line
         if placed.refused:
