@@ -95,7 +95,7 @@ def parse_usage(token: str) -> Usage:
     usage = Usage(int(used) * _BYTES[unit], int(total) * _BYTES[unit], unit)
     MEMORY.check(usage.total_bytes)
     if usage.used_bytes > usage.total_bytes:
-        raise ImplausibleError(f"{token}: more is in use than there is")
+        raise ImplausibleError("more is in use than there is")
     return usage
 
 
