@@ -35,9 +35,9 @@ def slowly() -> Iterator[bytes]:
         yield b" "
 
 
-def _gzip_bomb() -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(_ZEROS)
-    yield _ZEROS
+def _gzip_bomb(status: bytes = b"200 OK") -> Iterator[bytes]:
+    kind = b"Content-Encoding: gzip\r\nContent-Length: %d" % len(_ZEROS)
+    yield b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, kind, _ZEROS)
 
 
 FLOODS: Mapping[str, Flood] = {
@@ -63,6 +63,7 @@ FLOODS: Mapping[str, Flood] = {
         b"HTTP/1.1 500 Not good\r\nConnection: close\r\n\r\n", _PIECE
     ),
     "compressed zeros": _gzip_bomb,
+    "compressed zeros somewhere else": lambda: _gzip_bomb(b"302 Found\r\nLocation: /version"),
     "somewhere else": _then_for_ever(
         b"HTTP/1.1 302 Found\r\nLocation: /version\r\nContent-Length: 0\r\n\r\n", b""
     ),

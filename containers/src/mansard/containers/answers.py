@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.containers.engine_errors import START_ENGINE
+from mansard.containers.engine_errors import START_ENGINE, no_engine
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
 from mansard.core.text import printable
@@ -65,16 +65,11 @@ class _Budget:
     def take(self, n_bytes: int) -> None:
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
-            raise self._refusal("is longer than it may be")
+            raise self.refusal("is longer than it may be")
         if time.monotonic() > self._end_s:
-            raise self._refusal(f"takes longer than {self._limits.seconds:g} s")
+            raise self.refusal(f"takes longer than {self._limits.seconds:g} s")
 
-    def check_line(self, line: bytes) -> bytes:
-        if len(line) > _MOST_LINE_BYTES:
-            raise self._refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
-        return line
-
-    def _refusal(self, why: str) -> ContainerError:
+    def refusal(self, why: str) -> ContainerError:
         return ContainerError(
             f"the answer of the container engine {why}", where=self._address, fix=START_ENGINE
         )
@@ -122,7 +117,10 @@ class _Lines(io.BufferedReader):
 
     def readline(self, size: int | None = -1, /) -> bytes:
         wanted = _MOST_LINE_BYTES + 1 if size is None or size < 0 else size
-        return self._budget.check_line(super().readline(wanted))
+        line = super().readline(wanted)
+        if len(line) > _MOST_LINE_BYTES:
+            raise self._budget.refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
+        return line
 
 
 class _Answer(http.client.HTTPResponse):
@@ -161,6 +159,9 @@ def _client_class() -> Any:
             self.address = base_url
             super().__init__(base_url=base_url, **settings)
 
+        def get_redirect_target(self, resp: Any) -> None:
+            """None is followed: requests would unpack the body of the answer first."""
+
         def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
             budget = _BUDGET.get(None)
             if budget is None:
@@ -174,16 +175,11 @@ def _client_class() -> Any:
                     request, **{name: settings.get(name) for name in kept}
                 )
             )
-            settings["allow_redirects"] = False
             response = super().send(request, stream=True, **settings)
             encoding = response.headers.get("Content-Encoding", "identity")
             if response.is_redirect or encoding != "identity":
                 response.close()
-                raise ContainerError(
-                    "what answers there is no container engine",
-                    where=self.address,
-                    fix=START_ENGINE,
-                )
+                raise no_engine(self.address)
             if response.ok:
                 budget.allow_body()
             if not stream:
@@ -197,11 +193,8 @@ def _client_class() -> Any:
     return Client
 
 
-# Long answers, over the SDK's own session, closed when we say so. The SDK hands out generators
-# whose connection lives on until Python collects them. A build ends when its connection is
-# closed, so to leave early must close the line at once.
-
-
+# Long answers, over the SDK's own session. The SDK returns generators, whose connection stays open
+# until Python collects them. But a build that is left early goes on until its connection is closed.
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -218,9 +211,8 @@ def answer(
 ) -> Iterator[Any]:
     """The response to one request, to be read piece by piece; it is closed at the end.
 
-    Raises ContainerError beyond ``limits``,
-    docker.errors.APIError with what the engine says, and what requests raises where the line
-    breaks.
+    Raises ContainerError beyond ``limits``, docker.errors.APIError with what the engine says, and
+    what requests raises where the connection breaks.
     """
     from docker.errors import create_api_error_from_http_exception
     from requests.exceptions import HTTPError

@@ -149,12 +149,7 @@ def explain(error: BaseException, where: str) -> MansardError:
     # or too large to be read. What requests raises is an OSError.
     if not isinstance(error, DockerException | HTTPError | HTTPException | OSError):
         kind = type(error).__name__
-        return ContainerError(
-            f"what answers there is no container engine: its answer cannot be read ({kind}: "
-            f"{short(message_of(error))})",
-            where=where,
-            fix=START_ENGINE,
-        )
+        return no_engine(where, f": its answer cannot be read ({kind}: {short(message_of(error))})")
     said = message_of(error)
     for remedy in REMEDIES:
         if re.search(remedy.words, said, re.IGNORECASE):
@@ -164,6 +159,12 @@ def explain(error: BaseException, where: str) -> MansardError:
         where=where,
         fix="look at its log ('journalctl -u docker'), or measure without it: LOCAL=1",
     )
+
+
+def no_engine(where: str, why: str = "") -> ContainerError:
+    """What listens at ``where`` is another program."""
+    what = f"what answers there is no container engine{why}"
+    return ContainerError(what, where=where, fix=START_ENGINE)
 
 
 def message_of(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,10 +24,6 @@ from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from mansard.core.text import masked
-
-if TYPE_CHECKING:
-    from mansard.containers.engine import Engine
-
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -267,11 +267,10 @@ class Tunnel:
         """Ask for signs of life; kill ssh where none comes."""
         while not self._is_over.wait(self._limits.every_s) and not self.has_ended:
             # An engine that refuses has ended, or starts again: the next request to it tells.
-            if ask_for_life(self._path, self._limits.silent_s) == "silent":
-                if not self._is_over.is_set() and not self.has_ended:
-                    self._is_silent = True
-                    self._kill()
-                return
+            is_silent = ask_for_life(self._path, self._limits.silent_s) == "silent"
+            if is_silent and not self._is_over.is_set() and not self.has_ended:
+                self._is_silent = True
+                self._kill()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

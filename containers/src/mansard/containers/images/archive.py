@@ -34,8 +34,8 @@ from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.text import printable
 
 # CUDA's largest base image with libraries is 16 GB unpacked, and gzip makes a third of it.
-MOST_BYTES = 40 << 30
-MOST_RATIO = 20  # of what it expands to and the file itself; zeros alone reach 1000
+_MOST_BYTES = 40 << 30
+_MOST_RATIO = 20  # of what it expands to and the file itself; zeros alone reach 1000
 _FREE_OF_RATIO_BYTES = 64 << 20
 _MOST_ENTRIES = 2000  # of the archive: an image has 127 layers at most, each with some files
 _MOST_FILES = 1_000_000  # in all layers; l4t-jetpack has 200 000
@@ -103,13 +103,10 @@ def read_archive(path: Path) -> Contents:
     """What the archive holds; raises InputError where that is not one image, or StorageError."""
     files: dict[str, bytes | Layer | str] = {}  # kept, a layer that was read, or a link's target
     kept = _Limit(_MOST_KEPT_BYTES, "bytes of small files")
-    with _opened(path) as stream:
-        read_layer = functools.partial(
-            _read_layer,
-            n_files=_Limit(_MOST_FILES, "files"),
-            unpacked=_Limit(_most_bytes(path), "bytes once unpacked"),
-        )
-        for header, content in _entries(stream, _Limit(_MOST_ENTRIES, "entries")):
+    n_files, unpacked = _Limit(_MOST_FILES, "files"), _unpacked_limit(path)
+    read_layer = functools.partial(_read_layer, n_files=n_files, unpacked=unpacked)
+    with _entries_of(path) as entries:
+        for header, content in entries:
             name = header.name
             if header.isdir():
                 continue
@@ -133,12 +130,12 @@ def _read_layer(content: _Content, n_files: _Limit, unpacked: _Limit) -> Layer:
     tar = _unpacked(content)
     if _COMPRESSED.match(tar.peek(_BLOCK)):
         raise InputError("holds a layer that engines would unpack once more")
-    hashing = _Hashing(_Limited(tar, unpacked))
-    for header, _ in _entries(hashing, n_files):
+    hashing = _Hashing(tar)
+    for header, _ in _entries(hashing, n_files, unpacked):
         if ".." in header.name.split("/"):
             raise InputError(f"holds a layer with {printable(header.name, 80)!r}")
-    while hashing.read(_PIECE):
-        pass
+    while piece := hashing.read(_PIECE):
+        unpacked.take(len(piece))
     return hashing.layer
 
 
@@ -197,8 +194,8 @@ def rewrite(path: Path, contents: Contents, tag: str) -> Iterator[bytes]:
     without it an engine has no image.
     """
     missing = set(contents.layers)
-    with _opened(path) as stream:
-        for header, content in _entries(stream, _Limit(_MOST_ENTRIES, "entries")):
+    with _entries_of(path) as entries:
+        for header, content in entries:
             layer = contents.places.get(header.name)
             if header.isreg() and layer in missing:
                 missing.remove(layer)
@@ -254,18 +251,6 @@ class _Limit:
             raise InputError(self._told)
 
 
-class _Limited:
-    """A stream of which no more than ``limit`` is read."""
-
-    def __init__(self, source: _Readable, limit: _Limit) -> None:
-        self._source, self._limit = source, limit
-
-    def read(self, size: int, /) -> bytes:
-        data = self._source.read(size)
-        self._limit.take(len(data))
-        return data
-
-
 class _Hashing:
     """A stream whose bytes are counted and hashed as they are read."""
 
@@ -300,14 +285,20 @@ class _Content(io.RawIOBase):
         return len(data)
 
 
-def _entries(stream: _Readable, limit: _Limit) -> Iterator[tuple[tarfile.TarInfo, _Content]]:
-    """The entries of a tar, in their order; raises InputError for what is not plain."""
+_Entries = Iterator[tuple[tarfile.TarInfo, _Content]]
+
+
+def _entries(stream: _Readable, n_entries: _Limit, n_bytes: _Limit) -> _Entries:
+    """The entries of a tar, in their order; raises InputError beyond the limits, and for headers
+    that no plain tar has."""
     said: dict[str, str] = {}
     while (block := _exactly(stream, _BLOCK)) != bytes(_BLOCK):
-        limit.take()
+        n_entries.take()
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        if header.type in _OF_THE_NEXT:
-            size = _size(header, {})
+        is_of_next = header.type in _OF_THE_NEXT
+        size = _size(header, {} if is_of_next else said)
+        n_bytes.take(_BLOCK + size)
+        if is_of_next:
             if size > _MOST_HEADER_BYTES:
                 raise InputError("holds a header of more than 1 MiB")
             said = _said(header.type, _exactly(stream, size), said)
@@ -315,7 +306,6 @@ def _entries(stream: _Readable, limit: _Limit) -> Iterator[tuple[tarfile.TarInfo
             # In the oldest format a name that ends with / is a folder's, which has no content.
             if block[156:157] == tarfile.AREGTYPE and (said or header.isdir()):
                 raise InputError(_AMBIGUOUS)
-            size = _size(header, said)
             content = _Content(stream, size)
             header.name = said.get("path", header.name)
             header.linkname = said.get("linkpath", header.linkname)
@@ -333,7 +323,7 @@ def _size(header: tarfile.TarInfo, said: Mapping[str, str]) -> int:
     if header.type in _HEADER_ONLY:
         return 0
     text = said.get("size", str(header.size))
-    if not _SIZE.fullmatch(text) or int(text) > MOST_BYTES:
+    if not _SIZE.fullmatch(text):
         raise InputError(f"holds a file that says it has {printable(text, 40)} bytes")
     return int(text)
 
@@ -379,18 +369,17 @@ def _unpacked(content: _Content) -> gzip.GzipFile | io.BufferedReader[Any]:
     return gzip.GzipFile(fileobj=reader) if reader.peek(2).startswith(_GZIP) else reader
 
 
-def _most_bytes(path: Path) -> int:
-    """What the file may expand to."""
-    return min(_FREE_OF_RATIO_BYTES + MOST_RATIO * path.stat().st_size, MOST_BYTES)
+def _unpacked_limit(path: Path) -> _Limit:
+    n_bytes = min(_FREE_OF_RATIO_BYTES + _MOST_RATIO * path.stat().st_size, _MOST_BYTES)
+    return _Limit(n_bytes, "bytes once unpacked")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Limited]:
-    """The file unpacked, with a limit on that; its faults are raised with its name."""
+def _entries_of(path: Path) -> Iterator[_Entries]:
+    """The entries of the archive; its faults are raised with its name."""
     try:
-        limit = _Limit(_most_bytes(path), "bytes once unpacked")
-        with open_file(path) as file, gzip.GzipFile(fileobj=file) as unpacked:
-            yield _Limited(unpacked, limit)
+        with open_file(path) as file, gzip.GzipFile(fileobj=file) as stream:
+            yield _entries(stream, _Limit(_MOST_ENTRIES, "entries"), _unpacked_limit(path))
     except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"is no tar.gz: {error}", where=str(path), fix=_AGAIN) from error
     except InputError as error:
