@@ -187,3 +187,15 @@ def test_tls_that_is_asked_for_is_refused_and_never_left_out(name: str) -> None:
             assert "HOST=user@board" in str(caught.value)
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+@pytest.mark.parametrize(
+    ("said", "is_rootless"),
+    [
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, True),  # Docker, podman 4.9
+        ({"SecurityOptions": ["name=seccomp"], "Rootless": True}, True),  # podman 4.3
+        ({"SecurityOptions": ["name=seccomp"]}, False),  # podman 4.3 of root
+    ],
+)
+def test_a_rootless_engine_is_known(said: dict[str, Any], is_rootless: bool) -> None:
+    assert read_facts(PODMAN["/version"][1], said).is_rootless is is_rootless

@@ -20,6 +20,7 @@ import pytest
 from mansard.containers.engine import Engine, connect
 from mansard.containers.images.archive import read_archive, rewrite
 from mansard.containers.images.loading import load_image
+from mansard.containers.images.store import digest_path
 from mansard.core.errors import InputError, StorageError
 from tests.containers.image_archives import (
     END,
@@ -32,6 +33,7 @@ from tests.containers.image_archives import (
     image_tar,
     names_in,
     pax,
+    with_digest,
     written,
 )
 from tests.containers.stand_in_engine import DOCKER_28, Asked, stand_in_engine
@@ -181,6 +183,51 @@ def test_no_other_image_reaches_the_engine(
     assert str(path) in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
     assert asked == []
+
+
+FILES = {
+    "empty": (b"", "is cut off"),
+    "junk": (b"junk" * 1000, "is no tar.gz"),
+    "no tar": (gzip.compress(b"junk" * 1000), "is no tar.gz"),
+    "cut off": (gzip.compress(image_tar())[:40], "is no tar.gz"),
+    "nothing in it": (gzip.compress(END), "has no manifest.json"),
+    "no manifest": (gzip.compress(entry("readme", b"hello") + END), "has no manifest.json"),
+    "no JSON": (gzip.compress(entry("manifest.json", b"not json") + END), "cannot be read"),
+    "no image": (gzip.compress(entry("manifest.json", b"[]") + END), "holds 0 images"),
+    "a way out": (
+        gzip.compress(
+            entry("manifest.json", b'[{"Config": "../../etc/passwd", "Layers": []}]') + END
+        ),
+        "lacks ../../etc/passwd, which its manifest names",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), FILES.values(), ids=FILES)
+def test_a_file_without_an_image_is_refused(
+    engine: Engine, tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = with_digest(tmp_path / "image.tar.gz", content)
+    with pytest.raises(InputError, match=words) as raised:
+        load_image(engine, path, TABLE)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("digest", [b"", b"nonsense\n", b"0" * 64 + b"  other\n", b"\xff"])
+def test_a_wrong_digest_is_refused(engine: Engine, tmp_path: Path, digest: bytes) -> None:
+    path = written(tmp_path / "image.tar.gz", image_tar())
+    digest_path(path).write_bytes(digest)
+    with pytest.raises(InputError, match="copy it again"):
+        load_image(engine, path, TABLE)
+
+
+def test_files_that_are_not_there(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "image.tar.gz"
+    with pytest.raises(InputError, match=r"image\.tar\.gz\.sha256: is not there"):
+        load_image(engine, path, TABLE)
+    digest_path(path).write_text("0" * 64 + "  image.tar.gz\n")
+    with pytest.raises(InputError, match=r"image\.tar\.gz: is not there"):
+        load_image(engine, path, TABLE)
 
 
 def loaded_tar(asked: list[Asked]) -> bytes:
