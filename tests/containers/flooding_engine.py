@@ -68,7 +68,7 @@ FLOODS: Mapping[str, Flood] = {
 
 
 class Sent(msgspec.Struct):
-    """How many bytes the engine got rid of."""
+    """How many bytes the engine has sent."""
 
     n_bytes: int = 0
 

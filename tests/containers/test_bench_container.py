@@ -141,7 +141,7 @@ def test_the_image_and_its_digest_stand_in_the_report(
     board: Path, network: Path, tmp_path: Path, daemon: Daemon, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
-    # By its name in the present folder, of which the engine knows nothing.
+    # A relative path: the engine does not know the present folder.
     command = [*MANSARD, "bench", "--board", board.name, "--runs", str(runs), "--json"]
     command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
     command += ["--profile", "brief", "--mode", "15W", str(network)]

@@ -172,7 +172,7 @@ def test_without_any_engine_the_usual_one_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["DOCKER_TLS_VERIFY", "DOCKER_TLS"])
 def test_tls_that_is_asked_for_is_refused_and_never_left_out(name: str) -> None:
-    """A plain connection would be taken for a safe one; what listens there hears nothing."""
+    """A plain connection would look like a safe one; so none is opened."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.1)
         address = f"tcp://me:secret@127.0.0.1:{server.getsockname()[1]}"

@@ -109,7 +109,7 @@ OTHERS = {
     "a deep manifest": (entry("manifest.json", b"[" * 100_000) + END, "cannot be read"),
     "a way out": (image_tar(extra=entry("../../etc/passwd", b"x")), "etc/passwd"),
     "an absolute name": (image_tar(extra=entry("/etc/passwd", b"x")), "etc/passwd"),
-    "a device": (image_tar(extra=entry("sda", type=tarfile.BLKTYPE)), "no file"),
+    "a device": (image_tar(extra=entry("sda", type=tarfile.BLKTYPE)), "neither a file"),
     "a size of exabytes": (image_tar(extra=entry("x", size=1 << 60)), "says it has"),
     "a size below zero": (image_tar(extra=entry("x", size=-512)), "says it has"),
     "a size of pax": (image_tar(extra=pax({"size": "9" * 5000}) + entry("x")), "says it has"),

@@ -98,7 +98,7 @@ def test_a_bench_in_podman_killed_restored_and_resumed(
     network = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
     subprocess.run(network, check=True, capture_output=True)
     runs = tmp_path / "runs"
-    place = podman.folder / "board"  # where the user of a rootless podman gets at it
+    place = podman.folder / "board"  # which the user of a rootless podman can reach
     place.mkdir()
     with running(create_board("agx-orin", place)) as board, connect(podman.address) as engine:
         found = snapshot(board)

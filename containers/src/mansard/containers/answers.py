@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
 _UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
 _GIGABYTES_S = 12 * 3600.0  # on a slow line
-_MOST_LINE_BYTES = 1 << 20  # of a log, and of what HTTP has lines for
+_MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
     silence_s: float = TIMEOUT_S
 
 
-ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; in bytes also of headers and errors
+ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; headers and errors have no more bytes
 EVENTS = Limits(4 << 20, TIMEOUT_S)
 LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
 IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
@@ -109,7 +109,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Lines(io.BufferedReader):
-    """A counted file with bounded lines too: urllib3 reads a chunk's length as a whole line."""
+    """A counted file with bounded lines: urllib3 reads the length of a chunk as a line."""
 
     def __init__(self, raw: Any, budget: _Budget) -> None:
         super().__init__(_Counted(raw, budget))
@@ -160,7 +160,7 @@ def _client_class() -> Any:
             super().__init__(base_url=base_url, **settings)
 
         def get_redirect_target(self, resp: Any) -> None:
-            """None is followed: requests would unpack the body of the answer first."""
+            """None: requests would read and unpack the body before it follows a redirect."""
 
         def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
             budget = _BUDGET.get(None)
@@ -168,7 +168,7 @@ def _client_class() -> Any:
                 with _current(_Budget(ANSWER, self.address)):
                     return self.send(request, stream=stream, **settings)
             request.headers["Accept-Encoding"] = "identity"
-            settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK gives some none
+            settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
             adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")
             _count_answers(
                 adapter.get_connection_with_tls_context(

@@ -162,7 +162,7 @@ def explain(error: BaseException, where: str) -> MansardError:
 
 
 def no_engine(where: str, why: str = "") -> ContainerError:
-    """What listens at ``where`` is another program."""
+    """The error for another program that listens at ``where``."""
     what = f"what answers there is no container engine{why}"
     return ContainerError(what, where=where, fix=START_ENGINE)
 
@@ -179,16 +179,16 @@ def message_of(error: BaseException) -> str:
 def explained(
     where: str, told: Callable[[Exception, str], MansardError] = explain
 ) -> Iterator[None]:
-    """Errors of the engine, and of reading its answers, are raised as ``told`` makes of them.
+    """Errors of the engine, and of reading its answers, are raised as what ``told`` returns.
 
-    Nothing else is done inside.
+    Any other error inside would be taken for one of these.
     """
     try:
         yield
     except MansardError:
         raise
     except Exception as error:
-        if isinstance(error.__cause__, MansardError):  # the SDK wraps all that it meets at first
+        if isinstance(error.__cause__, MansardError):  # the SDK wraps those of its first request
             raise error.__cause__ from error
         raise told(error, where) from error
 

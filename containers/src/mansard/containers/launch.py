@@ -266,7 +266,7 @@ class Container:
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
         try:
-            # Its output is read on: a program that waits for a reader does not end.
+            # Its output is read to the end: a program whose output is not read may not end.
             for _ in self._attached.receive(GRACE_S):
                 pass
         except (TimeoutError, ContainerError):

@@ -41,7 +41,7 @@ _MOST_ENTRIES = 2000  # of the archive: an image has 127 layers at most, each wi
 _MOST_FILES = 1_000_000  # in all layers; l4t-jetpack has 200 000
 _MOST_SMALL_BYTES = 256 << 10  # of one file that is kept in memory; configurations have 20 KB
 _MOST_KEPT_BYTES = 32 << 20
-_MOST_HEADER_BYTES = 1 << 20  # of one that holds a long name; Go's limit
+_MOST_HEADER_BYTES = 1 << 20  # of a header with a long name; Go's limit
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -54,7 +54,7 @@ _AMBIGUOUS = "holds a header that tar readers understand differently"
 # Links, devices, folders and pipes have no content, whatever size they state: as in Go's reader.
 _HEADER_ONLY = b"123456"
 _LONG = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
-_OF_THE_NEXT = frozenset((*_LONG, tarfile.XHDTYPE, tarfile.XGLTYPE))  # headers before an entry's
+_OF_THE_NEXT = frozenset((*_LONG, tarfile.XHDTYPE, tarfile.XGLTYPE))  # of the next entry
 _RECORD = re.compile(rb"([0-9]{1,7}) ([^=]*)=")  # of a pax header: its length, and its key
 _SIZE = re.compile(r"[0-9]{1,18}")
 _T = TypeVar("_T")
@@ -101,7 +101,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_archive(path: Path) -> Contents:
     """What the archive holds; raises InputError where that is not one image, or StorageError."""
-    files: dict[str, bytes | Layer | str] = {}  # kept, a layer that was read, or a link's target
+    files: dict[str, bytes | Layer | str] = {}  # content, layer, or target of a link
     kept = _Limit(_MOST_KEPT_BYTES, "bytes of small files")
     n_files, unpacked = _Limit(_MOST_FILES, "files"), _unpacked_limit(path)
     read_layer = functools.partial(_read_layer, n_files=n_files, unpacked=unpacked)
@@ -116,7 +116,7 @@ def read_archive(path: Path) -> Contents:
                 folder = posixpath.dirname(name) if header.issym() else ""
                 files[name] = posixpath.normpath(posixpath.join(folder, header.linkname))
             elif not header.isreg():
-                raise InputError(f"holds {name}, which is no file")
+                raise InputError(f"holds {name}, which is neither a file nor a folder")
             elif content.n_left <= _MOST_SMALL_BYTES:
                 kept.take(content.n_left)
                 files[name] = content.read(content.n_left)
@@ -133,7 +133,7 @@ def _read_layer(content: _Content, n_files: _Limit, unpacked: _Limit) -> Layer:
     hashing = _Hashing(tar)
     for header, _ in _entries(hashing, n_files, unpacked):
         if ".." in header.name.split("/"):
-            raise InputError(f"holds a layer with {printable(header.name, 80)!r}")
+            raise InputError(f"holds a layer with the path {printable(header.name, 80)!r}")
     while piece := hashing.read(_PIECE):
         unpacked.take(len(piece))
     return hashing.layer
@@ -219,7 +219,7 @@ def _entry(name: str, n_bytes: int, content: Iterable[bytes]) -> Iterator[bytes]
 
 
 def _same(content: _Content, layer: Layer) -> Iterator[bytes]:
-    """The tar of ``layer``; raises InputError at the end of another."""
+    """The tar of ``layer``; raises InputError at its end where the tar is another."""
     hashing = _Hashing(_unpacked(content))
     while piece := hashing.read(min(_PIECE, layer.n_bytes + 1 - hashing.n_bytes)):
         yield piece
@@ -376,7 +376,7 @@ def _unpacked_limit(path: Path) -> _Limit:
 
 @contextmanager
 def _entries_of(path: Path) -> Iterator[_Entries]:
-    """The entries of the archive; its faults are raised with its name."""
+    """The entries of the archive; errors are raised with its name."""
     try:
         with open_file(path) as file, gzip.GzipFile(fileobj=file) as stream:
             yield _entries(stream, _Limit(_MOST_ENTRIES, "entries"), _unpacked_limit(path))
