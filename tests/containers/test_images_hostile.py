@@ -159,7 +159,7 @@ OTHERS = {
         "understand differently",
     ),
     "a layer that is also a gzip": (
-        with_layer(gzip.compress(entry("\x1f\udc8b\x08") + END)),
+        with_layer(gzip.compress(b"\x1f") + gzip.compress(entry("\x1f\udc8b\x08")[1:] + END)),
         "unpack once more",
     ),
     "a layer that is also a zstd": (

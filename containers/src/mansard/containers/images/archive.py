@@ -103,9 +103,9 @@ def read_archive(path: Path) -> Contents:
     """What the archive holds; raises InputError where that is not one image, or StorageError."""
     files: dict[str, bytes | Layer | str] = {}  # content, layer, or target of a link
     kept = _Limit(_MOST_KEPT_BYTES, "bytes of small files")
-    n_files, unpacked = _Limit(_MOST_FILES, "files"), _unpacked_limit(path)
-    read_layer = functools.partial(_read_layer, n_files=n_files, unpacked=unpacked)
     with _entries_of(path) as entries:
+        n_files, unpacked = _Limit(_MOST_FILES, "files"), _unpacked_limit(path)
+        read_layer = functools.partial(_read_layer, n_files=n_files, unpacked=unpacked)
         for header, content in entries:
             name = header.name
             if header.isdir():
@@ -127,15 +127,14 @@ def read_archive(path: Path) -> Contents:
 
 def _read_layer(content: _Content, n_files: _Limit, unpacked: _Limit) -> Layer:
     """Read a layer's tar and what comes after its end; raises InputError."""
-    tar = _unpacked(content)
-    if _COMPRESSED.match(tar.peek(_BLOCK)):
-        raise InputError("holds a layer that engines would unpack once more")
-    hashing = _Hashing(tar)
+    hashing = _Hashing(_unpacked(content))
     for header, _ in _entries(hashing, n_files, unpacked):
         if ".." in header.name.split("/"):
             raise InputError(f"holds a layer with the path {printable(header.name, 80)!r}")
     while piece := hashing.read(_PIECE):
         unpacked.take(len(piece))
+    if _COMPRESSED.match(hashing.first):
+        raise InputError("holds a layer that engines would unpack once more")
     return hashing.layer
 
 
@@ -255,11 +254,12 @@ class _Hashing:
     """A stream whose bytes are counted and hashed as they are read."""
 
     def __init__(self, source: _Readable) -> None:
-        self._source, self._hash, self.n_bytes = source, hashlib.sha256(), 0
+        self._source, self._hash, self.n_bytes, self.first = source, hashlib.sha256(), 0, b""
 
     def read(self, size: int, /) -> bytes:
         data = self._source.read(size)
         self._hash.update(data)
+        self.first = self.first or data
         self.n_bytes += len(data)
         return data
 
