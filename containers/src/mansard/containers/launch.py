@@ -150,7 +150,8 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     code = ending.exit_code
     said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
-        what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
+        what = "the memory ran out, and the kernel killed the container"
+        fix = f"end other programs, the desktop first; {_AGAIN}"
     elif code == _KILLED:
         what = "the container was killed, from outside or because the memory ran out"
         fix = f"look into 'dmesg' for the latter; {_AGAIN}"
@@ -165,10 +166,6 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     else:
         what, fix = f"the container ended early with exit code {code}", _AGAIN
     return ContainerError(f"{what}: {said}" if said else what, where=where, fix=fix)
-
-
-def _free_memory() -> str:
-    return f"end other programs, the desktop first; {_AGAIN}"
 
 
 def _zone(text: str) -> str:
