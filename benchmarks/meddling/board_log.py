@@ -13,7 +13,6 @@ import sys
 import time
 from bisect import bisect_right
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 CPU = "sys/devices/system/cpu"
@@ -86,12 +85,7 @@ class BoardLog:
             time.sleep(_PERIOD_S)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         time.sleep(_LAST_S)
         self._process.communicate()
 

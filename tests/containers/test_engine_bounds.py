@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pytest
 
-from mansard.containers.answers import Limits, answer, messages, pieces
+from mansard.containers.answers import Limits, answer, messages
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.building import BuildStep, run_step
@@ -59,7 +59,7 @@ def read_all(engine: Engine, limits: Limits) -> None:
 
 def save_all(engine: Engine, limits: Limits) -> None:
     with answer(engine.client, "GET", "/log", limits=limits) as response:
-        for _ in pieces(response):
+        for _ in response.iter_content(MIB):
             pass
 
 

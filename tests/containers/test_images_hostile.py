@@ -140,6 +140,30 @@ OTHERS = {
         with_layer(entry("a", type=tarfile.SYMTYPE, size=512) + sparse_of_gnu() + END),
         "sparse",
     ),
+    # Go's reader forgets the size in a pax header after which another comes: it takes the content
+    # for the next header. In the oldest format it takes a name that ends with / for a folder's.
+    "a sparse file behind two pax headers": (
+        with_layer(pax({"size": "512"}) + pax({"a": "b"}) + entry("a") + sparse_of_gnu() + END),
+        "understand differently",
+    ),
+    "a sparse file behind a global header": (
+        with_layer(
+            pax({"size": "512"}) + pax({}, tarfile.XGLTYPE) + entry("a") + sparse_of_gnu() + END
+        ),
+        "understand differently",
+    ),
+    "a sparse file in what may be a folder": (
+        with_layer(pax({"path": "a/"}) + entry("a", sparse_of_gnu(), type=tarfile.AREGTYPE) + END),
+        "understand differently",
+    ),
+    "a layer that is also a gzip": (
+        with_layer(gzip.compress(entry("\x1f\udc8b\x08") + END)),
+        "unpack once more",
+    ),
+    "a layer that is also a zstd": (
+        with_layer(entry("\x50\x2a\x4d\x18") + END),
+        "unpack once more",
+    ),
     "a layer with a way out": (with_layer(entry("a/../../x") + END), "a/../../x"),
     "a layer that is cut off": (with_layer(LAYER[:-1100]), "cut off"),
     "cut off": (image_tar()[:-3000], "cut off|has no manifest"),
@@ -169,6 +193,9 @@ LAID_OUT = {
     "plain": image_tar(),
     "with podman's name": image_tar(tags=[f"docker.io/{TAG}"]),
     "with strange files": image_tar(extra=entry("x") + entry("y/json", b"{}") + pax({"a": "b"})),
+    "a header of many records": image_tar(
+        extra=pax({f"k{number}": "v" for number in range(50_000)}) + entry("x")
+    ),
     "a long name": image_tar(extra=pax({"path": "z" * 300}) + entry("z" * 99, b"")),
 }
 

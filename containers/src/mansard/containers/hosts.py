@@ -21,12 +21,12 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.documents import read_toml
+from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable
 
-HOSTS_FILE = "hosts.toml"  # where the command is run
+HOSTS_FILE = "hosts.toml"  # in the user's folder of settings
 DOCKER_SOCKET = "/var/run/docker.sock"
 _MOST_HOSTS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -112,8 +112,9 @@ class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_hosts(texts: Sequence[str], file: Path | None = None) -> tuple[Host, ...]:
     """The boards that ``HOST=`` or ``HOSTS=`` names, separated by commas, in their order.
 
-    ``file`` holds names; without one it is ``hosts.toml``, if there is one. Raises UsageError
-    (what is named), InputError (the file) or StorageError.
+    ``file`` holds names; without one it is ``hosts.toml`` of the user's settings, if there is one.
+    That of the present folder does not count: the folder may be another person's. Raises
+    UsageError (what is named), InputError (the file) or StorageError.
     """
     names = [name.strip() for text in texts for name in text.split(",")]
     if not names or not all(names):
@@ -155,8 +156,8 @@ def _check_distinct(hosts: Sequence[Host]) -> None:
 
 
 def _read_file(file: Path | None) -> dict[str, Host]:
-    path = Path(HOSTS_FILE) if file is None else file
-    if file is None and not path.exists():
+    path = file or settings_file(HOSTS_FILE)
+    if path is None:
         return {}
     content = read_toml(path, "a list of boards")
     boards = content.pop("boards", {})

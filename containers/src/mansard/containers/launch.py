@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -212,22 +211,12 @@ class Container:
     ) -> Iterator[bytes]:
         """Every line of its standard output; raises ContainerError at any end but a good one.
 
-        ``check`` is called every few seconds, and ends the waiting by what it raises. Silence is
-        the lack of whole lines: a container that only writes errors says nothing. A last line
-        without an end is what a killed program left half-written: it is dropped.
+        ``check`` is called every few seconds, and ends the waiting by what it raises. A container
+        is silent while it writes no whole line, whatever else it writes. A last line without an
+        end is dropped: a killed program left it half-written.
         """
-        lines = split_lines()
-        said_s = time.monotonic()
         try:
-            for chunk in self._attached.receive(silence_s, check):
-                if chunk.output == "stdout":
-                    for line in lines.feed(chunk.data):
-                        yield line
-                        said_s = time.monotonic()
-                else:
-                    self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
-                if time.monotonic() > said_s + silence_s:
-                    raise TimeoutError
+            yield from self._lines_of(silence_s, check)
         except TimeoutError as error:
             raise ContainerError(
                 f"the container has said nothing for {silence_s:g} s",
@@ -235,6 +224,21 @@ class Container:
                 fix="look at 'dmesg' for a GPU that hangs; what was measured is kept",
             ) from error
         self._check_end()
+
+    def _lines_of(self, silence_s: float, check: Callable[[], object]) -> Iterator[bytes]:
+        splitter = split_lines()
+        while True:
+            lines: list[bytes] = []
+            for chunk in self._attached.receive(silence_s, check):
+                if chunk.output == "stdout":
+                    lines = list(splitter.feed(chunk.data))
+                else:
+                    self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
+                if lines:
+                    break
+            else:
+                return
+            yield from lines
 
     def _check_end(self) -> None:
         try:
@@ -265,12 +269,10 @@ class Container:
 
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
-        end_s = time.monotonic() + GRACE_S
         try:
-            # It must be read on: a program that waits to be read does not end.
+            # Its output is read on: a program that waits for a reader does not end.
             for _ in self._attached.receive(GRACE_S):
-                if time.monotonic() > end_s:
-                    return False
+                pass
         except (TimeoutError, ContainerError):
             return False
         return True

@@ -6,12 +6,13 @@ A bench does the same with every board. ``LocalController`` works in this proces
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
+
+import msgspec
 
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import MachineIdentity, PowerMode
@@ -111,10 +112,6 @@ class LocalHold(Hold):
     own ``__exit__`` would else leave the machine as it is.
     """
 
-    def __init__(self, root: Path, on_step: OnStep, settle_s: float) -> None:
-        super().__init__(root, on_step, settle_s)
-        self._board = root
-
     def __enter__(self) -> LocalHold:
         super().__enter__()
         return self
@@ -126,33 +123,18 @@ class LocalHold(Hold):
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """The board's own modes that need a reboot: name -> the tool's words."""
-        return modes_that_need_a_reboot(self._board, modes)
+        return modes_that_need_a_reboot(self._root, modes)
 
 
-class Occupied:
-    """A machine that is measured as it is: locked, with nothing to put back."""
+class Occupied(msgspec.Struct, frozen=True):
+    """A machine that is measured as it is: only locked, with nothing to put back."""
 
+    root: Path
     left_behind: tuple[str, ...] = ()
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Occupied:
-        self._stack.enter_context(board_lock(self._root))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     def set(self, mode: PowerMode) -> PowerMode:
         """Never: raises DeviceError."""
-        raise DeviceError(f"is measured as it is, not set to {mode.name}", where=str(self._root))
+        raise DeviceError(f"is measured as it is, not set to {mode.name}", where=str(self.root))
 
     def changes(self) -> tuple[str, ...]:
         """None: nothing was set."""
@@ -162,6 +144,12 @@ class Occupied:
         """None of them: none is set."""
         del modes
         return {}
+
+
+@contextmanager
+def _occupied(root: Path) -> Iterator[Occupied]:
+    with board_lock(root):
+        yield Occupied(root)
 
 
 class LocalController:
@@ -205,10 +193,10 @@ class LocalController:
         restored = restore(self._root, on_step=self._on_step)
         return restored.lines() if restored is not None else ()
 
-    def hold(self, *, is_set: bool = True) -> LocalHold | Occupied:
+    def hold(self, *, is_set: bool = True) -> AbstractContextManager[LocalHold | Occupied]:
         """The machine, held for one sweep."""
         if not is_set:
-            return Occupied(self._root)
+            return _occupied(self._root)
         return LocalHold(self._root, self._on_step, self._settle_s)
 
     def check(self) -> None:

@@ -63,7 +63,7 @@ class RefusedMode(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A whole configuration; ``ignored`` says of every line that is no part of it why."""
+    """A whole configuration. ``ignored``: each line that was not used, and why."""
 
     params: tuple[Param, ...]
     modes: tuple[ModeSection, ...]
@@ -87,7 +87,7 @@ _ID = re.compile(r"[0-9]{1,6}")
 _DEFAULT = re.compile(r"(?:\S*\()?([0-9]{1,6})\)?")  # "2", or as the tool prints it "MODE_30W(2)"
 _KINDS = frozenset({"FILE", "CLOCK", "HWMON"})
 _SWITCHES = "CPU_ONLINE"  # the parameter of the cores
-_SWITCHED = re.compile(rf"{_SWITCHES}\s+(CORE_[0-9]{{1,3}})")
+_CORE = re.compile(r"CORE_([0-9]{1,3})")
 
 
 class ConfigLine(msgspec.Struct, frozen=True):
@@ -108,7 +108,6 @@ class _Mode(msgspec.Struct):
     id: int
     name: str
     settings: list[Setting]
-    why: str = ""  # it is in doubt
 
 
 class _Builder:
@@ -117,8 +116,8 @@ class _Builder:
     def __init__(self, where: str) -> None:
         self.where = where
         self.params: dict[str, Param] = {}
-        self.doubts: dict[str, str] = {}  # parameter -> why its paths are in doubt
         self.modes: list[_Mode] = []
+        self.doubts: dict[tuple[type, str], str] = {}  # kind and name of a section -> the first
         self.default_ids: set[int] = set()
         self.cores: dict[str, str] = {}  # what modes switch -> one of these modes
         self.ignored: list[str] = []
@@ -190,18 +189,12 @@ class _Builder:
             self.ignore(line, "is no line of a configuration")
         elif section is None:
             self._stray(line)
-        elif isinstance(section, _Mode):
-            if len(words) == 3:
-                self._set(section, Setting(*words), line)
-            else:
-                self._doubt_mode(section, line, "is not 'PARAMETER ARGUMENT value'")
-        elif len(words) == 2 and section.kind != "HWMON" and words[1].startswith("/"):
-            self._define(section, words[0], words[1], line)
-        elif len(words) == 3 and section.kind == "HWMON" and words[1].startswith("/"):
-            self._define(section, words[0], f"{words[1]}/*/{words[2]}", line)
+        elif isinstance(section, Param):
+            self._define(section, words, line)
+        elif len(words) == 3:
+            self._set(section, Setting(*words), line)
         else:
-            self.ignore(line, "is not 'ARGUMENT path'")
-            self.doubts.setdefault(section.name, _words(line, "is not 'ARGUMENT path'"))
+            self._damage(section, line, "is not 'PARAMETER ARGUMENT value'")
 
     def _stray(self, line: ConfigLine) -> None:
         """A line of no section: of a mode above that something else has broken off, perhaps."""
@@ -212,40 +205,38 @@ class _Builder:
         used = {setting.param for mode in self.modes for setting in mode.settings}
         # An unreadable line may be anything; another one names what it sets.
         if not line.rest or line.rest.split()[0] in used | self.params.keys():
-            self._doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
+            self.doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
 
     def _set(self, mode: _Mode, setting: Setting, line: ConfigLine) -> None:
-        before = [
-            one
-            for one in mode.settings
-            if (one.param, one.argument) == (setting.param, setting.argument)
-        ]
         if setting.param == _SWITCHES:
             self.cores[setting.argument] = mode.name
-        if not before:
+        name = setting.param, setting.argument
+        if all((one.param, one.argument) != name for one in mode.settings):
             mode.settings.append(setting)
         elif mode.settings[-1] != setting:  # else the same line, twice in a row
             why = "is set twice: is the header of another mode missing?"
-            self._doubt(mode, _words(line, why))  # once, not for each line of the other mode
+            self.doubt(mode, _words(line, why))  # once, not for each line of the other mode
 
-    def _define(self, param: Param, argument: str, path: str, line: ConfigLine) -> None:
-        if param.arguments.setdefault(argument, path) != path:
-            self.ignore(line, "has another path above")
-            self.doubts.setdefault(param.name, _words(line, "has another path above"))
+    def _define(self, param: Param, words: list[str], line: ConfigLine) -> None:
+        is_pattern = param.kind == "HWMON"
+        if len(words) != 2 + is_pattern or not words[1].startswith("/"):
+            self._damage(param, line, "is not 'ARGUMENT path'")
+            return
+        path = f"{words[1]}/*/{words[2]}" if is_pattern else words[1]
+        if param.arguments.setdefault(words[0], path) != path:
+            self._damage(param, line, "has another path above")
 
-    def _doubt_mode(self, mode: _Mode, line: ConfigLine, why: str) -> None:
+    def _damage(self, section: Param | _Mode, line: ConfigLine, why: str) -> None:
         self.ignore(line, why)
-        self._doubt(mode, _words(line, why))
-        # What cannot be read may still be the only trace of a core that other modes leave out.
-        self.cores.update(dict.fromkeys(_SWITCHED.findall(line.text), mode.name))
+        self.doubt(section, _words(line, why))
 
-    def cut(self) -> None:
-        """The text ends in the midst of a line."""
-        if isinstance(self._open, _Mode):
-            self._doubt(self._open, "the text ends in the midst of it")
+    def doubt(self, section: Param | _Mode, why: str) -> None:
+        self.doubts.setdefault((type(section), section.name), why)
 
-    def _doubt(self, mode: _Mode, why: str) -> None:
-        mode.why = mode.why or why
+    def end(self, *, is_whole: bool) -> None:
+        """No more lines; not ``is_whole``: the last one has no end."""
+        if not is_whole and isinstance(self._open, _Mode):
+            self.doubt(self._open, "the text ends in the midst of it")
 
 
 def _words(line: ConfigLine, why: str) -> str:
@@ -274,8 +265,7 @@ def assemble(lines: Iterable[ConfigLine], where: str, *, is_whole: bool = True) 
             where=where,
             fix="give the board's nvpmodel.conf, or what 'sudo nvpmodel -p --verbose' prints",
         )
-    if not is_whole:
-        builder.cut()
+    builder.end(is_whole=is_whole)
     ignored = builder.ignored
     if len(ignored) > _MAX_IGNORED:
         ignored = [*ignored[:_MAX_IGNORED], f"and {len(ignored) - _MAX_IGNORED} lines more"]
@@ -315,29 +305,51 @@ def _default(builder: _Builder, ignored: list[str]) -> int | None:
 
 def _refused(builder: _Builder) -> Iterator[RefusedMode]:
     """The modes in doubt: by their own lines, by those of their parameters, or for a gap."""
-    used = {setting.param for mode in builder.modes for setting in mode.settings}
-    # Some dumps begin with their modes: then nothing is defined, and nothing can be missed.
-    has_head = not used.isdisjoint(builder.params)
+    lost = _lost_cores(builder)
     for mode in builder.modes:
-        made = {(one.param, one.argument) for one in mode.settings}
-        gaps = [
-            f"it does not say whether {argument} is on, as {other} does"
-            for argument, other in builder.cores.items()
-            if (_SWITCHES, argument) not in made
-        ]
-        why = mode.why or next(_broken(mode, builder, has_head=has_head), "") or "".join(gaps[:1])
+        own = builder.doubts.get((_Mode, mode.name), "")
+        why = own or next(_broken(mode, builder), "") or next(_gaps(mode, builder), "") or lost
         if why:
             yield RefusedMode(mode.id, mode.name, why)
 
 
-def _broken(mode: _Mode, builder: _Builder, *, has_head: bool) -> Iterator[str]:
+def _broken(mode: _Mode, builder: _Builder) -> Iterator[str]:
+    used = {setting.param for each in builder.modes for setting in each.settings}
+    # Some dumps begin with their modes: then nothing is defined, and nothing can be missed.
+    has_head = not used.isdisjoint(builder.params)
     for one in mode.settings:
         param = builder.params.get(one.param)
-        if one.param in builder.doubts:
-            yield f"it sets {one.param}, whose definition is damaged: {builder.doubts[one.param]}"
+        damage = builder.doubts.get((Param, one.param))
+        if damage:
+            yield f"it sets {one.param}, whose definition is damaged: {damage}"
         elif has_head and param is None:
             yield f"it sets {one.param}, which no PARAM section defines"
         elif one.param == _SWITCHES and one.value not in {"0", "1"}:
             yield f"it switches {one.argument} to {printable(one.value, 40)!r}"
         elif param is not None and not {one.argument, one.argument + KNEXT} & {*param.arguments}:
             yield f"it sets {one.argument} of {one.param}, whose path is missing"
+
+
+def _gaps(mode: _Mode, builder: _Builder) -> Iterator[str]:
+    made = {(one.param, one.argument) for one in mode.settings}
+    for argument, other in builder.cores.items():
+        if (_SWITCHES, argument) not in made:
+            yield f"it does not say whether {argument} is on, as {other} does"
+
+
+def _lost_cores(builder: _Builder) -> str:
+    """Why the lines of a core may be missing from every mode; empty if they are not.
+
+    NVIDIA's files define cores that no mode switches: the first, which is always on, and the last
+    ones where smaller modules share the definitions. Clusters have 2 or 4 cores, so that a module
+    lacks an even number of them.
+    """
+    defined = builder.params.get(_SWITCHES)
+    named = {int(core[1]) for argument in builder.cores if (core := _CORE.fullmatch(argument))}
+    if defined is None or not named:
+        return ""
+    known = {int(core[1]) for argument in defined.arguments if (core := _CORE.fullmatch(argument))}
+    missing = sorted(known - named - {0})
+    if len(missing) % 2 == 0 and all(core > max(named) for core in missing):
+        return ""
+    return f"no mode says whether {listed([f'CORE_{core}' for core in missing], 'or')} is on"

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.limits import LOST_SLASH
+from mansard.device.tegrastats.limits import CLOCK, LOST_SLASH, ImplausibleError
 from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
@@ -30,10 +30,8 @@ from mansard.device.tegrastats.tokens import (
     PERCENTS,
     TEMPERATURES,
     USAGES,
-    ImplausibleError,
     TokenError,
     TokenTable,
-    check_clock,
     fits,
     parse_engine,
     parse_usage,
@@ -175,7 +173,7 @@ def cpu_form(token: str) -> str | None:
     body, bracket, clock = token[1:].partition("]")
     if not bracket or (clock and not re.fullmatch(r"@\d{1,6}", clock, re.ASCII)):
         return None
-    check_clock(clock[1:])
+    CLOCK.check(int(clock[1:] or 0))
     cores = body.split(",")
     if clock and any("@" in core for core in cores):
         return None
@@ -193,8 +191,6 @@ def _is_mts(following: Sequence[str]) -> bool:
 def _is_engine(value: str) -> bool:
     try:
         parse_engine("", value)
-    except ImplausibleError:
-        raise
     except TokenError:
         return False
     return True
