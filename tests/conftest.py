@@ -44,11 +44,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadGroupScheduling
 
-    class LoadFileOrGroup(LoadGroupScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return super()._split_scope(nodeid).split("::")[0]
-
-    return LoadFileOrGroup(config, log)
+    scheduling = LoadGroupScheduling(config, log)
+    group_or_test = scheduling._split_scope
+    scheduling._split_scope = lambda nodeid: group_or_test(nodeid).split("::")[0]
+    return scheduling
 
 
 @pytest.fixture(scope="session")
