@@ -10,7 +10,7 @@ import msgspec
 
 from mansard.core.errors import InputError, SchemaError
 from mansard.core.files import read_whole, write_atomic
-from mansard.core.jsonl import UNREADABLE
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Record
 
 Document = TypeVar("Document", bound=Record)
@@ -45,7 +45,7 @@ def read_document(path: Path, record_type: type[Document], within: Path | None =
                 fix="use the Mansard that wrote it, or measure again into another folder",
             )
         return msgspec.json.decode(envelope.content, type=record_type)
-    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
+    except DECODE_ERRORS as error:
         raise SchemaError(
             f"cannot read this document: {error or type(error).__name__}",
             where=str(path),

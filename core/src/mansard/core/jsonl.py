@@ -27,8 +27,10 @@ from mansard.core.files import (
     open_rows,
     read_whole,
     storage_error,
+    storage_errors,
     write_atomic,
 )
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
@@ -93,10 +95,7 @@ class RowWriter(Generic[Row]):
         self._within = within
         self.torn_path: Path | None = None
         self._encoder = msgspec.json.Encoder()
-        try:
-            self._handle = open_rows(path, within)
-        except OSError as error:
-            raise storage_error(error, path) from error
+        self._handle = open_rows(path, within)
         try:
             self._lock()
             self._prepare(row_type)
@@ -168,12 +167,9 @@ class RowWriter(Generic[Row]):
     def _set_aside(self, torn: bytes) -> None:
         for number in itertools.count(1):
             aside = self.path.with_name(f"{self.path.name}.torn-{number}")
-            try:
-                if create_beside(aside, torn, self._within):
-                    self.torn_path = aside
-                    return
-            except OSError as error:
-                raise storage_error(error, aside) from error
+            if create_beside(aside, torn, self._within):
+                self.torn_path = aside
+                return
 
     def _write(self, line: bytes) -> None:
         check_one_name(self._handle, self.path)
@@ -215,15 +211,13 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
 
 
 Decoded = TypeVar("Decoded")
-# What content that is nested too deeply, too large or of another shape makes of decoding.
-UNREADABLE = (RecursionError, MemoryError, TypeError, ValueError, OverflowError)
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
     """One row; raises SchemaError that says ``where`` it stands."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
+    except DECODE_ERRORS as error:
         raise SchemaError(
             f"cannot read this row: {error or type(error).__name__}",
             where=where,
@@ -273,16 +267,13 @@ class RowReader(Generic[Row]):
 
     def batches(self) -> Iterator[list[Row]]:
         """The rows in lists; raises SchemaError or StorageError."""
-        try:
-            with open_file(self.path, self._within) as stream:
-                header = stream.readline(_HEADER_BYTES)
-                if not header.endswith(b"\n"):
-                    self.n_torn_bytes = len(header)
-                    return
-                check_header(header, self.path, self._row_type)
-                yield from self._rows(stream)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        with storage_errors(self.path), open_file(self.path, self._within) as stream:
+            header = stream.readline(_HEADER_BYTES)
+            if not header.endswith(b"\n"):
+                self.n_torn_bytes = len(header)
+                return
+            check_header(header, self.path, self._row_type)
+            yield from self._rows(stream)
 
     def _rows(self, stream: IO[bytes]) -> Iterator[list[Row]]:
         number, pieces, n_bytes = 2, [b""], 0  # pieces: of a line that is not whole yet
@@ -302,7 +293,7 @@ class RowReader(Generic[Row]):
     def _decode(self, lines: bytes, number: int) -> list[Row]:
         try:
             rows = self._decoder.decode_lines(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE):
+        except DECODE_ERRORS:
             rows = []
         if len(rows) == lines.count(b"\n"):
             return rows
