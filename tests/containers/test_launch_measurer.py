@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 from mansard.simulator import create_board, running
+from tests.cli.bench_process import Start
 from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon
 
@@ -100,17 +100,12 @@ with connect(address) as engine:
 
 
 def test_a_run_that_is_killed_leaves_no_container_and_resumes(
-    daemon: Daemon, engine: Engine, bare_image: str, tmp_path: Path
+    daemon: Daemon, engine: Engine, bare_image: str, tmp_path: Path, start: Start
 ) -> None:
     plan = short_plan(Path("/"), core_count_mode(1), 4)
     write_document(tmp_path / "plan.json", plan)
     arguments = [daemon.address, bare_image, str(tmp_path / "plan.json"), str(tmp_path / "runs")]
-    keeper = subprocess.Popen(
-        [sys.executable, "-c", KEEPER, *arguments],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    keeper = start([sys.executable, "-c", KEEPER, *arguments], cwd=REPOSITORY)
     assert keeper.stdout is not None
     while keeper.stdout.readline().strip() not in {"1", ""}:
         pass

@@ -15,6 +15,9 @@ from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
 from mansard.cli.tables import plain
 from mansard.core.text import printable
 
+_MOST_SAID = 1000  # notes that are known again
+_said: dict[str, int] = {}
+
 
 def print_error(line: str) -> None:
     """One line on stderr; a closed terminal must not turn it into a second error."""
@@ -32,10 +35,6 @@ def note(line: str) -> None:
     if len(_said) < _MOST_SAID:
         _said[text] = 1
     _write_note(text)
-
-
-_MOST_SAID = 1000  # notes that are known again
-_said: dict[str, int] = {}
 
 
 def finish_notes() -> None:

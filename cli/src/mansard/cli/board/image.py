@@ -122,7 +122,7 @@ def load_image(
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load an image that was saved, after its digest was found right and it was looked into."""
+    """Load a saved image after checking its digest and its content."""
     loaded = api.load_image(path, images, engine)
     if as_json:
         print_json([loaded])
