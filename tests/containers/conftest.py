@@ -12,10 +12,18 @@ from typing import Any
 import pytest
 
 from mansard.containers.engine import Engine, connect
+from mansard.core.leftovers import temporary_folder
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
 from tests.containers.launching import all_containers, wait_for
 from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon, why_not
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: a socket's may have 107 bytes."""
+    with temporary_folder() as path:  # what a killed session left goes with the next one
+        yield path
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,6 @@ from mansard.containers.engine import addresses, connect, read_facts
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN, stand_in_engine
 from tests.containers.throwaway import Daemon
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 def why_not(address: str) -> MansardError:
