@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.core.errors import DeviceError, StorageError, UsageError, reported
 from mansard.core.leftovers import temporary_folder
 from mansard.core.programs import run_program
 from mansard.simulator.boards import BY_NAME
@@ -59,7 +59,12 @@ def create_board(name: str, folder: Path) -> Path:
             f"there is no simulated board {name!r}", fix=f"choose one of: {', '.join(BY_NAME)}"
         )
     root = Path(folder) / name
-    try:
+    with reported(
+        StorageError,
+        "cannot make a simulated board",
+        where=str(root),
+        fix="give a folder that is empty and can be written",
+    ):
         root.parent.mkdir(parents=True, exist_ok=True)
         if root.exists():
             raise FileExistsError("the folder exists")
@@ -70,12 +75,6 @@ def create_board(name: str, folder: Path) -> Path:
             _install_tools(board, made)
             _boot(board, made, root)
             made.rename(root)
-    except OSError as error:
-        raise StorageError(
-            f"cannot make a simulated board: {(error.strerror or str(error)).lower()}",
-            where=str(root),
-            fix="give a folder that is empty and can be written",
-        ) from error
     return root
 
 
