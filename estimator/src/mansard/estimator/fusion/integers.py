@@ -1,4 +1,4 @@
-"""What TensorRT's int8 kernels take in, beyond what those of floats do.
+"""Which nodes TensorRT's int8 kernels contain that its kernels of floats do not.
 
 After "Explicit Quantization" in its documentation, and recorded engines of quantised ResNet-18,
 ResNet-50 and MobileNetV2 (docs/traffic.md).

@@ -1,4 +1,4 @@
-"""Where quantisers run that TensorRT moves, and what its int8 kernels are made of.
+"""Which quantisers TensorRT moves, and what makes an int8 convolution one of an image.
 
 MaxPool and Concat pick elements, so quantising behind or in front of them gives the same
 integers. TensorRT moves QuantizeLinear in front of them ("Explicit Quantization" in its

@@ -1,8 +1,8 @@
-"""What is stated of tensors that no rule gives a shape: by the caller, or by the file.
+"""Shapes of tensors that no rule gives a shape: from the caller, or from the file.
 
-A person states shapes and types with ``--shape``. A file's ``value_info`` states them for the
-dimensions of one export: it serves where nothing else does, and only where it fits what the
-rules give for the tensors before.
+The caller gives shapes and types with ``--shape``. A file's ``value_info`` holds for the dimensions
+of one export. It is used where nothing else gives a shape, and only where it agrees with the shapes
+of the node's inputs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _computed(size: Dimension, context: InferenceContext) -> int | None:
 
 
 def _fits_file(node: Node, context: InferenceContext) -> bool:
-    """Whether what the file states holds here: for the inputs that are known it does."""
+    """Whether the file states the shapes of the inputs as they are."""
     return not context.is_resized and all(
         tensor.unknown is not None or _agrees(tensor, context.stated[tensor.name], context.sizes)
         for tensor in node.present
@@ -111,7 +111,7 @@ def shape_flags(names: Iterable[str]) -> str:
 
 
 def is_resized(model: Model, binding: Binding) -> bool:
-    """Whether an input has another size than the file fixes: what it states is for that one."""
+    """Whether an input has another size than in the file: other shapes there are wrong, too."""
     for source in model.inputs:
         tensor = binding.tensors[source.name]
         if source.dimensions is None or tensor.unknown or tensor.items is not None:

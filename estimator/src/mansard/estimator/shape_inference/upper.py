@@ -1,4 +1,4 @@
-"""Where upper bounds of sizes may not be bounds any more of what is computed from them."""
+"""Which tensors follow from an upper bound, and where the result may be no upper bound."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FALLING = MappingProxyType(
 def follow_bounds(
     written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
 ) -> None:
-    """Note that the outputs follow from a bound where an input does, and where that is doubtful.
+    """Mark the outputs as bounds where an input is one; a note where they may fall as it grows.
 
-    A size that is computed from a bound is a bound of its own as long as it grows with it.
+    A size that is computed from an upper bound is one, too, as long as it grows with it.
     """
     bounded = context.bounded
     if bounded.isdisjoint(written.reads):
