@@ -204,7 +204,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
 
 
 def _unstated(model: Model, given: Given) -> set[str]:
-    """What nodes write without a shape in the file or from the caller."""
+    """The tensors whose shapes neither the file nor the caller states."""
     declared = {name for name, (_, sizes) in model.stated.items() if sizes is not None}
     declared |= {output.name for output in model.outputs if output.dimensions is not None}
     written = {name for node in all_nodes(model.nodes) for name in node.outputs if name}

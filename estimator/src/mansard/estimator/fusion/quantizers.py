@@ -61,7 +61,7 @@ def find_quantizers(
 
 
 def _readers(nodes: Iterable[Node], read_elsewhere: Iterable[str]) -> dict[str, list[Node | None]]:
-    """What reads each tensor of data; None stands for what is no node of this graph."""
+    """The readers of each tensor of data; None stands for a reader outside this graph."""
     readers: dict[str, list[Node | None]] = {name: [None] for name in read_elsewhere}
     for node in nodes:
         for tensor in node.distinct:
@@ -76,7 +76,7 @@ def _common_quantizer(
     common: Mapping[str, Node],
     early: Mapping[int, Node],
 ) -> Node | None:
-    """The quantiser that everything that reads ``name`` applies to it first; None: differing."""
+    """The quantiser that all readers of ``name`` begin with; None where they differ."""
     chosen: Node | None = None
     for reader in readers.get(name, ()):
         if reader is None or not reader.outputs:
@@ -101,7 +101,7 @@ def _is_live_quantizer(node: Node) -> bool:
 
 
 def parameters(node: Node) -> tuple[object, ...]:
-    """What two quantisers of one tensor have in common if one is enough."""
+    """Two quantisers of one tensor with equal parameters make the same integers."""
     return node.outputs[0].dtype.name, *map(_number, node.inputs[1:])
 
 

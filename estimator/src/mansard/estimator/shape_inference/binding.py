@@ -197,7 +197,7 @@ def present_name(name: str) -> str:
 
 
 def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tuple[str, ...]:
-    """Those names of dimensions that are patterns.
+    """Check the names in ``given``, and return those of dimensions that are patterns.
 
     Raises UsageError for a name in ``given`` that the network does not have.
     """
@@ -340,8 +340,8 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tupl
             if not matches_any(name, writers):
                 raise UsageError(
                     f"--dim {name!r} matches no dimension of the model",
-                    fix="a pattern goes over names such as NonZero:tensor[1], "
-                    "with * for any characters",
+                    fix="a pattern matches names such as NonZero:tensor[1]; "
+                    "* stands for any characters",
                 )
             continue
         position = _INDEXED_NAME.fullmatch(name)

@@ -228,7 +228,7 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
 def _with_states(
     written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
 ) -> tuple[Tensor | None, ...]:
-    """``inputs``, of which initial states are as those of a loop: computed with, and no weights."""
+    """``inputs`` with initial states as a loop has them: they are computed with, not weights."""
     return tuple(
         tensor
         if tensor is None or (written.index, position) not in context.states

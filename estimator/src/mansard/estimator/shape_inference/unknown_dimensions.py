@@ -97,7 +97,7 @@ def _given_size(
     if len(sizes) > 1:
         listed = " and ".join(map(repr, found))
         raise UsageError(
-            f"--dim {listed} both match {full_name!r} and give it other sizes",
+            f"--dim {listed} both match {full_name!r} and give it different sizes",
             fix="make one of the patterns narrower",
         )
     context.used.update(found)
