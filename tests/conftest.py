@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +23,33 @@ settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")
 
 
+# These wait longest; a worker that got one of them last would end long after the others.
+_FIRST = ("containers", "cli", "browser", "api", "measuring")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the rooms whose tests take longest."""
+    rooms = {room: place for place, room in enumerate(_FIRST)}
+    items.sort(key=lambda item: rooms.get(item.path.parent.name, len(rooms)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadgroup``: each file has one worker, and so have all files of an xdist_group.
+
+    The files of a group share what takes long to make and is made once in each worker.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    scheduling = LoadGroupScheduling(config, log)
+    group_or_test = scheduling._split_scope
+    scheduling._split_scope = lambda nodeid: group_or_test(nodeid).split("::")[0]
+    return scheduling
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of data recorded by others; tests that ask for it skip where it is absent."""
@@ -28,6 +57,30 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/data beside the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ONNX file that a bench can score."""
+    from mansard.estimator import zoo
+
+    return zoo.write("resnet18", tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts commands whose output goes to pipes; those that outlive the test are killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, **{**pipes, **options}))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        with process:  # closes the pipes
+            process.kill()
 
 
 @pytest.fixture

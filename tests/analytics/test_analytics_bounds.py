@@ -20,6 +20,11 @@ from mansard.core.jsonl import LONGEST_LINE
 from tests.analytics.factory import manifest, trial, write_run, write_two_modes
 
 
+def expands_to(path: Path) -> int:
+    with path.open("rb") as stream:
+        return expanded_bytes(stream, str(path))
+
+
 def test_a_parquet_file_that_expands_is_refused_before_it_is_read(tmp_path: Path) -> None:
     write_two_modes(tmp_path / "runs")
     merge([tmp_path / "runs"], str(tmp_path / "dataset"))
@@ -30,7 +35,7 @@ def test_a_parquet_file_that_expands_is_refused_before_it_is_read(tmp_path: Path
         pl.when(pl.first() < 0).then(0).alias("n"), *texts
     ).sink_parquet(path, compression="zstd")
     assert path.stat().st_size < 1 << 20
-    assert expanded_bytes(path) > MOST_FILE_BYTES
+    assert expands_to(path) > MOST_FILE_BYTES
     with pytest.raises(StorageError, match=r"expands to .* MiB, more than the 256"):
         open_runs([tmp_path / "dataset"])
 
@@ -47,14 +52,43 @@ def test_what_a_file_expands_to_is_at_least_its_frame(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     for compression in ("zstd", "snappy", "uncompressed"):
         frame.write_parquet(path, compression=compression, row_group_size=700)
-        assert frame.estimated_size() <= expanded_bytes(path) < 4 * frame.estimated_size()
+        assert frame.estimated_size() <= expands_to(path) < 4 * frame.estimated_size()
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 3, b"\xff" * 40 + b"PAR1", b"mode,x\n"])
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"mode,x\n", b"no such file at all"])
 def test_what_is_no_parquet_file_is_left_to_its_reader(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(data)
-    assert expanded_bytes(path) == 0
+    assert expands_to(path) == 0
+
+
+@pytest.mark.parametrize("data", [b"PAR1" * 3, b"\xff" * 40 + b"PAR1", b"\0" * 40 + b"PAR1"])
+def test_a_damaged_footer_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="its footer or a page of it is damaged"):
+        expands_to(path)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "0c c801" + " 1c" * 40 + " 00" * 41,  # structs, one in another
+        "05 c801" + " ff" * 11 + " 01",  # an integer of more than 64 bits
+    ],
+)
+def test_a_footer_with_more_than_we_understand_is_refused(tmp_path: Path, extra: str) -> None:
+    """Polars skips a field that it does not know, so what stands beside it could be any size."""
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"n": [1, 2]}).write_parquet(path)
+    data = path.read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    # Before the end of the footer's struct: field 100 (zigzag 200 = c8 01), which Parquet has not.
+    footer = data[-8 - length : -9] + bytes.fromhex(f"{extra} 00")
+    path.write_bytes(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert pl.read_parquet(path)["n"].to_list() == [1, 2]
+    with pytest.raises(StorageError, match="its footer or a page of it is damaged"):
+        expands_to(path)
 
 
 def test_a_table_of_very_many_columns() -> None:

@@ -12,17 +12,17 @@ import pytest
 
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.data.opening import merge, open_runs
-from mansard.analytics.data.read import decode, read_part, run_files
-from mansard.analytics.data.store import (
+from mansard.analytics.data.layout import (
     ENTRY_FILE,
     RUN_TABLES,
-    RunFiles,
-    Store,
+    files_of,
     measurement_part,
     run_entry,
     score_entry,
 )
+from mansard.analytics.data.opening import merge, open_runs
+from mansard.analytics.data.read import decode, read_part, run_files
+from mansard.analytics.data.store import Store
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, MansardError, SchemaError
 from mansard.core.jsonl import write_rows
@@ -67,9 +67,9 @@ def rewrite(dataset: Path, run_id: str, table: str, *columns: pl.Expr) -> None:
     files = run_files(entry.row(0, named=True), str(dataset))
     own = {
         name: store.write(name, store.read([name], RUN_TABLES[table]).with_columns(*columns))
-        for name in files.of(table)
+        for name in files_of(table, files)
     }
-    text = to_json(msgspec.structs.replace(files, **{table: own}))
+    text = to_json(files | own)
     put_entry(dataset, run_id, entry.with_columns(files_json=pl.lit(text)))
 
 
@@ -77,12 +77,12 @@ def name_files_of_another(evil: Path) -> None:
     """The entry of ``evil`` names files of ``mine``, which it brings along."""
     entry, store = entry_of(evil, "evil"), Store(evil)
     files = run_files(entry.row(0, named=True), str(evil))
-    moved = {}
-    for name in files.repetitions:
+    for name in files_of("repetitions", files):
         rows = store.read([name], RUN_TABLES["repetitions"])
         theirs = name.replace("run_id=evil", "run_id=mine")
-        moved[theirs] = store.write(theirs, rows.with_columns(run_id=pl.lit("mine")))
-    text = to_json(msgspec.structs.replace(files, repetitions=moved))
+        files[theirs] = store.write(theirs, rows.with_columns(run_id=pl.lit("mine")))
+        del files[name]
+    text = to_json(files)
     put_entry(evil, "evil", entry.with_columns(files_json=pl.lit(text)))
 
 
@@ -307,9 +307,9 @@ def test_rows_of_another_run_in_ones_own_dataset_are_made_again(tmp_path: Path) 
 def test_an_entry_that_names_a_file_of_another_kind(evil: Path) -> None:
     entry = entry_of(evil, "evil")
     files = run_files(entry.row(0, named=True), "")
-    (mark,) = files.trials.values()
+    (own,) = files_of("trials", files)
     for name in ("trials/run_id=evil/../run_id=mine/x.parquet", f"trials/run_id=evil/{ENTRY_FILE}"):
-        text = to_json(RunFiles(trials={name: mark}))
+        text = to_json({name: files[own]})
         put_entry(evil, "evil", entry.with_columns(files_json=pl.lit(text)))
         with pytest.raises(SchemaError, match=r"names the file .*, which is not its own"):
             open_runs([evil])

@@ -19,11 +19,12 @@ from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.layout import ENTRY_FILE, files_of, run_entry
 from mansard.analytics.data.opening import merge
 from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run_files
 from mansard.analytics.data.run_folder import import_run
 from mansard.analytics.data.run_frames import REPETITION_SCHEMA
-from mansard.analytics.data.store import ENTRY_FILE, Store, run_entry
+from mansard.analytics.data.store import Store
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
@@ -110,11 +111,10 @@ def test_a_dataset_that_came_with_its_runs_is_made_again(runs: Path, tmp_path: P
     store, location = Store(copy / "dataset"), str(copy / "dataset")
     for entry in read_part(location).runs.iter_slices(1):
         files = run_files(entry.row(0, named=True), location)
-        changed = {}
-        for name in files.repetitions:
+        for name in files_of("repetitions", files):
             rows = store.read([name], REPETITION_SCHEMA)
-            changed[name] = store.write(name, rows.with_columns(pl.col("seconds_s") / 1000))
-        text = to_json(msgspec.structs.replace(files, repetitions=changed))
+            files[name] = store.write(name, rows.with_columns(pl.col("seconds_s") / 1000))
+        text = to_json(files)
         run_id = entry["run_id"].item()
         store.write(run_entry(run_id), entry.with_columns(files_json=pl.lit(text)))
     poisoned = read_dataset(location).repetitions.collect()["seconds_s"].sum()
@@ -189,7 +189,9 @@ def test_a_damaged_dataset_is_one_line(runs: Path) -> None:
     ingest(runs)
     (path,) = (runs / "dataset/trials/run_id=run-1c").iterdir()
     path.write_bytes(b"nonsense")
-    line = r"trials/run_id=run-1c/.* is missing or was changed; make the dataset again"
+    line = (
+        r"trials/run_id=run-1c/.* is missing or was changed; delete this dataset and make it again"
+    )
     with pytest.raises(StorageError, match=line):
         read_dataset(str(runs / "dataset"))
 
@@ -280,7 +282,7 @@ def test_rows_in_many_batches_are_the_same_frames(runs: Path, tmp_path: Path) ->
     # A hundred bytes are less than a row: each is a batch, and a file, of its own.
     entry = import_run(folder, whole.manifest("run-1c"), "c" * 32, store, batch_bytes=100)
     files = run_files(entry.row(0, named=True), "here")
-    assert (len(files.trials), len(files.samples)) == (138, 3)
+    assert (len(files_of("trials", files)), len(files_of("samples", files))) == (138, 3)
     part = read_part(str(runs / "dataset"))
     pieces = dataset_of(replace(part, store=store, runs=entry, location=str(runs / "dataset")))
     own = pl.col("run_id") == "run-1c"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,17 +12,9 @@ import pytest
 from mansard.analytics.report.score_page import render_scores
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import score
+from tests.cli.test_cli_score import mansard
 from tests.estimator.detectors import detector
 from tests.estimator.test_stated_shapes import CONV_MACS, MATMUL_MACS, custom
-
-
-def mansard(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "score", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture

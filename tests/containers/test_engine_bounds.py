@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
-from mansard.containers.answers import Limits, answer, messages, pieces
+from mansard.containers.answers import Limits, answer, messages
 from mansard.containers.engine import Engine, connect
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.building import BuildStep, run_step
@@ -25,13 +24,6 @@ from tests.containers.flooding_engine import FLOODS, Flood, flooding_engine, slo
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 @contextmanager
@@ -59,7 +51,7 @@ def read_all(engine: Engine, limits: Limits) -> None:
 
 def save_all(engine: Engine, limits: Limits) -> None:
     with answer(engine.client, "GET", "/log", limits=limits) as response:
-        for _ in pieces(response):
+        for _ in response.iter_content(MIB):
             pass
 
 

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
 from mansard.containers.engine import Access, AccessKind, Engine, GpuKind, connect
 from mansard.containers.engine_errors import explain
@@ -67,7 +68,7 @@ SAID = [
 
 @pytest.mark.parametrize(("said", "what", "fix"), SAID)
 def test_what_an_engine_says_gets_its_remedy(said: str, what: str, fix: str) -> None:
-    error = explain(RuntimeError(said), "here")
+    error = explain(DockerException(said), "here")
     assert isinstance(error, ContainerError)
     assert what in error.what
     assert fix in (error.fix or "")
@@ -75,13 +76,13 @@ def test_what_an_engine_says_gets_its_remedy(said: str, what: str, fix: str) -> 
 
 
 def test_a_full_disk_of_the_engine_is_an_error_of_storage() -> None:
-    error = explain(RuntimeError("mkdir /var/lib/docker/x: no space left on device"), "here")
+    error = explain(DockerException("mkdir /var/lib/docker/x: no space left on device"), "here")
     assert isinstance(error, StorageError)
     assert "docker system df" in str(error)
 
 
 def test_a_long_or_hostile_answer_stays_one_readable_line() -> None:
-    error = explain(RuntimeError("\x1b[2J\n" + "x" * 10_000), "here")
+    error = explain(DockerException("\x1b[2J\n" + "x" * 10_000), "here")
     assert str(error).isprintable()
     assert len(str(error)) < 1000
 

@@ -61,12 +61,16 @@ def test_names_of_a_file(file: Path) -> None:
     assert fourth.ssh == "nvidia@orin"
 
 
-def test_hosts_toml_of_the_present_folder_is_read(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+def test_hosts_toml_is_that_of_the_settings_and_not_that_of_the_present_folder(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(file.parent)
-    assert read_hosts(["bench"])[0].ssh == "bench"  # no hosts.toml here yet
-    file.rename(file.parent / "hosts.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.chdir(tmp_path)
+    here = file.rename(tmp_path / "hosts.toml")
+    assert read_hosts(["bench"])[0].ssh == "bench"
+    assert read_hosts(["bench"], here)[0].is_simulated
+    (tmp_path / "settings/mansard").mkdir(parents=True)
+    here.rename(tmp_path / "settings/mansard/hosts.toml")
     assert read_hosts(["bench"])[0].is_simulated
 
 

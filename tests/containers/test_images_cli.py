@@ -73,6 +73,14 @@ def test_images_of_the_present_folder_count_only_when_they_are_named(tmp_path: P
     assert "other.toml: is no TOML" in line
 
 
+def test_boards_of_the_present_folder_count_only_when_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text('[boards.orin]\ndocker = "unix:///none.sock"\n')
+    unasked = mansard("bench", "resnet18", "--host", "orin,a;b", "--dry-run", cwd=tmp_path)
+    assert unasked.stderr.splitlines()[0] == (
+        "hosts.toml of the present folder is not used: --hosts-file hosts.toml uses it"
+    )
+
+
 def test_libraries_are_lines_for_pip(tmp_path: Path) -> None:
     lines = mansard("image", "libraries", "jetpack-5", cwd=tmp_path).stdout.splitlines()
     assert "cupy-cuda11x==13.6.0" in lines

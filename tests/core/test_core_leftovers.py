@@ -124,7 +124,7 @@ def test_a_full_disk_gives_no_temporary_folder(tmp_path: Path) -> None:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting a tmpfs is not allowed here")
     try:
-        line = "no temporary folder can be made: No space left on device; free some space"
+        line = "no temporary folder can be made: no space left on device; free some space"
         with pytest.raises(StorageError, match=line), temporary_folder(tmp_path):
             pass
     finally:

@@ -11,33 +11,39 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import DeviceError
 from mansard.device.nvpmodel.tool import query, set_mode
-from mansard.device.system import Patience, run_tool
+from mansard.device.system import patience_s, run_tool
 from tests.device.nvpmodel_files import make_board, write_tool
 
-# The limits that the product asks for: of a query and of a change of mode.
-WANTED = st.lists(st.sampled_from([15.0, 60.0]), min_size=1, max_size=12)
+TOOLS = ("nvpmodel", "jetson_clocks")
+# Calls, each with the limit that the product asks for: of a query and of a change of mode.
+CALLS = st.lists(
+    st.tuples(st.sampled_from(TOOLS), st.sampled_from([15.0, 30.0, 60.0])), max_size=12
+)
 
 
-@given(WANTED)
-def test_all_hung_calls_of_a_tool_end_within_a_minute(wanted: list[float]) -> None:
-    patience = Patience()
-    total_s = 0.0
-    for limit_s in wanted:
-        spent_s = patience.limit_s("nvpmodel", limit_s)
-        assert 1.0 <= spent_s <= limit_s
-        patience.note_hung("nvpmodel", spent_s)
-        total_s += spent_s
-    # 36 s and a second for each call after that: 24 + 8 + 2.7 + 1 + 1 + ...
-    assert total_s <= 36 + len(wanted) <= 48
-    assert patience.limit_s("jetson_clocks", 30.0) == pytest.approx(24.0)
+def wait_for_all(calls: list[tuple[str, float]]) -> float:
+    """How long these calls take in all, if none is answered."""
+    hung_s: dict[str, float] = {}
+    for tool, wanted_s in calls:
+        spent_s = patience_s(tool, wanted_s, hung_s)
+        assert 1.0 <= spent_s <= wanted_s
+        hung_s[tool] = hung_s.get(tool, 0.0) + spent_s
+    return sum(hung_s.values())
 
 
-def test_a_tool_that_answers_again_has_its_time_again() -> None:
-    patience = Patience()
-    patience.note_hung("nvpmodel", 30.0)
-    assert patience.limit_s("nvpmodel", 60.0) == pytest.approx(4.0)  # 2/3 of 36 - 30
-    patience.note_answer("nvpmodel")
-    assert patience.limit_s("nvpmodel", 60.0) == pytest.approx(24.0)
+@given(CALLS)
+def test_hung_calls_of_all_tools_end_within_a_minute(calls: list[tuple[str, float]]) -> None:
+    # 30 s, 4 s for the tool that is called last, and a second for each call after that
+    assert wait_for_all(calls) <= 34 + len(calls) <= 46
+
+
+def test_a_tool_that_hangs_after_another_gets_what_is_left() -> None:
+    # two thirds of 30 s, of the 10 s that are left, of 3.3 s
+    calls = [("nvpmodel", 60.0), ("jetson_clocks", 30.0), ("nvpmodel", 15.0)]
+    assert wait_for_all(calls) == pytest.approx(20 + 20 / 3 + 20 / 9)
+    # one that did not hang yet has 4 s, whatever the other took
+    assert patience_s("jetson_clocks", 30.0, {"nvpmodel": 40.0}) == 4.0
+    assert patience_s("nvpmodel", 30.0, {"nvpmodel": 40.0}) == 1.0
 
 
 BODIES = {

@@ -127,4 +127,4 @@ def test_a_printed_power_that_cannot_be_true_is_no_reading(tmp_path: Path) -> No
     assert max(powers_w, default=0) < 10
     window = sampler.window(start_s, end_s, n_changed_min=1)
     reason = window.unknown["total_j"]
-    assert "tegrastats printed VDD_IN 50005000 (50005 W is no power of a rail" in reason
+    assert "tegrastats printed VDD_IN 50005000 (50005 W cannot be a power of a rail" in reason

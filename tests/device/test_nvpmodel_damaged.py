@@ -89,10 +89,38 @@ def test_damage_of_what_all_modes_set_refuses_the_file(old: str, new: str, why: 
         parse_config(CONFIG.replace(old, new), "x.conf")
 
 
+def without_cores(*cores: int) -> str:
+    """The configuration without any mode's lines of these cores."""
+    return re.sub(rf"CPU_ONLINE CORE_[{''.join(map(str, cores))}] [01]\n", "", CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("cores", "named"), [((3,), "CORE_3"), ((1,), "CORE_1"), ((1, 2), "CORE_1 or CORE_2")]
+)
+def test_a_core_that_no_mode_names_any_more_refuses_the_file(
+    cores: tuple[int, ...], named: str
+) -> None:
+    with pytest.raises(InputError, match=f"MAXN: no mode says whether {named} is on"):
+        parse_config(without_cores(*cores), "x.conf")
+
+
+def test_the_first_core_needs_no_lines() -> None:
+    modes = board_modes(parse_config(without_cores(0), "x.conf"), "x.conf").modes
+    assert [one.mode.n_cpus for one in modes] == [4, 3]  # it is on in TX2's modes, that omit it
+
+
 def test_a_text_that_ends_in_the_midst_of_a_mode_refuses_it() -> None:
     text = CONFIG[: CONFIG.index("3199000000") + 5]
     assert [one.name for one in parse_config(text, "x.conf").refused] == ["MODE_15W"]
     assert "ends in the midst" in parse_config(text, "x.conf").refused[0].why
+
+
+def test_many_lines_are_read_in_a_time_that_grows_with_their_number() -> None:
+    """Half a second; half a minute while each line was compared with all before it."""
+    stray = "< PM_CONFIG DEFAULT=0 >\n" + "a b\n" * 20_000
+    text = "< POWER_MODEL ID=0 NAME=A >\n" + "".join(f"P A{n} 1\n" for n in range(15_000)) + stray
+    (mode,) = parse_config(text, "x.conf").modes
+    assert len(mode.settings) == 15_000
 
 
 LINES = CONFIG.splitlines()

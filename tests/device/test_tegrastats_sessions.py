@@ -134,17 +134,17 @@ def test_a_line_that_was_taken_out_never_counts(mark: str) -> None:
 
 
 REFUSED = [
-    ("VDD_IN 24582458", "24582.5 W is no power of a rail"),  # 2458/2458 without its slash
-    ("VDD_IN 24582458mW/2458mW", "24582.5 W is no power of a rail"),
-    ("VDD_IN 245245mW", "245.245 W is no power of a rail"),
+    ("VDD_IN 24582458", "24582.5 W cannot be a power of a rail"),  # 2458/2458 without its slash
+    ("VDD_IN 24582458mW/2458mW", "24582.5 W cannot be a power of a rail"),
+    ("VDD_IN 245245mW", "245.245 W cannot be a power of a rail"),
     ("VDD_IN 4750mW", "a slash is lost"),
-    ("cpu@435C", "435 °C is no temperature"),
-    ("cpu@43C/435C", "435 °C is no temperature"),
-    ("GR3D_FREQ 101%@1300", "101 % is no load"),
-    ("NVENC 71600", "71600 MHz is no clock"),
-    ("EMC_FREQ 5%@[2133,21332]", "21332 MHz is no clock"),
-    ("SWAP 9000/8192MB", "are more than all"),
-    ("MTS fg 0% bg 101%", "101 % is no load"),
+    ("cpu@435C", "435 °C cannot be a temperature"),
+    ("cpu@43C/435C", "435 °C cannot be a temperature"),
+    ("GR3D_FREQ 101%@1300", "101 % cannot be a load"),
+    ("NVENC 71600", "71600 MHz cannot be a clock"),
+    ("EMC_FREQ 5%@[2133,21332]", "21332 MHz cannot be a clock"),
+    ("SWAP 9000/8192MB", "more is in use than there is"),
+    ("MTS fg 0% bg 101%", "101 % cannot be a load"),
 ]
 
 
@@ -177,7 +177,7 @@ def test_refused_values_are_told_by_line_and_do_not_move_energy_or_ranges() -> N
     assert found.total_j == pytest.approx(100.0)  # 5 W · 20 s
     assert found.n_refused == 2
     said = found.warnings[-1]
-    assert "line 6: VDD_IN 50005000mW (50005 W is no power of a rail: -20 to 200)" in said
+    assert "line 6: VDD_IN 50005000mW (50005 W cannot be a power of a rail: -20 to 200)" in said
     assert "line 10: cpu@435C (435 °C" in said
     assert max(one.maximum for one in found.fields if one.unit == "W") == 5.0
 

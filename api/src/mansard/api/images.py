@@ -155,10 +155,10 @@ def save_image(
 
 
 def load_image(path: Path, images: Path | None = None, engine: str | None = None) -> LoadedImage:
-    """Load an image that was saved, after its digest was found right and it was looked into.
+    """Load a saved image after checking its digest and its content.
 
-    Raises InputError for what is no image of this version, for this engine and of the table;
-    ContainerError, StorageError.
+    Raises InputError where the file does not hold one image of the table, built by this version
+    for this engine's processor; ContainerError, StorageError.
     """
     with connect(engine) as connected:
         return load(connected, path, user_table(images))

@@ -6,13 +6,17 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
+from mansard.cli.tables import plain
 from mansard.core.text import printable
+
+_MOST_SAID = 1000  # notes that are known again
+_said: dict[str, int] = {}
 
 
 def print_error(line: str) -> None:
@@ -31,10 +35,6 @@ def note(line: str) -> None:
     if len(_said) < _MOST_SAID:
         _said[text] = 1
     _write_note(text)
-
-
-_MOST_SAID = 1000  # notes that are known again
-_said: dict[str, int] = {}
 
 
 def finish_notes() -> None:
@@ -88,19 +88,10 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
-
-
-def print_tables(tables: Iterable[Table]) -> None:
-    """Tables on stdout, without the no-break spaces between numbers and units."""
-    for title, columns, rows in tables:
-        print_table(_plain(title), columns, [tuple(map(_plain, row)) for row in rows])
-
-
 def print_lines(lines: Iterable[str]) -> None:
     """Lines on stdout, as text, without the no-break spaces between numbers and units."""
     for line in lines:
-        sys.stdout.write(f"{printable(_plain(line))}\n")
+        sys.stdout.write(f"{printable(plain(line))}\n")
 
 
 def flush_output() -> None:
@@ -114,39 +105,6 @@ def discard_output() -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
-
-
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; every cell is shown as text, never as markup.
-
-    Columns of numbers are set flush right. Away from a terminal a table may be 160
-    columns wide; longer cells are folded, never cut off.
-    """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(printable(title)), title_justify="left", header_style="bold")
-    for number, column in enumerate(columns):
-        numeric = all(_is_number(row[number]) for row in rows)
-        table.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
-
-
-def _plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
-def _is_number(cell: str) -> bool:
-    first = cell.partition(" ")[0].replace(",", "")
-    try:
-        float(first)
-    except ValueError:
-        return cell in {"–", "unknown"}
-    return True
 
 
 class TerminalReporter:

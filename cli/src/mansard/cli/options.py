@@ -22,25 +22,34 @@ BoardOption = Annotated[
         readable=False,
     ),
 ]
+
+
+def _tell_of_unused(name: str, option: str) -> Callable[[Path | None], Path | None]:
+    """Says that a file of the present folder is not used: older versions used it unasked."""
+
+    def tell(given: Path | None) -> Path | None:
+        if given is None and Path(name).is_file():
+            note(f"{name} of the present folder is not used: {option} {name} uses it")
+        return given
+
+    return tell
+
+
 HostsFileOption = Annotated[
-    Path | None, typer.Option(help="TOML file that names boards.", readable=False)
+    Path | None,
+    typer.Option(
+        help="TOML file that names boards.",
+        readable=False,
+        callback=_tell_of_unused("hosts.toml", "--hosts-file"),
+    ),
 ]
-
-
-def _tell_of_unused(images: Path | None) -> Path | None:
-    """Say that a table of images lies in the present folder, which once was used unasked."""
-    if images is None and Path("images.toml").is_file():
-        note("images.toml of the present folder is not used: --images images.toml uses it")
-    return images
-
-
 ImagesOption = Annotated[
     Path | None,
     typer.Option(
         "--images",
         help="TOML file that adds or changes images.",
         readable=False,
-        callback=_tell_of_unused,
+        callback=_tell_of_unused("images.toml", "--images"),
     ),
 ]
 RunsOption = Annotated[

@@ -1,8 +1,8 @@
-"""What an engine answers, byte by byte: no answer is longer, or takes longer, than it may.
+"""What an engine answers, with limits to its bytes and its time.
 
-The Docker SDK and the libraries below it read until an engine is done. One that never is, or
-that is no engine, would fill the memory: with a body, a header, a line or the length of a
-chunk that does not end. So the bytes are counted where they leave the socket, below all of them.
+The Docker SDK and the libraries below it read until an engine ends its answer. An engine that
+never does, or another program in its place, would fill the memory: by a body, a header, a line or
+the length of a chunk without an end. So the bytes are counted where they leave the socket.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 import http.client
 import io
+import itertools
 import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.containers.engine_errors import START_ENGINE
+from mansard.containers.engine_errors import START_ENGINE, no_engine
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
 from mansard.core.text import printable
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     import socket
 
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
-_MOST_LINE_BYTES = 1 << 20  # of a log, and of what HTTP has lines for
-_PIECE = 1 << 20
+_UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
+_GIGABYTES_S = 12 * 3600.0  # on a slow line
+_MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
@@ -38,16 +41,17 @@ class Limits(msgspec.Struct, frozen=True):
 
     n_bytes: int
     seconds: float
+    silence_s: float = TIMEOUT_S
 
 
-ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; and of every header and error
+ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; headers and errors have no more bytes
 EVENTS = Limits(4 << 20, TIMEOUT_S)
-LOG = Limits(16 << 20, 12 * 3600.0)  # of a build, a pull, a load; gigabytes on a slow line
-IMAGE = Limits(48 << 30, 12 * 3600.0)  # an image that is saved
+LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
+IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
 
 
 class _Budget:
-    """What is left of an answer's limits; ``take`` raises ContainerError where nothing is."""
+    """What is left of an answer's limits; raises ContainerError beyond them."""
 
     def __init__(self, limits: Limits, address: str) -> None:
         self._limits, self._address = limits, address
@@ -55,28 +59,32 @@ class _Budget:
         self._end_s = time.monotonic() + limits.seconds
 
     def allow_body(self) -> None:
-        """The header was that of an answer: its body may be as long as the limits say."""
-        self._left_bytes += self._limits.n_bytes
+        """The engine agreed to answer: its body may be as long as the limits say."""
+        self._left_bytes += max(0, self._limits.n_bytes - ANSWER.n_bytes)
 
     def take(self, n_bytes: int) -> None:
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
-            raise self._refusal("is longer than it may be")
+            raise self.refusal("is longer than it may be")
         if time.monotonic() > self._end_s:
-            raise self._refusal(f"takes longer than {self._limits.seconds:g} s")
+            raise self.refusal(f"takes longer than {self._limits.seconds:g} s")
 
-    def check_line(self, line: bytes) -> bytes:
-        if len(line) > _MOST_LINE_BYTES:
-            raise self._refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
-        return line
-
-    def _refusal(self, why: str) -> ContainerError:
+    def refusal(self, why: str) -> ContainerError:
         return ContainerError(
-            f"what the container engine answers {why}", where=self._address, fix=START_ENGINE
+            f"the answer of the container engine {why}", where=self._address, fix=START_ENGINE
         )
 
 
-_CURRENT: ContextVar[_Budget] = ContextVar("budget of the request that is being sent")
+_BUDGET: ContextVar[_Budget] = ContextVar("budget of the request that is being sent")
+
+
+@contextmanager
+def _current(budget: _Budget) -> Iterator[None]:
+    token = _BUDGET.set(budget)
+    try:
+        yield
+    finally:
+        _BUDGET.reset(token)
 
 
 class _Counted(io.RawIOBase):
@@ -101,7 +109,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Lines(io.BufferedReader):
-    """A counted file with bounded lines too: urllib3 reads a chunk's length as a whole line."""
+    """A counted file with bounded lines: urllib3 reads the length of a chunk as a line."""
 
     def __init__(self, raw: Any, budget: _Budget) -> None:
         super().__init__(_Counted(raw, budget))
@@ -109,7 +117,10 @@ class _Lines(io.BufferedReader):
 
     def readline(self, size: int | None = -1, /) -> bytes:
         wanted = _MOST_LINE_BYTES + 1 if size is None or size < 0 else size
-        return self._budget.check_line(super().readline(wanted))
+        line = super().readline(wanted)
+        if len(line) > _MOST_LINE_BYTES:
+            raise self._budget.refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
+        return line
 
 
 class _Answer(http.client.HTTPResponse):
@@ -117,42 +128,7 @@ class _Answer(http.client.HTTPResponse):
 
     def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
         super().__init__(sock, *arguments, **settings)
-        self.fp: Any = _Lines(self.fp.detach(), _CURRENT.get())
-
-
-class _Adapter:
-    """The adapter of a session, so that its answers are counted."""
-
-    def __init__(self, inner: Any, address: str) -> None:
-        self._inner, self._address = inner, address
-
-    def send(self, request: Any, **settings: Any) -> Any:
-        """The response to ``request``, its body not read; raises ContainerError."""
-        limits = getattr(request, "limits", ANSWER)
-        budget = _Budget(limits, self._address)
-        settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # some of the SDK's have none
-        proxies, verify, cert = (settings.get(name) for name in ("proxies", "verify", "cert"))
-        pool = self._inner.get_connection_with_tls_context(request, verify, proxies, cert)
-        _count_answers(pool)
-        token = _CURRENT.set(budget)
-        try:
-            response = self._inner.send(request, **settings)
-        finally:
-            _CURRENT.reset(token)
-        # Asked for are plain bytes, and from here alone.
-        if response.is_redirect or response.headers.get("Content-Encoding", "identity") != (
-            "identity"
-        ):
-            response.close()
-            raise ContainerError(
-                "what answers there is no container engine", where=self._address, fix=START_ENGINE
-            )
-        if response.ok and limits is not ANSWER:
-            budget.allow_body()
-        return response
-
-    def close(self) -> None:
-        self._inner.close()
+        self.fp: Any = _Lines(self.fp.detach(), _BUDGET.get())
 
 
 def _count_answers(pool: Any) -> None:
@@ -180,15 +156,35 @@ def _client_class() -> Any:
 
     class Api(docker.APIClient):  # type: ignore[misc]
         def __init__(self, base_url: str, **settings: Any) -> None:
-            self._address = base_url
+            self.address = base_url
             super().__init__(base_url=base_url, **settings)
 
-        def get_adapter(self, url: str) -> _Adapter:
-            return _Adapter(super().get_adapter(url), self._address)
+        def get_redirect_target(self, resp: Any) -> None:
+            """None: requests would read and unpack the body before it follows a redirect."""
 
-        def prepare_request(self, request: Any) -> Any:
-            request.headers = {**(request.headers or {}), "Accept-Encoding": "identity"}
-            return super().prepare_request(request)
+        def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
+            budget = _BUDGET.get(None)
+            if budget is None:
+                with _current(_Budget(ANSWER, self.address)):
+                    return self.send(request, stream=stream, **settings)
+            request.headers["Accept-Encoding"] = "identity"
+            settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
+            adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")
+            _count_answers(
+                adapter.get_connection_with_tls_context(
+                    request, **{name: settings.get(name) for name in kept}
+                )
+            )
+            response = super().send(request, stream=True, **settings)
+            encoding = response.headers.get("Content-Encoding", "identity")
+            if response.is_redirect or encoding != "identity":
+                response.close()
+                raise no_engine(self.address)
+            if response.ok:
+                budget.allow_body()
+            if not stream:
+                response.content  # noqa: B018 - read here, as the SDK expects it
+            return response
 
     class Client(docker.DockerClient):  # type: ignore[misc]
         def __init__(self, **settings: Any) -> None:
@@ -197,9 +193,9 @@ def _client_class() -> Any:
     return Client
 
 
-# Long answers, over the SDK's own session, closed when we say so. The SDK hands out generators
-# whose connection lives on until Python collects them. A build ends when its connection is
-# closed, so to leave early must close the line at once.
+# Long answers, over the SDK's own session. The SDK returns generators, whose connection stays open
+# until Python collects them. But a build that is left early goes on until its connection is closed.
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @contextmanager
@@ -209,35 +205,30 @@ def answer(
     path: str,
     *,
     limits: Limits,
-    timeout_s: float = TIMEOUT_S,
-    parameters: Mapping[str, str] | None = None,
-    headers: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] = _NOTHING,
+    headers: Mapping[str, str] = _NOTHING,
     content: IO[bytes] | Iterator[bytes] | None = None,
 ) -> Iterator[Any]:
     """The response to one request, to be read piece by piece; it is closed at the end.
 
-    ``timeout_s`` is for a silence, ``limits`` for the whole. Raises ContainerError beyond them,
-    docker.errors.APIError with what the engine says, and what requests raises where the line
-    breaks.
+    Raises ContainerError beyond ``limits``, docker.errors.APIError with what the engine says, and
+    what requests raises where the connection breaks.
     """
     from docker.errors import create_api_error_from_http_exception
-    from requests import Request
     from requests.exceptions import HTTPError
 
     api = client.api
     kind = {} if content is None else {"Content-Type": "application/x-tar"}
-    request = api.prepare_request(
-        Request(
+    with _current(_Budget(limits, api.address)):
+        response = api.request(
             method,
             f"{api.base_url}/v{api.api_version}{path}",
-            params=dict(parameters or {}),
+            params=dict(parameters),
             data=content,
-            headers={**kind, **(headers or {})},
+            headers={**kind, **headers},
+            stream=True,
+            timeout=limits.silence_s,
         )
-    )
-    request.limits = limits
-    settings = api.merge_environment_settings(request.url, {}, True, None, None)
-    response = api.send(request, timeout=timeout_s, **settings)
     try:
         try:
             response.raise_for_status()
@@ -251,27 +242,15 @@ def answer(
 def messages(response: Any) -> Iterator[dict[str, Any]]:
     """The JSON objects of an answer, one for each line; raises ContainerError for another line."""
     lines = LineSplitter(_MOST_LINE_BYTES, source="the container engine", error=ContainerError)
-    for piece in response.iter_content(_LINE_PIECE):
-        for line in lines.feed(piece):
-            yield from _message(line)
-    yield from _message(lines.rest)
-
-
-def _message(line: bytes) -> Iterator[dict[str, Any]]:
-    if not line.strip():
-        return
-    try:
-        found = json.loads(line)
-    except DECODE_ERRORS as error:
-        shown = printable(line[:100].decode("utf-8", "replace"))
-        raise ContainerError(
-            f"the container engine answers what is no JSON: {shown}", fix=START_ENGINE
-        ) from error
-    if isinstance(found, dict):
-        yield found
-
-
-def pieces(response: Any) -> Iterator[bytes]:
-    """The bytes of an answer."""
-    found: Iterator[bytes] = response.iter_content(_PIECE)
-    return found
+    for piece in itertools.chain(response.iter_content(_LINE_PIECE), [b"\n"]):
+        for line in filter(bytes.strip, lines.feed(piece)):
+            try:
+                found = json.loads(line)
+            except DECODE_ERRORS as error:
+                shown = printable(line[:100].decode("utf-8", "replace"))
+                raise ContainerError(
+                    f"the container engine answers with a line that is not JSON: {shown}",
+                    fix=START_ENGINE,
+                ) from error
+            if isinstance(found, dict):
+                yield found

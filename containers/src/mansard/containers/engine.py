@@ -149,13 +149,11 @@ def _check_address(address: str) -> None:
 
 
 def _check_tls(address: str, environment: Mapping[str, str]) -> None:
-    """Refuse to speak without TLS where it is asked for, as the docker client would speak it."""
-    asked = next(
-        (name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if environment.get(name)), None
-    )
-    if asked is not None and address.startswith(("tcp://", "http://")):
+    """Refuse a connection without TLS where TLS is asked for."""
+    asked = [name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if environment.get(name)]
+    if asked and address.startswith(("tcp://", "http://")):
         raise UsageError(
-            f"{asked} is set, and TLS is not spoken here",
+            f"{asked[0]} is set, and TLS is not supported",
             where=address,
             fix="reach the engine over ssh (HOST=user@board) or by its socket (DOCKER_HOST="
             "unix:///var/run/docker.sock)",
@@ -176,22 +174,13 @@ def _check_url(address: str) -> None:
         raise UsageError("is no address", where=address, fix=_GRAMMAR)
 
 
-class _Component(msgspec.Struct, rename="pascal"):
-    name: str | None = None
-
-
 class _Version(msgspec.Struct, rename="pascal"):
-    """What is read of ``/version``; an engine may leave any of it out, or say null."""
+    """What is read of ``/version``; an engine may leave out any of it, or send null."""
 
-    components: list[_Component] | None = None
+    components: list[dict[str, Any]] | None = None
     version: str | None = None
     api_version: str | None = None
     arch: str | None = None
-
-
-class _Device(msgspec.Struct, rename={"source": "Source", "name": "ID"}):
-    source: str | None = None
-    name: str | None = None
 
 
 class _Info(msgspec.Struct, rename="pascal"):
@@ -203,9 +192,9 @@ class _Info(msgspec.Struct, rename="pascal"):
     architecture: str | None = None
     runtimes: dict[str, Any] | None = None
     cdi_folders: list[str] | None = msgspec.field(default=None, name="CDISpecDirs")
-    discovered_devices: list[_Device] | None = None
+    discovered_devices: list[dict[str, Any]] | None = None
     security_options: list[str] | None = None
-    rootless: bool | None = None  # podman 4.3 says it here alone
+    rootless: bool | None = None  # podman 4.3 says it only here
     cgroup_version: str | int | None = None
     driver: str | None = None
     docker_root_dir: str | None = None
@@ -217,7 +206,7 @@ def read_facts(version: object, info: object) -> EngineFacts:
     Raises ValueError for an answer of another kind.
     """
     its, about = msgspec.convert(version, _Version), msgspec.convert(info, _Info)
-    is_podman = any("podman" in (each.name or "").lower() for each in its.components or ())
+    is_podman = any("podman" in str(each.get("Name")).lower() for each in its.components or ())
     kernel, found = about.kernel_version or "", about.discovered_devices
     architecture = about.architecture or its.arch or ""
     here = os.uname()
@@ -231,7 +220,7 @@ def read_facts(version: object, info: object) -> EngineFacts:
         cdi_folders=tuple(about.cdi_folders or ()),
         cdi_devices=None
         if found is None
-        else tuple(str(each.name) for each in found if each.source == "cdi"),
+        else tuple(str(each.get("ID")) for each in found if each.get("Source") == "cdi"),
         is_rootless="name=rootless" in (about.security_options or ()) or about.rootless is True,
         cgroup_version=str(about.cgroup_version) if about.cgroup_version else None,
         storage=about.driver or "",

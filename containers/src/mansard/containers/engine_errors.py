@@ -8,8 +8,9 @@ and of NVIDIA's container toolkit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 
 import msgspec
 
@@ -139,39 +140,31 @@ REMEDIES = (
 )
 
 
-# What reading an answer raises whose fields are missing, of other kinds, or too deep or too large
-# to be taken apart.
-_MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-
-
 def explain(error: BaseException, where: str) -> MansardError:
     """``error`` of the Docker SDK, or of the system below it, as one line with its remedy."""
-    is_malformed = isinstance(error, _MALFORMED) and not isinstance(error, OSError)
-    if is_malformed or type(error) is Exception:  # as the SDK raises for what is no object
+    from docker.errors import DockerException
+    from urllib3.exceptions import HTTPError
+
+    # All others come up where an answer lacks a field, has one of another kind, or is too deep
+    # or too large to be read. What requests raises is an OSError.
+    if not isinstance(error, DockerException | HTTPError | HTTPException | OSError):
         kind = type(error).__name__
-        return ContainerError(
-            f"what answers there is no container engine: its answer cannot be read ({kind}: "
-            f"{_short(message_of(error))})",
-            where=where,
-            fix=START_ENGINE,
-        )
+        return no_engine(where, f": its answer cannot be read ({kind}: {short(message_of(error))})")
     said = message_of(error)
     for remedy in REMEDIES:
         if re.search(remedy.words, said, re.IGNORECASE):
-            return remedy.kind(f"{remedy.what}: {_short(said)}", where=where, fix=remedy.fix)
+            return remedy.kind(f"{remedy.what}: {short(said)}", where=where, fix=remedy.fix)
     return ContainerError(
-        f"the container engine refuses: {_short(said)}",
+        f"the container engine refuses: {short(said)}",
         where=where,
         fix="look at its log ('journalctl -u docker'), or measure without it: LOCAL=1",
     )
+
+
+def no_engine(where: str, why: str = "") -> ContainerError:
+    """The error for another program that listens at ``where``."""
+    what = f"what answers there is no container engine{why}"
+    return ContainerError(what, where=where, fix=START_ENGINE)
 
 
 def message_of(error: BaseException) -> str:
@@ -183,21 +176,24 @@ def message_of(error: BaseException) -> str:
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """Errors of the engine that come up inside are raised as ``explain`` puts them.
+def explained(
+    where: str, told: Callable[[Exception, str], MansardError] = explain
+) -> Iterator[None]:
+    """Errors of the engine, and of reading its answers, are raised as what ``told`` returns.
 
-    So are those of reading what it answers: nothing else is done inside.
+    Any other error inside would be taken for one of these.
     """
     try:
         yield
     except MansardError:
         raise
     except Exception as error:
-        if isinstance(error.__cause__, MansardError):  # the SDK wraps all that it meets at first
+        if isinstance(error.__cause__, MansardError):  # the SDK wraps those of its first request
             raise error.__cause__ from error
-        raise explain(error, where) from error
+        raise told(error, where) from error
 
 
-def _short(said: str) -> str:
+def short(said: str) -> str:
+    """``said`` on one line, its beginning."""
     line = " ".join(said.split())
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

@@ -21,12 +21,12 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.documents import read_toml
+from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.text import printable
 
-HOSTS_FILE = "hosts.toml"  # where the command is run
+HOSTS_FILE = "hosts.toml"  # in the user's folder of settings
 DOCKER_SOCKET = "/var/run/docker.sock"
 _MOST_HOSTS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -60,7 +60,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def login(self) -> str:
-        """The command that logs in on it, to be shown."""
+        """The command that logs in there, to be shown."""
         return f"ssh {'' if self.port is None else f'-p {self.port} '}{self.ssh}"
 
     @property
@@ -70,7 +70,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if plain == self.name else f"{plain}-{content_hash(self.name)[:8]}"
 
 
-# What a remedy has in quotes and is to be run where the board is.
+# Commands in the quotes of a remedy that must run on the board.
 _BOARD_COMMAND = re.compile(
     r"'((?:sudo|systemctl|journalctl|dmesg|docker system|nvidia-smi|tegrastats|nvpmodel)\b[^']*)'"
 )
@@ -83,7 +83,7 @@ _Told = TypeVar("_Told", bound=MansardError)
 
 
 def on_board(error: _Told, host: Host) -> _Told:
-    """``error`` of a board elsewhere: commands of its remedy name where they are to be run."""
+    """``error`` with ssh in front of those commands of its remedy that must run on the board."""
     if host.ssh is None or error.fix is None:
         return error
     fix = _WITHOUT_CONTAINER.sub("", error.fix)
@@ -94,7 +94,7 @@ def on_board(error: _Told, host: Host) -> _Told:
 
 
 def _over_ssh(command: str, host: Host) -> str:
-    """``command`` as it is typed here; sudo asks for a password, which needs a terminal."""
+    """``command`` over ssh, to be typed here; sudo needs a terminal to ask for a password."""
     login = host.login.replace("ssh", "ssh -t", 1) if command.startswith("sudo") else host.login
     quoted = command.replace("$", "\\$")  # for the shell over there
     return f"{login} {quoted}"
@@ -112,8 +112,9 @@ class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_hosts(texts: Sequence[str], file: Path | None = None) -> tuple[Host, ...]:
     """The boards that ``HOST=`` or ``HOSTS=`` names, separated by commas, in their order.
 
-    ``file`` holds names; without one it is ``hosts.toml``, if there is one. Raises UsageError
-    (what is named), InputError (the file) or StorageError.
+    ``file`` holds names; without one it is ``hosts.toml`` of the user's settings, if there is one.
+    That of the present folder does not count: the folder may be another person's. Raises
+    UsageError (what is named), InputError (the file) or StorageError.
     """
     names = [name.strip() for text in texts for name in text.split(",")]
     if not names or not all(names):
@@ -138,7 +139,7 @@ def _parse(name: str, address: str) -> Host:
 
 
 def _without_password(address: str) -> str:
-    """An address as it may be shown; ssh itself takes none with a password."""
+    """An address without its password, to be shown."""
     scheme = "" if "://" in address else "ssh://"
     return printable(f"{scheme}{address}", 120).removeprefix(scheme)
 
@@ -155,8 +156,8 @@ def _check_distinct(hosts: Sequence[Host]) -> None:
 
 
 def _read_file(file: Path | None) -> dict[str, Host]:
-    path = Path(HOSTS_FILE) if file is None else file
-    if file is None and not path.exists():
+    path = file or settings_file(HOSTS_FILE)
+    if path is None:
         return {}
     content = read_toml(path, "a list of boards")
     boards = content.pop("boards", {})

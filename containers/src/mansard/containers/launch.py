@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -25,10 +24,6 @@ from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from mansard.core.text import masked
-
-if TYPE_CHECKING:
-    from mansard.containers.engine import Engine
-
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -155,7 +150,8 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     code = ending.exit_code
     said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
-        what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
+        what = "the memory ran out, and the kernel killed the container"
+        fix = f"end other programs, the desktop first; {_AGAIN}"
     elif code == _KILLED:
         what = "the container was killed, from outside or because the memory ran out"
         fix = f"look into 'dmesg' for the latter; {_AGAIN}"
@@ -170,10 +166,6 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     else:
         what, fix = f"the container ended early with exit code {code}", _AGAIN
     return ContainerError(f"{what}: {said}" if said else what, where=where, fix=fix)
-
-
-def _free_memory() -> str:
-    return f"end other programs, the desktop first; {_AGAIN}"
 
 
 def _zone(text: str) -> str:
@@ -212,22 +204,12 @@ class Container:
     ) -> Iterator[bytes]:
         """Every line of its standard output; raises ContainerError at any end but a good one.
 
-        ``check`` is called every few seconds, and ends the waiting by what it raises. Silence is
-        the lack of whole lines: a container that only writes errors says nothing. A last line
-        without an end is what a killed program left half-written: it is dropped.
+        ``check`` is called every few seconds, and ends the waiting by what it raises. A container
+        is silent while it writes no whole line, whatever else it writes. A last line without an
+        end is dropped: a killed program left it half-written.
         """
-        lines = split_lines()
-        said_s = time.monotonic()
         try:
-            for chunk in self._attached.receive(silence_s, check):
-                if chunk.output == "stdout":
-                    for line in lines.feed(chunk.data):
-                        yield line
-                        said_s = time.monotonic()
-                else:
-                    self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
-                if time.monotonic() > said_s + silence_s:
-                    raise TimeoutError
+            yield from self._lines_of(silence_s, check)
         except TimeoutError as error:
             raise ContainerError(
                 f"the container has said nothing for {silence_s:g} s",
@@ -235,6 +217,21 @@ class Container:
                 fix="look at 'dmesg' for a GPU that hangs; what was measured is kept",
             ) from error
         self._check_end()
+
+    def _lines_of(self, silence_s: float, check: Callable[[], object]) -> Iterator[bytes]:
+        splitter = split_lines()
+        while True:
+            lines: list[bytes] = []
+            for chunk in self._attached.receive(silence_s, check):
+                if chunk.output == "stdout":
+                    lines = list(splitter.feed(chunk.data))
+                else:
+                    self._tail = (self._tail + chunk.data)[-_TAIL_BYTES:]
+                if lines:
+                    break
+            else:
+                return
+            yield from lines
 
     def _check_end(self) -> None:
         try:
@@ -265,12 +262,10 @@ class Container:
 
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
-        end_s = time.monotonic() + GRACE_S
         try:
-            # It must be read on: a program that waits to be read does not end.
+            # Its output is read to the end: a program whose output is not read may not end.
             for _ in self._attached.receive(GRACE_S):
-                if time.monotonic() > end_s:
-                    return False
+                pass
         except (TimeoutError, ContainerError):
             return False
         return True

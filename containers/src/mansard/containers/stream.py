@@ -107,17 +107,17 @@ class Attached:
     ) -> Iterator[Chunk]:
         """What comes within ``timeout_s``, until the container's end; raises TimeoutError.
 
-        The time starts anew with every piece. ``check`` is called at every heartbeat at least, and
+        What comes does not lengthen the time. ``check`` is called at every heartbeat at least, and
         ends the waiting by what it raises. A caller that stops early loses nothing: the next
-        call goes on where this one was left.
+        call continues there.
         """
-        silent_since_s = time.monotonic()
+        end_s = time.monotonic() + timeout_s
         while True:
             while self._pending:
                 yield self._pending.popleft()
             if self.has_ended:
                 return
-            left_s = silent_since_s + timeout_s - time.monotonic()
+            left_s = end_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
             check()
@@ -131,7 +131,6 @@ class Attached:
             except OSError:
                 data = b""  # the engine died rather than ending the stream
             self.has_ended = not data
-            silent_since_s = time.monotonic()
             self._pending.extend(self._frames.feed(data))
 
     def close(self) -> None:

@@ -3,9 +3,8 @@
 ``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
 what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
 
-No ssh is waited for without end: see ``Limits``. While it is connected a thread of its own asks the
-engine for a sign of life; where none comes ssh is killed, and everything that waits for an answer
-through it ends at once.
+Every wait for ssh has an end: see ``Limits``. While ssh is connected, a thread asks the engine for
+a sign of life. Where none comes, the thread kills ssh, which ends every wait for an answer.
 
 What ssh says when it cannot connect or forward becomes one line with what to do about it. Its
 words differ little between versions: a few of each message are looked for. Source: messages of
@@ -42,7 +41,7 @@ _CONNECTING = (
     (
         r"timed out during banner exchange",
         "what answers there says nothing: it is no sshd, or it hangs",
-        "look what listens on that port ('ssh -v'), and restart sshd or the board",
+        "find out what listens on that port ('ssh -v'), and restart sshd or the board",
     ),
     (
         r"could not resolve hostname|name or service not known|no address associated",
@@ -140,21 +139,21 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
 
 CONNECT_S = 15
 _POLL_S = 0.05
-_SAID_BYTES = 8192  # of what ssh says: the end of it
+_SAID_BYTES = 8192  # kept of what ssh writes, its end
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long each stage of a tunnel may last; a hung ssh ends within 90 s in all.
 
-    Opening: ready + engine + look + stop. Later: every + silent + stop, however much of an answer
-    has come.
+    While it opens: ready + engine + look + stop. Later, even in the middle of an answer: every +
+    silent + stop.
     """
 
     ready_s: float = 55.0  # key exchange on a small board, over a jump host
     engine_s: float = 15.0  # for the engine's first answer
-    look_s: float = 10.0  # for a look over there, why there is none
+    look_s: float = 10.0  # to find out on the board why it does not answer
     every_s: float = 10.0  # between two signs of life
-    silent_s: float = 55.0  # for one of them: megabytes on a slow line may be before it
+    silent_s: float = 55.0  # for one of them: megabytes may come before it on a slow line
     stop_s: float = 5.0  # for ssh to end by itself
 
 
@@ -238,19 +237,19 @@ class Tunnel:
             raise explain_forwarding(seen, self.last_words(), self._host)
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def explained(self, error: MansardError) -> MansardError:
-        """``error`` with what became of ssh, where that is why it came up."""
+    def explain(self, error: MansardError) -> None:
+        """Raise ``error`` anew with what became of ssh, where ssh has ended."""
         if not self._is_silent and not self.has_ended:
-            return error
+            return
         why = f"ssh to it has ended: {self.last_words() or 'it does not say why'}"
         if self._is_silent:
             why = f"nothing came through ssh for {self._limits.silent_s:g} s, so it was ended"
-        return type(error)(
+        raise type(error)(
             f"{error.what} ({why})",
             where=error.where,
             fix=f"look at the board and the network to it ('{self._host.login}'); the same command "
             "puts the board back first, and resumes",
-        )
+        ) from error
 
     def stop(self) -> None:
         """End ssh, and all connections through it."""
@@ -267,19 +266,18 @@ class Tunnel:
     def _watch(self) -> None:
         """Ask for signs of life; kill ssh where none comes."""
         while not self._is_over.wait(self._limits.every_s) and not self.has_ended:
-            # An engine that refuses is started anew, or gone: who asks it for something is told.
-            if ask_for_life(self._path, self._limits.silent_s) == "silent":
-                if not self._is_over.is_set() and not self.has_ended:
-                    self._is_silent = True
-                    self._kill()
-                return
+            # An engine that refuses has ended, or starts again: the next request to it tells.
+            is_silent = ask_for_life(self._path, self._limits.silent_s) == "silent"
+            if is_silent and not self._is_over.is_set() and not self.has_ended:
+                self._is_silent = True
+                self._kill()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _read(self) -> None:
-        """Keep the end of what ssh says; it would stop where nobody reads."""
+        """Keep the end of what ssh says; unread, it would block."""
         if self._process.stderr is not None:
             with self._process.stderr as said:
                 while more := said.read(_SAID_BYTES):
@@ -292,17 +290,15 @@ def open_tunnel(
 ) -> Iterator[Tunnel]:
     """The engine of ``host``, reachable until the end of this; raises ContainerError.
 
-    ``options`` are handed to ssh, such as ``-F file``. An error that passes through here says,
-    where ssh has ended or hangs, that it did.
+    ``options`` are handed to ssh, such as ``-F file``. Where ssh has ended or hangs, an error that
+    is raised inside says so.
     """
-    if host.ssh is None:
-        raise ValueError("a board whose engine listens here needs no tunnel")
     with _private_folder() as folder:
         path = folder / "docker.sock"
-        command = [*ssh_command(host, options), "-N", "-L", f"{path}:{host.socket}"]
-        # In a session of its own: a Ctrl-C is for us, and the board is put back through it.
+        command = ssh_command(host, options, "-N", "-L", f"{path}:{host.socket}")
+        # In a session of its own: Ctrl-C must not end it, for the board is put back through it.
         process = start_program(
-            ["/bin/sh", "-c", _KEEPER, "keeper", *command, "--", host.ssh],
+            ["/bin/sh", "-c", _KEEPER, "keeper", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -314,16 +310,16 @@ def open_tunnel(
             try:
                 yield tunnel
             except MansardError as error:
-                told = tunnel.explained(error)
-                if told is error:
-                    raise
-                raise told from error
+                tunnel.explain(error)
+                raise
         finally:
             tunnel.stop()
 
 
-def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
-    """ssh with what we ask of it, without its destination; raises ContainerError."""
+def ssh_command(host: Host, options: Sequence[str], *further: str) -> list[str]:
+    """ssh to ``host`` with our options and ``further`` ones; raises ContainerError."""
+    if host.ssh is None:
+        raise ValueError("a board whose engine listens here needs no tunnel")
     program = shutil.which("ssh")
     if program is None:
         raise ContainerError(
@@ -333,7 +329,7 @@ def ssh_command(host: Host, options: Sequence[str] = ()) -> list[str]:
         )
     port = [] if host.port is None else ["-p", str(host.port)]
     ours = [f"-o{name}={value}" for name, value in _OPTIONS.items()]
-    return [program, *options, *port, "-T", *ours]
+    return [program, *options, *port, "-T", *ours, *further, "--", host.ssh]
 
 
 @contextlib.contextmanager
@@ -341,7 +337,7 @@ def _private_folder() -> Iterator[Path]:
     """A folder for the socket that only this user can read; its path is short."""
     # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
     parent = system_temporary()
-    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - for us alone
+    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - a folder of our own
     with temporary_folder(short) as folder:
         yield folder
 
@@ -361,10 +357,8 @@ def ask_for_life(path: Path, timeout_s: float) -> Sign:
 
 
 def _look_over_there(host: Host, options: Sequence[str], timeout_s: float) -> str:
-    """What is the matter: ``absent``, ``denied``, ``silent``, or ``listening``, so that it must
-    be the forwarding; empty if unknown."""
-    if host.ssh is None:
-        return ""
+    """The engine's socket there: ``absent``, ``denied`` to this user, ``silent``, or ``listening``
+    (then its forwarding fails); empty if unknown."""
     path = shlex.quote(host.socket)
     # 00010000: it listens (__SO_ACCEPTCON, include/linux/net.h of the Linux kernel).
     entry = shlex.quote(f" 00010000 .*/{re.escape(PurePosixPath(host.socket).name)}$")
@@ -372,7 +366,7 @@ def _look_over_there(host: Host, options: Sequence[str], timeout_s: float) -> st
         f"if [ ! -e {path} ]; then echo absent; elif [ ! -w {path} ]; then echo denied; "
         f"elif grep -q {entry} /proc/net/unix; then echo listening; else echo silent; fi"
     )
-    command = [*ssh_command(host, options), "--", host.ssh, f"sh -c {shlex.quote(script)}"]
+    command = [*ssh_command(host, options), f"sh -c {shlex.quote(script)}"]
     try:
         done = run_program(command, timeout_s=timeout_s)
     except MansardError:

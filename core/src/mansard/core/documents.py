@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import msgspec
 
 from mansard.core.errors import InputError, SchemaError
 from mansard.core.files import read_whole, write_atomic
-from mansard.core.jsonl import UNREADABLE
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Record
 
 Document = TypeVar("Document", bound=Record)
@@ -21,10 +22,7 @@ def readable_json(value: object) -> bytes:
 
 
 def write_document(path: Path, record: Record, within: Path | None = None) -> None:
-    """Write one record as a readable JSON document, whole or not at all.
-
-    ``within``: as in ``core.files``.
-    """
+    """Write one record as a readable JSON document, whole or not at all; see ``core.files``."""
     schema = record.schema
     document = {"schema": schema.name, "version": schema.version, "content": record}
     write_atomic(path, readable_json(document), within)
@@ -44,7 +42,7 @@ def read_document(path: Path, record_type: type[Document], within: Path | None =
                 fix="use the Mansard that wrote it, or measure again into another folder",
             )
         return msgspec.json.decode(envelope.content, type=record_type)
-    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
+    except DECODE_ERRORS as error:
         raise SchemaError(
             f"cannot read this document: {error or type(error).__name__}",
             where=str(path),
@@ -74,3 +72,12 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"is no TOML: {error}", where=str(path)) from error
     return content
+
+
+def settings_file(name: str, home: Path | None = None) -> Path | None:
+    """The file of that name in the user's folder of settings, if it is there."""
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
+    if not settings.is_absolute():  # as the XDG Base Directory Specification has it
+        settings = (home or Path.home()) / ".config"
+    place = settings / "mansard" / name
+    return place if place.is_file() else None

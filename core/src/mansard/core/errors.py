@@ -19,6 +19,9 @@ Libraries raise these and never print or exit; only ``cli`` catches them.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from mansard.core.text import printable
 
 
@@ -90,3 +93,13 @@ class ContainerError(MansardError):
 
 class MeasurementError(MansardError):
     """A measurement could not be made at all."""
+
+
+@contextlib.contextmanager
+def reported(error: type[MansardError], what: str, *, where: str, fix: str) -> Iterator[None]:
+    """Turns an operating-system error of its block into ``error``: ``what``, and the reason."""
+    try:
+        yield
+    except OSError as failure:
+        reason = (failure.strerror or str(failure)).lower()
+        raise error(f"{what}: {reason}", where=where, fix=fix) from failure

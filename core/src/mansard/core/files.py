@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from mansard.core.errors import StorageError
-from mansard.core.leftovers import create_hidden, sweep
+from mansard.core.leftovers import Kind, create_hidden, sweep
 
 _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again",
@@ -41,20 +41,26 @@ def storage_error(error: OSError, path: Path) -> StorageError:
     return StorageError(what, where=str(path), fix=advice)
 
 
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns an operating-system error of its block into ``storage_error``."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def make_folder(path: Path, within: Path | None = None) -> Path:
     """Create ``path`` and its parents where they are missing; raises StorageError.
 
     ``within`` itself is created as well.
     """
-    try:
-        if within is None:
-            path.mkdir(parents=True, exist_ok=True)
-            return path
-        within.mkdir(parents=True, exist_ok=True)
-        with _folder_of(path / "_", within, is_made=True):
-            return path
-    except OSError as error:
-        raise storage_error(error, path) from error
+    with storage_errors(path):
+        (within or path).mkdir(parents=True, exist_ok=True)
+        if within is not None:
+            with _folder_of(path / "_", within, is_made=True):
+                pass
+    return path
 
 
 MOST_BYTES = 16 << 20  # of a document; the longest of ours have some hundred kilobytes
@@ -65,31 +71,26 @@ def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST
 
     A pipe would wait for ever and a device never end, so neither is opened.
     """
-    try:
-        with open_file(path, within) as stream:
-            data = stream.read(most_bytes + 1)
-    except OSError as error:
-        raise storage_error(error, path) from error
+    with storage_errors(path), open_file(path, within) as stream:
+        data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise StorageError(
-            f"has more than {most_bytes >> 20} MiB",
+            f"has more than {most_bytes >> 20} MiB, more than any file of this kind",
             where=str(path),
-            fix="it is no file of this kind; give the right one",
+            fix="give the right file",
         )
     return data
 
 
 def open_file(path: Path, within: Path | None = None) -> IO[bytes]:
-    """A regular file, open for reading; raises OSError, and StorageError where it is none."""
-    with _folder_of(path, within) as (parent, name):
-        return os.fdopen(_open_regular(path, name, parent, os.O_RDONLY, within=within), "rb")
+    """A regular file, open for reading; raises OSError, and StorageError for anything else."""
+    return os.fdopen(_open_regular(path, within, os.O_RDONLY, is_followed=within is None), "rb")
 
 
 def open_rows(path: Path, within: Path | None = None) -> int:
-    """The handle of a file to append to, made where it is missing; raises OSError, StorageError."""
-    with _folder_of(path, within) as (parent, name):
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        return _open_regular(path, name, parent, flags, within=within or path.parent)
+    """The handle of a file to append to, made where it is missing; raises StorageError."""
+    with storage_errors(path):
+        return _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
 
 def check_one_name(handle: int, path: Path) -> None:
@@ -102,76 +103,46 @@ def check_one_name(handle: int, path: Path) -> None:
         )
 
 
-def create_beside(path: Path, content: bytes, within: Path | None = None) -> bool:
-    """Write a new file; False where something of that name is there. Raises OSError."""
-    with _folder_of(path, within) as (parent, name):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            handle = os.open(name, flags, 0o666, dir_fd=parent)
-        except FileExistsError:
-            return False
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        return True
-
-
 def find_status(path: Path, within: Path) -> os.stat_result | None:
-    """Of a file or folder below ``within``; None where nothing is. Raises StorageError for a link,
-    there or on the way, and where we may not look."""
-    try:
-        with _folder_of(path, within) as (parent, name):
-            status = _status(name, parent)
-            if status is not None and stat.S_ISLNK(status.st_mode):
-                raise _link_error(path)
-            return status
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
+    """The status of a file or folder below ``within``; None where nothing is.
+
+    Raises StorageError for a link, there or on the way, a pipe or a device, and for a folder that
+    this user may not enter.
+    """
+    with (
+        storage_errors(path),
+        contextlib.suppress(FileNotFoundError),
+        _folder_of(path, within) as (parent, name),
+    ):
+        return _status(path, name, parent)
+    return None
 
 
-def names_in(path: Path, within: Path) -> list[str]:
-    """The names in a folder below ``within``, sorted, without what killed processes left there,
-    which is removed; empty where the folder is missing. Raises StorageError."""
-    try:
-        with _folder_of(path / "_", within) as (handle, _):
-            sweep(handle)
-            listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
-            try:
-                with os.scandir(listed) as entries:
-                    return sorted(entry.name for entry in entries)
-            finally:
-                os.close(listed)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise storage_error(error, path) from error
+def entries_in(path: Path, within: Path) -> dict[str, Kind]:
+    """What a folder below ``within`` holds, by name in order; empty where it is missing.
+
+    What killed processes left there is removed first. Raises StorageError.
+    """
+    with (
+        storage_errors(path),
+        contextlib.suppress(FileNotFoundError),
+        _folder_of(path / "_", within) as (handle, _),
+    ):
+        return sweep(handle)
+    return {}
 
 
 def remove(path: Path, within: Path) -> None:
     """Remove a file, or a folder that is empty, where it is there; raises StorageError."""
-    try:
-        with _folder_of(path, within) as (parent, name):
-            status = _status(name, parent)
-            if status is None:
-                return
-            if stat.S_ISDIR(status.st_mode):
-                os.rmdir(name, dir_fd=parent)
-            else:
-                os.unlink(name, dir_fd=parent)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise storage_error(error, path) from error
-
-
-def check_regular(status: os.stat_result, path: Path) -> None:
-    """Raises StorageError for a device or a pipe, which may have no end."""
-    mode = status.st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder has its own message
-        raise StorageError(
-            "is not a regular file", where=str(path), fix="remove it, or choose another name"
-        )
+    with (
+        storage_errors(path),
+        contextlib.suppress(FileNotFoundError),
+        _folder_of(path, within) as (parent, name),
+    ):
+        try:
+            os.unlink(name, dir_fd=parent)
+        except IsADirectoryError:
+            os.rmdir(name, dir_fd=parent)
 
 
 def write_atomic(path: Path, content: bytes, within: Path | None = None) -> None:
@@ -193,26 +164,25 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
     the user's own, and of a link what it leads to is replaced. What killed processes left
     in the folder is removed. Raises StorageError and leaves no temporary file behind.
     """
-    try:
-        target = path if within is not None else Path(os.path.realpath(path, strict=False))
-        with _folder_of(target, within) as (parent, name):
-            old = _replaceable(target, name, parent)
+    target = path if within is not None else Path(os.path.realpath(path, strict=False))
+    with storage_errors(path), _folder_of(target, within) as (parent, name):
+        # Not over a device: as root, that would put a file in the place of /dev/null.
+        old = _status(target, name, parent, is_file=True)
+        with contextlib.suppress(OSError):  # a folder that can be written, but not listed
             sweep(parent)
-            handle, hidden = create_hidden(name, parent, 0o666 if old is None else 0o600)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    yield stream
-                    stream.flush()
-                    if old is not None:
-                        _take_owner_and_mode(handle, old)
-                    os.fsync(handle)
-                    # Before the lock ends: from then on it would be taken for one left behind.
-                    os.replace(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(hidden, dir_fd=parent)
-    except OSError as error:
-        raise storage_error(error, path) from error
+        handle, hidden = create_hidden(name, parent, 0o666 if old is None else 0o600)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                if old is not None:
+                    _take_owner_and_mode(handle, old)
+                os.fsync(handle)
+                # Before the lock ends: from then on it would be taken for one left behind.
+                os.replace(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden, dir_fd=parent)
 
 
 def move_over(source: Path, path: Path) -> None:
@@ -220,31 +190,16 @@ def move_over(source: Path, path: Path) -> None:
 
     Raises StorageError; then the old file stays.
     """
-    try:
-        with _folder_of(path, None) as (parent, name), source.open("rb") as stream:
-            old = _replaceable(path, name, parent)
-            if old is not None:
-                _take_owner_and_mode(stream.fileno(), old)
-            os.fsync(stream.fileno())
-            os.replace(source, name, dst_dir_fd=parent)
-    except OSError as error:
-        raise storage_error(error, path) from error
-
-
-def _replaceable(path: Path, name: str, parent: int) -> os.stat_result | None:
-    """The status of the file that a new one replaces; raises StorageError for what is none.
-
-    Renaming over a device would put a file in its place: as root, over /dev/null.
-    """
-    old = _status(name, parent)
-    if old is None:
-        return None
-    if stat.S_ISLNK(old.st_mode):
-        raise _link_error(path)
-    if stat.S_ISDIR(old.st_mode):  # renaming over "." would say that it is busy
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    check_regular(old, path)
-    return old
+    with (
+        storage_errors(path),
+        _folder_of(path, None) as (parent, name),
+        source.open("rb") as stream,
+    ):
+        old = _status(path, name, parent, is_file=True)
+        if old is not None:
+            _take_owner_and_mode(stream.fileno(), old)
+        os.fsync(stream.fileno())
+        os.replace(source, name, dst_dir_fd=parent)
 
 
 def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
@@ -262,39 +217,49 @@ def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
         os.fchmod(handle, mode)
 
 
-def _open_regular(path: Path, name: str, parent: int, flags: int, *, within: Path | None) -> int:
-    """Raises OSError; StorageError for a pipe or a device, and below ``within`` for a link."""
-    there = _status(name, parent, is_followed=within is None)
-    if there is not None:  # some devices act when they are opened
-        if stat.S_ISLNK(there.st_mode):
-            raise _link_error(path)
-        check_regular(there, path)
-    no_link = 0 if within is None else os.O_NOFOLLOW
-    handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
+def _open_regular(path: Path, within: Path | None, flags: int, *, is_followed: bool = False) -> int:
+    """Raises OSError; StorageError for a pipe or a device, and for a link if not followed."""
+    with _folder_of(path, within) as (parent, name):
+        _status(path, name, parent, is_followed=is_followed)  # some devices act when opened
+        no_link = 0 if is_followed else os.O_NOFOLLOW
+        handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
     try:
-        status = os.fstat(handle)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        check_regular(status, path)
+        _check(os.fstat(handle), path, is_file=True)
     except BaseException:
         os.close(handle)
         raise
     return handle
 
 
-def _status(name: str, parent: int, *, is_followed: bool = False) -> os.stat_result | None:
+def _status(
+    path: Path, name: str, parent: int, *, is_followed: bool = False, is_file: bool = False
+) -> os.stat_result | None:
+    """None where nothing is; raises OSError, and as ``_check``."""
     try:
-        return os.stat(name, dir_fd=parent, follow_symlinks=is_followed)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=is_followed)
     except FileNotFoundError:
         return None
+    _check(status, path, is_file=is_file)
+    return status
 
 
-def _link_error(path: Path) -> StorageError:
-    return StorageError(
-        "is a link, and a folder of runs holds none",
-        where=str(path),
-        fix="remove it, or put what it leads to in its place",
-    )
+def _check(status: os.stat_result, path: Path, *, is_file: bool) -> None:
+    """Raises StorageError for a link, and for a pipe or a device, which may have no end.
+
+    ``is_file``: raises IsADirectoryError for a folder.
+    """
+    if stat.S_ISLNK(status.st_mode):
+        raise StorageError(
+            "is a link, and a folder of runs holds none",
+            where=str(path),
+            fix="remove it, or put what it leads to in its place",
+        )
+    if is_file and stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise StorageError(
+            "is not a regular file", where=str(path), fix="remove it, or choose another name"
+        )
 
 
 @contextlib.contextmanager
@@ -306,31 +271,27 @@ def _folder_of(
     Below ``within`` no link is followed, and folders that are missing are made if asked. Raises
     OSError, and StorageError for a link.
     """
-    start = path.parent if within is None else within
-    parts = [path.name or "."] if within is None else list(path.relative_to(within).parts)
-    if within is not None and ".." in parts:
-        raise ValueError(f"{path} may lead out of {within}")
+    if within is None:
+        start, parts = path.parent, [path.name or "."]
+    else:
+        start, parts = within, list(path.relative_to(within).parts)
+        if ".." in parts:
+            raise ValueError(f"{path} may lead out of {within}")
     handle = os.open(start, _FOLDER)
     try:
         at = start
         for part in parts[:-1]:
             at = at / part
-            below = _open_folder(part, handle, at, is_made=is_made)
+            if is_made:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=handle)
+            try:
+                below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            except OSError:
+                _status(at, part, handle)  # names a link as what it is
+                raise
             os.close(handle)
             handle = below
         yield handle, parts[-1]
     finally:
         os.close(handle)
-
-
-def _open_folder(name: str, parent: int, path: Path, *, is_made: bool) -> int:
-    if is_made:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, dir_fd=parent)
-    try:
-        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-    except OSError:
-        status = _status(name, parent)
-        if status is not None and stat.S_ISLNK(status.st_mode):
-            raise _link_error(path) from None
-        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import IO
 
 import msgspec
 
@@ -22,3 +23,11 @@ def content_hash(content: object) -> str:
 def file_hash(data: bytes) -> str:
     """The full SHA-256 of a file's bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def stream_hash(stream: IO[bytes], start: bytes = b"") -> str:
+    """The same of ``start`` and what is left of a stream, read piece by piece; raises OSError."""
+    found = hashlib.sha256(start)
+    while piece := stream.read(1 << 20):
+        found.update(piece)
+    return found.hexdigest()

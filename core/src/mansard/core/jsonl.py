@@ -3,7 +3,8 @@
 The first line of a file names its schema and version; a file of another version,
 or a row with a field this version does not know, is refused by name. A last line
 without its newline is a row that was being written when the power went: reading
-puts it aside and says so, writing moves it into a file of its own.
+puts it aside and says so, writing moves it into a file of its own. ``within`` is explained in
+``core.files``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import msgspec
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import (
     check_one_name,
-    create_beside,
+    entries_in,
     open_file,
     open_rows,
     read_whole,
     storage_error,
+    storage_errors,
     write_atomic,
 )
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
@@ -49,10 +52,7 @@ class Rows(msgspec.Struct, Generic[Row], frozen=True):
 
 
 def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Rows[Row]:
-    """All rows of ``path``; raises SchemaError or StorageError, never skips a row.
-
-    ``within``: as in ``core.files``.
-    """
+    """All rows of ``path``; raises SchemaError or StorageError, never skips a row."""
     data = read_whole(path, within, most_bytes=_MOST_BYTES)
     complete, torn = _split_torn(data)
     lines = complete.split(b"\n")[:-1]
@@ -70,10 +70,7 @@ def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Ro
 def write_rows(
     path: Path, row_type: type[Row], rows: Iterable[Row], within: Path | None = None
 ) -> None:
-    """Replace ``path`` by ``rows``, all of them or none; raises StorageError.
-
-    ``within``: as in ``core.files``.
-    """
+    """Replace ``path`` by ``rows``, all of them or none; raises StorageError."""
     header = Header(row_type.schema.name, row_type.schema.version)
     lines = [msgspec.json.encode(line) for line in (header, *rows)]
     write_atomic(path, b"\n".join(lines) + b"\n", within)
@@ -93,10 +90,7 @@ class RowWriter(Generic[Row]):
         self._within = within
         self.torn_path: Path | None = None
         self._encoder = msgspec.json.Encoder()
-        try:
-            self._handle = open_rows(path, within)
-        except OSError as error:
-            raise storage_error(error, path) from error
+        self._handle = open_rows(path, within)
         try:
             self._lock()
             self._prepare(row_type)
@@ -153,27 +147,19 @@ class RowWriter(Generic[Row]):
 
     def _ends(self) -> tuple[int, bytes]:
         """How many bytes the whole lines have, and what stands behind them."""
-        at, torn = os.fstat(self._handle).st_size, b""
-        while at > 0:
-            start = max(at - _TAIL_BYTES, 0)
-            torn = os.pread(self._handle, at - start, start) + torn
-            found = torn.rfind(b"\n")
-            if found >= 0:
-                return start + found + 1, torn[found + 1 :]
-            if len(torn) > LONGEST_LINE:
-                raise _too_long(f"{self.path}, last line")
-            at = start
-        return 0, torn
+        start = max(os.fstat(self._handle).st_size - LONGEST_LINE - 1, 0)
+        tail = os.pread(self._handle, LONGEST_LINE + 1, start)
+        n_complete = tail.rfind(b"\n") + 1
+        if start and not n_complete:
+            raise _too_long(f"{self.path}, last line")
+        return start + n_complete, tail[n_complete:]
 
     def _set_aside(self, torn: bytes) -> None:
-        for number in itertools.count(1):
-            aside = self.path.with_name(f"{self.path.name}.torn-{number}")
-            try:
-                if create_beside(aside, torn, self._within):
-                    self.torn_path = aside
-                    return
-            except OSError as error:
-                raise storage_error(error, aside) from error
+        folder = self.path.parent
+        taken = entries_in(folder, self._within or folder)
+        names = (f"{self.path.name}.torn-{number}" for number in itertools.count(1))
+        self.torn_path = folder / next(name for name in names if name not in taken)
+        write_atomic(self.torn_path, torn, self._within)
 
     def _write(self, line: bytes) -> None:
         check_one_name(self._handle, self.path)
@@ -215,15 +201,13 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
 
 
 Decoded = TypeVar("Decoded")
-# What content that is nested too deeply, too large or of another shape makes of decoding.
-UNREADABLE = (RecursionError, MemoryError, TypeError, ValueError, OverflowError)
 
 
 def decode_row(decoder: msgspec.json.Decoder[Decoded], line: bytes, where: str) -> Decoded:
     """One row; raises SchemaError that says ``where`` it stands."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
+    except DECODE_ERRORS as error:
         raise SchemaError(
             f"cannot read this row: {error or type(error).__name__}",
             where=where,
@@ -240,7 +224,6 @@ BATCH_BYTES = 8 * 1024**2  # of text; the records made of it take five to twenty
 LONGEST_LINE = 8 * 1024**2  # bytes: 200,000 repetitions of a trial
 _MOST_BYTES = 256 * 1024**2  # of a file that is read whole
 _HEADER_BYTES = 4096
-_TAIL_BYTES = 64 * 1024
 # What other programs write for a number that is none.
 _NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
 _BEYOND = "Number out of range"  # msgspec's words for 1e999
@@ -273,16 +256,13 @@ class RowReader(Generic[Row]):
 
     def batches(self) -> Iterator[list[Row]]:
         """The rows in lists; raises SchemaError or StorageError."""
-        try:
-            with open_file(self.path, self._within) as stream:
-                header = stream.readline(_HEADER_BYTES)
-                if not header.endswith(b"\n"):
-                    self.n_torn_bytes = len(header)
-                    return
-                check_header(header, self.path, self._row_type)
-                yield from self._rows(stream)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        with storage_errors(self.path), open_file(self.path, self._within) as stream:
+            header = stream.readline(_HEADER_BYTES)
+            if not header.endswith(b"\n"):
+                self.n_torn_bytes = len(header)
+                return
+            check_header(header, self.path, self._row_type)
+            yield from self._rows(stream)
 
     def _rows(self, stream: IO[bytes]) -> Iterator[list[Row]]:
         number, pieces, n_bytes = 2, [b""], 0  # pieces: of a line that is not whole yet
@@ -302,7 +282,7 @@ class RowReader(Generic[Row]):
     def _decode(self, lines: bytes, number: int) -> list[Row]:
         try:
             rows = self._decoder.decode_lines(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE):
+        except DECODE_ERRORS:
             rows = []
         if len(rows) == lines.count(b"\n"):
             return rows

@@ -11,27 +11,28 @@ import contextlib
 import fcntl
 import os
 import re
-import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from mansard.core.errors import StorageError
+from mansard.core.errors import StorageError, reported
 
+Kind = Literal["folder", "file", "link", "other"]
 _STEM = re.compile(rb"\.(?:[^/]{1,100}\.)?mansard-[0-9a-f]{12}")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def hidden_name(name: str = "") -> str:
-    """A name that nobody has: hidden, beginning with ``name``, ending with its own checksum."""
+    """A new name: hidden, beginning with ``name``, ending with its own checksum."""
     start = b"." + os.fsencode(name)[:100] + b"." if name else b"."
     stem = start + b"mansard-" + os.urandom(6).hex().encode()
     return os.fsdecode(stem + b"-" + _checksum(stem))
 
 
 def is_hidden_name(name: str) -> bool:
-    """Whether ``hidden_name`` made it; others' names do not end with their checksum."""
+    """Whether ``hidden_name`` made it; other names do not end with their checksum."""
     stem, _, checksum = os.fsencode(name).rpartition(b"-")
     return _STEM.fullmatch(stem) is not None and checksum == _checksum(stem)
 
@@ -40,15 +41,22 @@ def _checksum(stem: bytes) -> bytes:
     return f"{zlib.crc32(stem):08x}".encode()
 
 
-def create_hidden(name: str, parent: int, mode: int) -> tuple[int, str]:
-    """A new empty file in the folder of handle ``parent``: its handle, which locks it; its name.
+def create_hidden(name: str, parent: int, mode: int, *, is_folder: bool = False) -> tuple[int, str]:
+    """A new empty file or folder in the folder of handle ``parent``: its handle, and its name.
 
-    ``mode`` is narrowed by the umask. Raises OSError.
+    The handle locks it. ``mode`` is narrowed by the umask. Raises OSError.
     """
+    flags = _FOLDER | os.O_NOFOLLOW if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
         hidden = hidden_name(name)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        handle = os.open(hidden, flags, mode, dir_fd=parent)
+        if is_folder:
+            os.mkdir(hidden, mode, dir_fd=parent)
+        try:
+            handle = os.open(hidden, flags | os.O_CLOEXEC, mode, dir_fd=parent)
+        except FileNotFoundError:
+            if is_folder:  # a sweep was faster
+                continue
+            raise
         if _is_locked(handle, hidden, parent):
             return handle, hidden
         os.close(handle)  # a sweep was faster
@@ -63,104 +71,87 @@ def temporary_folder(parent: Path | None = None, name: str = "") -> Iterator[Pat
     """
     parent = system_temporary() if parent is None else parent
     with contextlib.ExitStack() as stack:
-        try:
+        with reported(
+            StorageError,
+            "no temporary folder can be made",
+            where=str(parent),
+            fix="free some space, check its permissions, or choose another folder",
+        ):
             where = os.open(parent, _FOLDER)
             stack.callback(os.close, where)
             sweep(where)
-            handle, hidden = _create_folder(name, where)
-        except OSError as error:
-            raise StorageError(
-                f"no temporary folder can be made: {error.strerror}",
-                where=str(parent),
-                fix="free some space, check its permissions, or choose another folder",
-            ) from error
+            handle, hidden = create_hidden(name, where, 0o700, is_folder=True)
         stack.callback(os.close, handle)
-        try:
-            yield parent / hidden
-        finally:
-            with contextlib.suppress(OSError):
-                _remove_tree(hidden, where)
+        stack.callback(_remove, hidden, "folder", where)
+        yield parent / hidden
 
 
 def system_temporary() -> Path:
     """The system's folder for temporary files, as ``tempfile`` finds it; raises StorageError."""
-    import tempfile  # it takes longer to import than to sweep
+    import tempfile  # as shutil below
 
-    try:
+    with reported(
+        StorageError,
+        "no folder for temporary files can be written",
+        where=os.environ.get("TMPDIR", "/tmp"),  # noqa: S108 - to be named
+        fix="free some space there, or name another folder in TMPDIR",
+    ):
         return Path(tempfile.gettempdir())
-    except OSError as error:
-        raise StorageError(
-            "no folder for temporary files can be written",
-            where=os.environ.get("TMPDIR", "/tmp"),  # noqa: S108 - to be named
-            fix="free some space there, or name another folder in TMPDIR",
-        ) from error
 
 
-def sweep_temporary() -> None:
-    """``sweep`` the system's folder for temporary files, where there is one."""
-    with contextlib.suppress(StorageError):
-        sweep(system_temporary())
+def sweep(folder: Path | int) -> dict[str, Kind]:
+    """Remove what killed processes left in ``folder``, a path or a handle.
 
-
-def _create_folder(name: str, parent: int) -> tuple[int, str]:
-    while True:
-        hidden = hidden_name(name)
-        os.mkdir(hidden, 0o700, dir_fd=parent)
-        try:
-            handle = os.open(hidden, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-        except FileNotFoundError:  # a sweep was faster
-            continue
-        if _is_locked(handle, hidden, parent):
-            return handle, hidden
-        os.close(handle)
-
-
-def sweep(folder: Path | int) -> None:
-    """Remove what processes that were killed left in ``folder``, a path or a handle.
-
-    Nothing else: not what a living process writes, nor another user's. Where it cannot be
-    removed it stays.
+    Nothing else is removed: not what a living process writes, nor another user's. What cannot be
+    removed stays. Returns what is there by name, in order. Raises OSError where the folder cannot
+    be listed.
     """
-    with contextlib.suppress(OSError):
-        path, at = (".", folder) if isinstance(folder, int) else (folder, None)
-        parent = os.open(path, _FOLDER, dir_fd=at)
-        try:
-            with os.scandir(parent) as entries:
-                names = [entry.name for entry in entries if is_hidden_name(entry.name)]
-            for name in names:
-                with contextlib.suppress(OSError):
-                    _remove_if_left(name, parent)
-        finally:
-            os.close(parent)
+    path, at = (".", folder) if isinstance(folder, int) else (folder, None)
+    parent = os.open(path, _FOLDER, dir_fd=at)
+    try:
+        with os.scandir(parent) as entries:
+            found = {entry.name: _kind(entry) for entry in entries}
+        for name in filter(is_hidden_name, list(found)):
+            with contextlib.suppress(OSError):
+                if _is_left(name, found[name], parent):
+                    del found[name]
+    finally:
+        os.close(parent)
+    return dict(sorted(found.items()))
 
 
-def _remove_if_left(name: str, parent: int) -> None:
-    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    is_folder = stat.S_ISDIR(status.st_mode)
-    if status.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(status.st_mode)):
-        return
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _is_left(name: str, kind: Kind, parent: int) -> bool:
+    """Whether a killed process of this user left it; then it is removed. Raises OSError."""
+    if kind not in {"folder", "file"}:
+        return False
     handle = os.open(name, os.O_RDONLY | _NO_LINK, dir_fd=parent)
     try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            return False
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its process lives
-        _remove_tree(name, parent) if is_folder else os.unlink(name, dir_fd=parent)
+        return _remove(name, kind, parent)
     finally:
         os.close(handle)
 
 
-def _remove_tree(name: str, parent: int) -> None:
-    """Remove a folder and all in it; links in it are removed, not followed."""
-    handle = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        with os.scandir(handle) as found:
-            entries = list(found)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _remove_tree(entry.name, handle)
-            else:
-                os.unlink(entry.name, dir_fd=handle)
-    finally:
-        os.close(handle)
-    os.rmdir(name, dir_fd=parent)
+def _remove(name: str, kind: Kind, parent: int) -> bool:
+    """Remove a file, or a folder and all in it; links in it are removed, not followed."""
+    if kind == "file":
+        os.unlink(name, dir_fd=parent)
+        return True
+    import shutil  # it takes longer to import than to sweep
+
+    path = f"/proc/self/fd/{parent}/{name}"  # rmtree takes no handle in Python 3.10
+    shutil.rmtree(path, ignore_errors=True)
+    return not os.path.lexists(path)
 
 
 def _is_locked(handle: int, name: str, parent: int) -> bool:

@@ -25,8 +25,11 @@ HEARTBEAT_S = 10.0  # between two heartbeats
 MAX_LINE_BYTES = 1 << 26
 _READ_BYTES = 1 << 16
 
-# What decoding a line of another program can raise.
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
+# What decoding raises of content that is nested too deeply, too large or of another shape.
+DECODE_ERRORS = (
+    *(msgspec.DecodeError, RecursionError, MemoryError),
+    *(TypeError, ValueError, OverflowError),
+)
 
 _ERROR_KINDS = {
     one.__name__: one

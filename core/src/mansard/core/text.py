@@ -46,7 +46,7 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     URLs are masked: whatever is shown or kept in a message goes through here.
     """
     safe = masked(text[: limit + _MARGIN_CHARACTERS])[:limit]
-    shown = "".join(_escape(character) for character in safe)
+    shown = safe if safe.isprintable() else "".join(map(_escape, safe))
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from mansard.core.errors import DeviceError, InputError
@@ -79,52 +79,40 @@ def find_tool(root: Path, name: str) -> Path | None:
     return None
 
 
-class Patience:
-    """How long tools are waited for: one that has hung gets less time the next time.
+# Tools that did not answer, by path: how long they were waited for, and when the last wait ended.
+_HUNG_S: dict[str, tuple[float, float]] = {}
+_REMEMBERED_S = 60.0
 
-    So all attempts with it, and putting the machine back after them, end within a minute: a call
-    takes two thirds of what is left of ``total_s`` at most, or ``shortest_s``.
+
+def patience_s(tool: str, wanted_s: float, hung_s: Mapping[str, float]) -> float:
+    """How long to wait for ``tool``, which should have ``wanted_s``, after others have hung.
+
+    A call takes two thirds of what is left of 30 s, but at least 4 s; 1 s if the same tool hung
+    before. So two tools that hang at every call cost 34 s and 1 s a call: they end, and the machine
+    is put back, within a minute.
     """
-
-    def __init__(self, total_s: float = 36.0, shortest_s: float = 1.0) -> None:
-        self._total_s, self._shortest_s = total_s, shortest_s
-        self._hung_s: dict[str, float] = {}  # of each tool, since it answered last
-
-    def limit_s(self, tool: str, wanted_s: float) -> float:
-        """The limit for a call that should have ``wanted_s``."""
-        left_s = self._total_s - self._hung_s.get(tool, 0.0)
-        return min(wanted_s, max(left_s * 2 / 3, self._shortest_s))
-
-    def note_hung(self, tool: str, spent_s: float) -> None:
-        """It did not answer for so long."""
-        self._hung_s[tool] = self._hung_s.get(tool, 0.0) + spent_s
-
-    def note_answer(self, tool: str) -> None:
-        """It answered."""
-        self._hung_s.pop(tool, None)
-
-
-_PATIENCE = Patience()
+    left_s = 30.0 - sum(hung_s.values())
+    return min(wanted_s, max(left_s * 2 / 3, 1.0 if tool in hung_s else 4.0))
 
 
 def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: float = 30) -> Finished:
     """Run a tool of the board to its end, ``answer`` on its stdin; raises DeviceError.
 
-    Its streams are merged. One that hung before gets less than ``timeout_s``: see ``Patience``.
+    Its streams are merged. After tools have hung it gets less than ``timeout_s``: ``patience_s``.
     """
-    tool = str(command[0])
-    limit_s = _PATIENCE.limit_s(tool, timeout_s)
-    started_s = time.monotonic()
+    tool, started_s = str(command[0]), time.monotonic()
+    hung_s = {name: s for name, (s, at_s) in _HUNG_S.items() if started_s - at_s < _REMEMBERED_S}
+    limit_s = patience_s(tool, timeout_s, hung_s)
     try:
         done = run_program(
             command, timeout_s=limit_s, answer=answer.encode(), is_merged=True, error=DeviceError
         )
     except DeviceError:
-        spent_s = time.monotonic() - started_s
-        if spent_s >= limit_s:
-            _PATIENCE.note_hung(tool, spent_s)
+        ended_s = time.monotonic()
+        if ended_s - started_s >= limit_s:
+            _HUNG_S[tool] = hung_s.get(tool, 0.0) + ended_s - started_s, ended_s
         raise
-    _PATIENCE.note_answer(tool)
+    _HUNG_S.pop(tool, None)
     return done
 
 

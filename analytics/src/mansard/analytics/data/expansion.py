@@ -10,11 +10,11 @@ PageHeader), in Thrift's compact protocol.
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Collection
-from pathlib import Path
-from typing import Any
+import os
+from collections.abc import Mapping
+from typing import IO, Any
 
+from mansard.analytics.data.layout import MAKE_AGAIN
 from mansard.core.errors import StorageError
 
 MOST_FILE_BYTES = 256 << 20  # ours are made of 8 MiB of text
@@ -24,146 +24,153 @@ _MOST_DEPTH = 16
 _MAGIC = b"PAR1"
 _TEXT_BYTES, _NUMBER_BYTES = 16, 8  # of a value in a frame: a view of a text, a number
 _BYTE_ARRAY = 6  # and 7, of fixed length
-_MAKE_AGAIN = "it is none of ours; remove the dataset and make it again from the runs"
+_USUAL_HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 1 << 20  # of a page, or a footer
 
-_LENGTHS = {1: 0, 2: 0, 3: 1, 7: 8, 8: 0}  # of a value, by its type
+_INTEGERS = frozenset({4, 5, 6})  # types of 16, 32 and 64 bits
+_LENGTHS = {1: 0, 2: 0, 3: 1, 7: 8}  # of a value, by its type: true, false, a byte, a double
 Fields = dict[int, Any]  # of a struct, by number; lists of structs as lists of these
 
 
-def check_expansion(paths: Collection[Path], *, is_whole: bool) -> None:
-    """Raises StorageError for a file that takes more memory than one of a dataset can.
+def check_expansion(n_bytes: Mapping[str, int], *, is_whole: bool) -> None:
+    """Raises StorageError where a file takes more memory than one of a dataset can.
 
-    ``is_whole``: all of them are read at once.
+    ``n_bytes``: what each file expands to. ``is_whole``: all of them are read at once.
     """
     total_bytes = 0
-    for path in paths:
-        try:
-            n_bytes = expanded_bytes(path)
-        except OSError:
-            continue  # who reads it says so
-        total_bytes += n_bytes
+    for where, own_bytes in n_bytes.items():
+        total_bytes += own_bytes
         for found, most, what in (
-            (n_bytes, MOST_FILE_BYTES, "a file of a dataset"),
+            (own_bytes, MOST_FILE_BYTES, "a file of a dataset"),
             (total_bytes if is_whole else 0, MOST_TABLE_BYTES, "a table"),
         ):
             if found > most:
                 raise StorageError(
                     f"expands to {found >> 20:,} MiB, more than the {most >> 20} of {what}",
-                    where=str(path),
-                    fix=_MAKE_AGAIN,
+                    where=where,
+                    fix=MAKE_AGAIN,
                 )
 
 
-def expanded_bytes(path: Path) -> int:
-    """Bytes of the frame that ``path`` becomes, at most; 0 where it is no Parquet file.
+def expanded_bytes(stream: IO[bytes], where: str) -> int:
+    """Bytes of the frame that a file becomes, at most; 0 where it does not end as Parquet does.
 
-    Raises OSError where it cannot be read.
+    Raises OSError where it cannot be read; StorageError where it ends as Parquet does, but what
+    stands before is not understood: another reader might understand it.
     """
-    with path.open("rb") as stream:
-        try:
-            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError:  # it is empty
-            return 0
-        with data:
-            try:
-                return _expanded(data)
-            except (IndexError, KeyError, TypeError, ValueError, OverflowError):
-                return 0  # the reader refuses it
-
-
-def _expanded(data: mmap.mmap) -> int:
-    if data[-4:] != _MAGIC:
+    end = stream.seek(0, os.SEEK_END) - 8
+    if end < 0 or _read(stream, end + 4, 4) != _MAGIC:
         return 0
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    if start < 0:
-        return 0
-    footer = _Compact(data, start).struct()
-    total_bytes, n_pages = _NUMBER_BYTES * int(footer.get(3, 0)), 0
-    for group in footer.get(4, []):
-        for chunk in group.get(1, []):
-            n_bytes, n_pages = _chunk_bytes(data, chunk[3], n_pages)
-            total_bytes += n_bytes + _NUMBER_BYTES * group.get(3, 0)  # what lists and nulls take
-    return total_bytes
+    try:
+        n_footer = int.from_bytes(_read(stream, end, 4), "little")
+        if n_footer > _MOST_HEADER_BYTES:
+            raise ValueError("it is too long")
+        footer, _ = _struct(_read(stream, end - n_footer, n_footer), 0)
+        total_bytes, n_pages = _NUMBER_BYTES * footer[3], 0
+        for group in footer[4]:
+            for chunk in group[1]:
+                n_bytes, n_pages = _chunk_bytes(stream, chunk[3], n_pages)
+                total_bytes += n_bytes + _NUMBER_BYTES * group[3]  # what lists and nulls take
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        what = f"cannot be read: its footer or a page of it is damaged ({error})"
+        raise StorageError(what, where=where, fix=MAKE_AGAIN) from error
+    return int(total_bytes)
 
 
-def _chunk_bytes(data: mmap.mmap, meta: Fields, n_pages: int) -> tuple[int, int]:
+def _read(stream: IO[bytes], at: int, n_bytes: int) -> bytes:
+    stream.seek(at)
+    return stream.read(n_bytes)
+
+
+def _chunk_bytes(stream: IO[bytes], meta: Fields, n_pages: int) -> tuple[int, int]:
     """Bytes of one column of one row group, and how many pages were seen until then."""
     at = min(meta[9], meta.get(11, meta[9]))
     end = at + meta[7]
     page_bytes = n_values = 0
     while at < end:
-        header = _Compact(data, at)
-        page = header.struct()
+        page, n_header = _page(stream, at)
         content = page.get(5) or page.get(8) or {}
         page_bytes += page[2]
         n_values += content.get(1, 0)
         n_pages += 1
-        at = header.at + page[3]
+        at += n_header + page[3]
         if page[3] < 0 or page[2] < 0 or n_pages > _MOST_PAGES:
             return MOST_FILE_BYTES + 1, n_pages
     width = _TEXT_BYTES if meta[1] >= _BYTE_ARRAY else _NUMBER_BYTES
     return max(page_bytes, meta[6]) + width * max(n_values, meta[5]), n_pages
 
 
-class _Compact:
-    """Reads Thrift's compact protocol from ``at`` on."""
+def _page(stream: IO[bytes], at: int) -> tuple[Fields, int]:
+    """The header of the page at ``at``, and its length; it is longer where statistics are."""
+    try:
+        return _struct(_read(stream, at, _USUAL_HEADER_BYTES), 0)
+    except IndexError:
+        return _struct(_read(stream, at, _MOST_HEADER_BYTES), 0)
 
-    def __init__(self, data: mmap.mmap, at: int) -> None:
-        self._data = data
-        self.at = at
 
-    def struct(self, depth: int = 0) -> Fields:
-        """The fields of a struct, by number."""
-        if depth > _MOST_DEPTH:
-            raise ValueError("nested too deeply")
-        fields: Fields = {}
-        number = 0
-        while head := self._byte():
-            step = head >> 4
-            number = number + step if step else self._signed()
-            fields[number] = self._value(head & 0x0F, depth)
-        return fields
+def _struct(data: bytes, at: int, depth: int = 0) -> tuple[Fields, int]:
+    """The fields of the struct at ``at``, by number, and where it ends.
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in {4, 5, 6}:  # 16, 32 and 64 bits
-            return self._signed()
-        if kind in _LENGTHS:  # true, false, a byte, a double, bytes: never looked at
-            n_bytes = self._unsigned() if kind == 8 else _LENGTHS[kind]
-            self.at += n_bytes
-            return None
-        if kind in {9, 10}:
-            return self._list(depth)
-        if kind == 12:
-            return self.struct(depth + 1)
-        raise ValueError("no such type")
+    Raises IndexError where the data ends before it, ValueError for what a Parquet file has not.
+    """
+    fields: Fields = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        step, kind = head >> 4, head & 0x0F
+        if step:
+            number += step
+        else:
+            number, at = _signed(data, at)
+        byte = data[at]
+        if kind in _INTEGERS and byte < 0x80:  # most are: not through two more calls
+            fields[number], at = (byte >> 1) ^ -(byte & 1), at + 1
+        else:
+            fields[number], at = _value(data, at, kind, depth)
+    return fields, at + 1
 
-    def _list(self, depth: int) -> list[Any]:
-        head = self._byte()
-        kind, n_items = head & 0x0F, head >> 4
-        n_items = self._unsigned() if n_items == 15 else n_items
-        if n_items > len(self._data):
-            raise ValueError("more items than bytes")
-        if kind in {1, 2}:  # each has a byte of its own
-            self.at += n_items
-            return []
-        return [self._value(kind, depth) for _ in range(n_items)]
 
-    def _byte(self) -> int:
-        found = self._data[self.at]
-        self.at += 1
-        return found
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in _INTEGERS:
+        return _signed(data, at)
+    if kind == 8:  # bytes: never looked at
+        n_bytes, at = _unsigned(data, at)
+        return None, at + n_bytes
+    if kind in _LENGTHS:
+        return None, at + _LENGTHS[kind]
+    if depth > _MOST_DEPTH or kind not in {9, 10, 12}:
+        raise ValueError("its footer is nested too deeply, or holds what a Parquet file has not")
+    if kind == 12:
+        return _struct(data, at, depth + 1)
+    return _list(data, at, depth + 1)
 
-    def _unsigned(self) -> int:
-        result = shift = 0
-        while True:
-            byte = self._byte()
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return result
-            shift += 7
-            if shift > 63:
-                raise ValueError("more than 64 bits")
 
-    def _signed(self) -> int:
-        found = self._unsigned()
-        return (found >> 1) ^ -(found & 1)
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    head, at = data[at], at + 1
+    kind, n_items = head & 0x0F, head >> 4
+    if n_items == 15:
+        n_items, at = _unsigned(data, at)
+    if n_items > len(data):
+        raise IndexError
+    if kind in {1, 2}:  # each has a byte of its own
+        return [], at + n_items
+    items = []
+    for _ in range(n_items):
+        item, at = _value(data, at, kind, depth)
+        items.append(item)
+    return items, at
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    result = shift = 0
+    while (byte := data[at]) >= 0x80:
+        result |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+        if shift > 63:
+            raise ValueError("its footer holds a number of more than 64 bits")
+    return result | byte << shift, at + 1
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    found, at = _unsigned(data, at)
+    return (found >> 1) ^ -(found & 1), at

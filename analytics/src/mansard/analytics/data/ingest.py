@@ -9,37 +9,40 @@ from __future__ import annotations
 
 import atexit
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.layout import RUN_ENTRY_SCHEMA, RUN_TABLES, run_entry
 from mansard.analytics.data.limits import check_manifest, check_measurement, check_score
-from mansard.analytics.data.read import DatasetPart, dataset_of, read_part, run_files
+from mansard.analytics.data.read import (
+    DatasetPart,
+    dataset_of,
+    files_of_runs,
+    read_part,
+    run_files,
+)
 from mansard.analytics.data.run_folder import (
     MANIFEST,
     content_of,
-    exists,
     import_run,
     shown_folder,
     stamps_json,
 )
 from mansard.analytics.data.store import (
-    RUN_ENTRY_SCHEMA,
-    RUN_TABLES,
     Store,
     measurement_entries,
-    run_entry,
     score_entries,
     write_measurements,
     write_scores,
 )
 from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.files import find_status, names_in, storage_error
+from mansard.core.files import entries_in, find_status, storage_errors
 from mansard.core.jsonl import Row, read_rows
-from mansard.core.leftovers import sweep_temporary, temporary_folder
+from mansard.core.leftovers import sweep, system_temporary, temporary_folder
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 DATASET_FOLDER = "dataset"
@@ -61,10 +64,11 @@ def update_dataset(runs: Path) -> DatasetPart:
     are put aside; all are said in ``Dataset.notes``. Of runs that cannot be written beside, such
     as an archive's, the dataset is made in a temporary folder that lasts as long as the process.
     """
-    sweep_temporary()
+    with suppress(OSError, StorageError):
+        sweep(system_temporary())
     notes: list[str] = []
     folders = _run_folders(runs, notes)
-    published = names_in(runs / PUBLISHED_FOLDER, runs)
+    published = entries_in(runs / PUBLISHED_FOLDER, runs)
     if not folders and not any(name.endswith(".jsonl") for name in published):
         raise InputError(
             "; ".join(["no run was found here", *notes]),
@@ -108,36 +112,32 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     )
     kept = write_scores(store, found.scores, there.scores)
     kept |= write_measurements(store, found.measurements, there.measurements)
-    store.remove_others(_TABLES, kept | _files_of_runs(entries, store))
+    kept |= {run_entry(run_id) for run_id in entries["run_id"]} | files_of_runs(found).keys()
+    store.remove_others(_TABLES, kept)
     return found
 
 
 def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
-    if not exists(runs):
+    with storage_errors(runs):
+        is_there = runs.exists()
+    if not is_there:
         raise InputError(
             "there is no such folder", where=str(runs), fix="measure first, with 'mansard bench'"
         )
     found = []
-    for name in names_in(runs, runs):
+    for name, kind in entries_in(runs, runs).items():
         entry = runs / name
-        if name in {DATASET_FOLDER, PUBLISHED_FOLDER} or name.startswith(".") or not _is_dir(entry):
+        if name in {DATASET_FOLDER, PUBLISHED_FOLDER} or name.startswith("."):
             continue
-        if entry.is_symlink():
+        if kind == "link" and os.path.isdir(entry):  # noqa: PTH112 - raises nothing
             notes.append(
                 f"{shown_folder(entry)}: ignored, it is a link, and a folder of runs holds none"
             )
-        elif MANIFEST in names_in(entry, runs):
+        elif kind == "folder" and MANIFEST in entries_in(entry, runs):
             found.append(entry)
-        else:
+        elif kind == "folder":
             notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
     return found
-
-
-def _is_dir(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError as error:  # a folder whose entries we may list, but not look at
-        raise storage_error(error, path) from error
 
 
 def _part_there(store: Store) -> DatasetPart:
@@ -182,17 +182,7 @@ def _is_whole(entry: pl.DataFrame, store: Store) -> bool:
         files = run_files(entry.row(0, named=True), store.root)
     except SchemaError:
         return False
-    return all(
-        store.holds(name, mark) for table in RUN_TABLES for name, mark in files.of(table).items()
-    )
-
-
-def _files_of_runs(entries: pl.DataFrame, store: Store) -> set[str]:
-    found = {run_entry(run_id) for run_id in entries["run_id"]}
-    for entry in entries.iter_rows(named=True):
-        files = run_files(entry, store.root)
-        found.update(name for table in RUN_TABLES for name in files.of(table))
-    return found
+    return all(store.holds(name, mark, is_made_here=True) for name, mark in files.items())
 
 
 def _read(path: Path, row_type: type[Row], notes: list[str]) -> tuple[Row, ...]:

@@ -18,10 +18,12 @@ from msgspec.structs import replace as replaced
 from mansard.analytics.data.dataset import Dataset, device_id, machine_id
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import update_dataset
+from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.read import (
     DatasetPart,
     check_part,
+    files_of_runs,
     is_fuller,
     join,
     read_filled_part,
@@ -30,17 +32,7 @@ from mansard.analytics.data.read import (
     without_repeats,
 )
 from mansard.analytics.data.run_folder import MANIFEST
-from mansard.analytics.data.store import (
-    ENTRY_FILE,
-    RUN_TABLES,
-    FileMark,
-    RunFiles,
-    Store,
-    is_url,
-    run_entry,
-    write_measurements,
-    write_scores,
-)
+from mansard.analytics.data.store import Store, is_url, write_measurements, write_scores
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Manifest
 
@@ -300,7 +292,7 @@ def _merge(parts: Sequence[DatasetPart], into: str) -> Merged:
             files = _copy(part, entry, there.store)
             if old is not None:
                 # After the new entry: a reader in between finds all files of either.
-                there.store.remove(_names(run_files(old, into)) - _names(files))
+                there.store.remove(run_files(old, into).keys() - files.keys())
         write_scores(there.store, part.scores, there.scores)
         new = part.measurements.join(timed, on="measurement_json", how="anti")
         last = timed.select(pl.col("position").max().fill_null(0)).item()
@@ -315,29 +307,19 @@ def _remove_left(there: DatasetPart) -> None:
 
     A run that another version has an entry of is left alone: its files are in that entry.
     """
-    kept = {
-        name
-        for entry in there.runs.iter_rows(named=True)
-        for name in _names(run_files(entry, there.location))
-    }
-    there.store.remove_others(tuple(RUN_TABLES), kept, there.store.foreign("runs", ENTRY_FILE))
+    foreign = there.store.foreign("runs", ENTRY_FILE)
+    there.store.remove_others(tuple(RUN_TABLES), files_of_runs(there), foreign)
 
 
 def _copy(part: DatasetPart, entry: pl.DataFrame, into: Store) -> RunFiles:
     """Write a run's rows, then its entry, which says that it is there."""
     files = run_files(entry.row(0, named=True), part.location)
-    copied: dict[str, dict[str, FileMark]] = {}
-    for table, schema in RUN_TABLES.items():
-        for name in files.of(table):
-            mark = into.write(name, part.store.read([name], schema))
-            copied.setdefault(table, {})[name] = mark
-    found = RunFiles(**copied)
+    copied = {
+        name: into.write(name, part.store.read([name], RUN_TABLES[name.partition("/")[0]]))
+        for name in files
+    }
     into.write(
         run_entry(entry["run_id"].item()),
-        entry.with_columns(pl.lit(to_json(found)).alias("files_json")),
+        entry.with_columns(pl.lit(to_json(copied)).alias("files_json")),
     )
-    return found
-
-
-def _names(files: RunFiles) -> set[str]:
-    return {name for table in RUN_TABLES for name in files.of(table)}
+    return copied

@@ -15,23 +15,24 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, score_id
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.limits import RUN_ID, check_manifest, check_measurement, check_score
-from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
-from mansard.analytics.data.store import (
+from mansard.analytics.data.layout import (
     ENTRY_FILE,
+    MAKE_AGAIN,
     MEASUREMENT_SCHEMA,
     RUN_ENTRY_SCHEMA,
     RUN_TABLES,
     SCORE_ENTRY_SCHEMA,
     RunFiles,
-    Store,
+    files_of,
 )
+from mansard.analytics.data.limits import RUN_ID, check_manifest, check_measurement, check_score
+from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
+from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.jsonl import UNREADABLE
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Manifest, Measurement, ModelScore
 
 Decoded = TypeVar("Decoded")
-_MAKE_AGAIN = "make the dataset again from the runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +65,16 @@ def read_part(location: str) -> DatasetPart:
     ids = pl.concat([part.runs["run_id"], part.scores["score_id"], part.measurements["run_id"]])
     odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
     if len(odd):
-        raise SchemaError(f"the id {odd[0]!r} cannot name a file", where=location, fix=_MAKE_AGAIN)
+        raise _refusal(f"the id {odd[0]!r} cannot name a file", location)
     for own in (part.runs["run_id"], part.scores["score_id"]):
         if own.is_duplicated().any():
             twice = own.filter(own.is_duplicated())[0]
-            raise SchemaError(f"{twice} has two rows", where=location, fix=_MAKE_AGAIN)
+            raise _refusal(f"{twice} has two rows", location)
     return part
+
+
+def _refusal(what: str, where: str) -> SchemaError:
+    return SchemaError(what, where=where, fix=MAKE_AGAIN)
 
 
 def read_dataset(location: str) -> Dataset:
@@ -101,7 +106,9 @@ def dataset_of(part: DatasetPart) -> Dataset:
     runs = part.runs.sort("run_id")
     manifests, scores, measurements = check_part(part)
     files = [run_files(entry, part.location) for entry in runs.iter_rows(named=True)]
-    names = {table: [name for each in files for name in each.of(table)] for table in RUN_TABLES}
+    names = {
+        table: [name for each in files for name in files_of(table, each)] for table in RUN_TABLES
+    }
     by_folder = runs.sort("folder", maintain_order=True)
     read, scan = part.store.read, part.store.scan
     return Dataset(
@@ -125,31 +132,31 @@ def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
     """A record that a dataset holds as JSON; raises SchemaError."""
     try:
         return msgspec.json.decode(text, type=row_type)
-    except (msgspec.DecodeError, UnicodeDecodeError, *UNREADABLE) as error:
-        raise SchemaError(
-            f"holds a {row_type.__name__} of another version: {error}",
-            where=where,
-            fix=_MAKE_AGAIN,
-        ) from error
+    except DECODE_ERRORS as error:
+        raise _refusal(f"holds a {row_type.__name__} of another version: {error}", where) from error
 
 
 Entry = Mapping[str, object]  # a row of RUN_ENTRY_SCHEMA
-_PART = re.compile(r"[0-9a-f]{32}-[0-9]{5,}\.parquet")
+_PART = re.compile(r"(?P<table>\w+)/run_id=(?P<run_id>[^/]+)/[0-9a-f]{32}-[0-9]{5,}\.parquet")
 
 
 def run_files(entry: Entry, where: str) -> RunFiles:
     """The files that an entry names; raises SchemaError for one that is not the run's own."""
     files = decode(str(entry["files_json"]), RunFiles, where)
-    for table in RUN_TABLES:
-        own = f"{table}/run_id={entry['run_id']}/"
-        for name in files.of(table):
-            if not name.startswith(own) or not _PART.fullmatch(name, len(own)):
-                raise SchemaError(
-                    f"run {entry['run_id']} names the file {name!r}, which is not its own",
-                    where=where,
-                    fix=_MAKE_AGAIN,
-                )
+    for name in files:
+        part = _PART.fullmatch(name)
+        if part is None or part["table"] not in RUN_TABLES or part["run_id"] != entry["run_id"]:
+            what = f"run {entry['run_id']} names the file {name!r}, which is not its own"
+            raise _refusal(what, where)
     return files
+
+
+def files_of_runs(part: DatasetPart) -> RunFiles:
+    """The files of all runs of ``part``; raises SchemaError as ``run_files``."""
+    found: RunFiles = {}
+    for entry in part.runs.iter_rows(named=True):
+        found |= run_files(entry, part.location)
+    return found
 
 
 Contents = tuple[tuple[Manifest, ...], tuple[ModelScore, ...], tuple[Measurement, ...]]
@@ -192,38 +199,26 @@ def check_part(part: DatasetPart) -> Contents:
 def _check_own(where: str, ids: Iterable[tuple[str, str]]) -> None:
     for filed, named in ids:
         if filed != named:
-            raise SchemaError(
-                f"{filed} is the file of another one, {named!r}", where=where, fix=_MAKE_AGAIN
-            )
+            raise _refusal(f"the file of {filed} holds another one, {named!r}", where)
 
 
 def _check_rows(part: DatasetPart, runs: pl.DataFrame, manifests: Sequence[Manifest]) -> None:
     """Raises SchemaError or StorageError where a row or a file is not its run's own."""
-    where, names = part.location, dict[str, list[str]]()
+    where = part.location
     for manifest, entry in zip(manifests, runs.iter_rows(named=True), strict=True):
         repeated = run_frame([manifest], {manifest.run_id: entry["n_power_samples"]})
         if any(entry[name] != value for name, value in repeated.row(0, named=True).items()):
-            raise SchemaError(
-                f"the row of run {manifest.run_id} is not what its manifest says",
-                where=where,
-                fix=_MAKE_AGAIN,
-            )
-        files = run_files(entry, where)
-        for table in RUN_TABLES:
-            names.setdefault(table, []).extend(files.of(table))
-            for name, mark in files.of(table).items():
-                if not part.store.holds(name, mark):
-                    raise StorageError(
-                        f"{name} is missing or was changed", where=where, fix=_MAKE_AGAIN
-                    )
-    for table, own in names.items():
-        part.store.check_owners(own, RUN_TABLES[table])
+            raise _refusal(f"the row of run {manifest.run_id} differs from its manifest", where)
+    files = files_of_runs(part)
+    for name, mark in files.items():
+        if not part.store.holds(name, mark):
+            raise StorageError(f"{name} is missing or was changed", where=where, fix=MAKE_AGAIN)
+    for table, schema in RUN_TABLES.items():
+        part.store.check_owners(files_of(table, files), schema)
     repeats = ["run_id", "machine_id", "mode"]
-    trials = part.store.read(names.get("trials", ()), RUN_TABLES["trials"]).select(repeats)
+    trials = part.store.read(files_of("trials", files), RUN_TABLES["trials"]).select(repeats)
     for run_id, *_ in trials.unique().join(runs, on=repeats, how="anti").iter_rows():
-        raise SchemaError(
-            f"a trial of run {run_id} is of another machine or mode", where=where, fix=_MAKE_AGAIN
-        )
+        raise _refusal(f"a trial of run {run_id} is of another machine or mode", where)
 
 
 def join(parts: Sequence[DatasetPart]) -> Dataset:
@@ -320,11 +315,7 @@ def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: E
 def _are_same(entry: Entry, other: Entry) -> bool:
     """Of files of one content; those in an object store have no digests, and are believed."""
     one, two = (run_files(each, "") for each in (entry, other))
-    marks = [
-        (one.of(table)[name], two.of(table)[name])
-        for table in RUN_TABLES
-        for name in one.of(table).keys() & two.of(table).keys()
-    ]
+    marks = [(one[name], two[name]) for name in one.keys() & two.keys()]
     return entry["manifest_json"] == other["manifest_json"] and all(
         a == b or not a.digest or not b.digest for a, b in marks
     )
@@ -369,4 +360,4 @@ def _have_same(
 
 
 def _rows(part: DatasetPart, entry: Entry, table: str) -> pl.DataFrame:
-    return part.store.read(run_files(entry, part.location).of(table), RUN_TABLES[table])
+    return part.store.read(files_of(table, run_files(entry, part.location)), RUN_TABLES[table])

@@ -5,15 +5,16 @@ What is wrong with its rows is said in notes. Unchanged files are not read again
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
 from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.layout import LAYOUT, RunFiles, files_of, run_part
 from mansard.analytics.data.limits import MOST_TRIALS, check_trial
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
@@ -23,14 +24,14 @@ from mansard.analytics.data.run_frames import (
     sample_frame,
     trial_frame,
 )
-from mansard.analytics.data.store import LAYOUT, FileMark, RunFiles, Store, run_part
+from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError
-from mansard.core.files import find_status, open_file, storage_error
+from mansard.core.files import find_status, open_file, storage_errors
+from mansard.core.hashing import stream_hash
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
 
 MANIFEST, TRIALS, SAMPLES = "manifest.json", "trials.jsonl", "samples.jsonl"
-_PIECE_BYTES = 1024**2
 
 
 def shown_folder(folder: Path) -> str:
@@ -55,19 +56,16 @@ def stamps_json(folder: Path) -> str:
 
 def content_of(folder: Path) -> str:
     """A hash of what the files of a run hold, and of the layout made of it, 32 digits."""
-    digest = hashlib.sha256(LAYOUT.encode())
+    digest = LAYOUT
     for name in (MANIFEST, TRIALS, SAMPLES):
         path = folder / name
-        try:
-            with open_file(path, folder.parent) as stream:
-                digest.update(f"{name} {os.fstat(stream.fileno()).st_size}\n".encode())
-                while piece := stream.read(_PIECE_BYTES):
-                    digest.update(piece)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise storage_error(error, path) from error
-    return digest.hexdigest()[:32]
+        with (
+            storage_errors(path),
+            suppress(FileNotFoundError),
+            open_file(path, folder.parent) as stream,
+        ):
+            digest = stream_hash(stream, f"{digest} {name}\n".encode())
+    return digest[:32]
 
 
 _MIXED = "files of two runs were mixed; measure again into another folder"
@@ -134,14 +132,6 @@ def _batches(
     if reader.n_malformed:
         lines = _n(reader.n_malformed, "line")
         notes.append(f"{name}: {lines} put aside, the first is {reader.first_malformed}")
-
-
-def exists(path: Path) -> bool:
-    """Whether a file or folder is there; raises StorageError where we may not look."""
-    try:
-        return path.exists()
-    except OSError as error:
-        raise storage_error(error, path) from error
 
 
 def _check_identity(trial: Trial, manifest: Manifest, path: Path, seen: set[str]) -> None:
@@ -220,21 +210,20 @@ def import_run(
         pl.lit(content).alias("content"),
         pl.lit(shown_folder(folder)).alias("folder"),
         pl.lit(stamps).alias("stamps_json"),
-        pl.lit(to_json(RunFiles(**parts.files))).alias("files_json"),
+        pl.lit(to_json(parts.files)).alias("files_json"),
         pl.Series("notes", [notes], dtype=pl.List(pl.String)),
     )
 
 
 class _Parts:
-    """Writes the files of one run and keeps their names and lengths."""
+    """Writes the files of one run and keeps their names and marks."""
 
     def __init__(self, run_id: str, content: str, store: Store) -> None:
-        self.files: dict[str, dict[str, FileMark]] = {}
+        self.files: RunFiles = {}
         self._run_id, self._content, self._store = run_id, content, store
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
-        if frame.is_empty():
-            return
-        own = self.files.setdefault(table, {})
-        name = run_part(table, self._run_id, self._content, len(own))
-        own[name] = self._store.write(name, frame)
+        if not frame.is_empty():
+            number = len(files_of(table, self.files))
+            name = run_part(table, self._run_id, self._content, number)
+            self.files[name] = self._store.write(name, frame)

@@ -29,7 +29,7 @@ from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import Imported, table_id_of
 from mansard.core.errors import InputError
-from mansard.core.files import find_status, make_folder, names_in
+from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
 
@@ -93,7 +93,7 @@ def read_published(*folders: Path) -> Published:
 
 def _files(runs: Path, kind: str) -> list[Path]:
     folder = runs / PUBLISHED_FOLDER
-    names = names_in(folder, runs)
+    names = entries_in(folder, runs)
     return [folder / name for name in names if fnmatch(name, f"{kind}-*.jsonl")]
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_table
+from mansard.cli.console import TerminalReporter, print_json
 from mansard.cli.options import BoardOption, ImagesOption, JsonOption
+from mansard.cli.tables import print_table
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
 _BUILT_COLUMNS = ("image", "tag", "size (MB)", "digest", "commit", "for this machine")
@@ -121,7 +122,7 @@ def load_image(
     engine: _Engine = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load an image that was saved, after its digest was found right and it was looked into."""
+    """Load a saved image after checking its digest and its content."""
     loaded = api.load_image(path, images, engine)
     if as_json:
         print_json([loaded])

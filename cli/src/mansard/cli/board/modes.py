@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json, print_table
+from mansard.cli.console import note, print_json
 from mansard.cli.options import BoardOption, JsonOption
+from mansard.cli.tables import print_table
 from mansard.core.records import PowerMode
 
 

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json, print_table
+from mansard.cli.console import note, print_json
 from mansard.cli.options import JsonOption
+from mansard.cli.tables import print_table
 
 
 def export(

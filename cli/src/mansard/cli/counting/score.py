@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_error, print_table
+from mansard.cli.console import TerminalReporter, note, print_error
 from mansard.cli.options import (
     parse_dimensions,
     parse_shapes,
@@ -18,6 +18,7 @@ from mansard.cli.options import (
     parse_trips,
     parse_values,
 )
+from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer
@@ -101,8 +102,6 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
-    from mansard.core.hardware import cache_bytes
-
     if as_json:
         form = "json"
     if form == "parquet" and output is None:
@@ -129,7 +128,7 @@ def score(
         mode,
         optimizer or "sgd",
         recompute,
-        cache_bytes(cache) if cache is not None else None,
+        None if cache is None else _cache_bytes(cache),
         allow_unknown,
     )
     scored = api.score(
@@ -177,6 +176,12 @@ def _print_scores(
         write_atomic(output, content)
     else:
         sys.stdout.buffer.write(content)
+
+
+def _cache_bytes(cache: str) -> int:
+    from mansard.core.hardware import cache_bytes  # the tables of all boards: for this alone
+
+    return cache_bytes(cache)
 
 
 def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import print_json, print_table
+from mansard.cli.console import print_json
 from mansard.cli.counting.score import score_rows
 from mansard.cli.options import JsonOption
+from mansard.cli.tables import print_table
 
 zoo_app = typer.Typer(
     help="The networks that ship with Mansard, as ONNX files without weights.",

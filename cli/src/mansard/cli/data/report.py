@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import Table, TerminalReporter, note, print_json, print_tables
+from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import JsonOption, MixOption, RunsOption
+from mansard.cli.tables import Table, print_tables
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 

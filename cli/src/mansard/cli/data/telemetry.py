@@ -13,7 +13,8 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_table
+from mansard.cli.console import note
+from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
 
@@ -225,13 +226,14 @@ def _duration(summary: api.LogSummary) -> str:
     duration_s, low_s, high_s = summary.duration_s, summary.duration_low_s, summary.duration_high_s
     if duration_s is None or low_s is None or high_s is None:
         return "of unknown length"
-    return f"{_bounded(duration_s, low_s, high_s)} s by {summary.duration_source}"
+    return f"{_bounded(duration_s, low_s, high_s, 6)} s by {summary.duration_source}"
 
 
-def _bounded(value: float, low: float, high: float) -> str:
-    """``value`` with what it lies between, where that differs by 0.1 % or more."""
-    shown = f"{value:.6g}"
-    return shown if high - low < 2e-3 * abs(value) else f"{shown} ({low:.6g} to {high:.6g})"
+def _bounded(value: float, low: float, high: float, digits: int) -> str:
+    """``value`` with what it lies between, where that differs by 0.2 % or more."""
+    shown = f"{value:.{digits}g}"
+    is_wide = high - low >= 2e-3 * abs(value)
+    return f"{shown} ({low:.{digits}g} to {high:.{digits}g})" if is_wide else shown
 
 
 def _utilisation_row(
@@ -275,6 +277,4 @@ def _rails(summary: api.LogSummary) -> list[tuple[str, ...]]:
 def _joules(energy_j: float | None, low_j: float | None, high_j: float | None) -> str:
     if energy_j is None or low_j is None or high_j is None:
         return "unknown"
-    shown = f"{energy_j:.4g}"
-    is_wide = high_j - low_j >= 2e-3 * abs(energy_j)
-    return f"{shown} ({low_j:.4g} to {high_j:.4g})" if is_wide else shown
+    return _bounded(energy_j, low_j, high_j, 4)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json, print_tables
+from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
@@ -24,6 +24,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
+from mansard.cli.tables import print_tables
 
 _COLUMNS = (
     "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",

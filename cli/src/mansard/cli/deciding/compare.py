@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import Table, note, print_json, print_lines, print_tables
+from mansard.cli.console import note, print_json, print_lines
 from mansard.cli.options import JsonOption
+from mansard.cli.tables import Table, print_tables
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
 

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json, print_table
+from mansard.cli.console import note, print_json
 from mansard.cli.options import BoardOption, JsonOption, MixOption
+from mansard.cli.tables import print_table
 from mansard.core.text import printable
 
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")

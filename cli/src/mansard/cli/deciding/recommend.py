@@ -10,14 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import (
-    Table,
-    TerminalReporter,
-    note,
-    print_json,
-    print_lines,
-    print_tables,
-)
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
@@ -33,6 +26,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
+from mansard.cli.tables import Table, print_tables
 from mansard.core.errors import UsageError
 
 _Texts = list[str] | None

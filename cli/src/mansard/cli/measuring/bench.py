@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_table
+from mansard.cli.console import TerminalReporter, print_json
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
     BoardOption,
@@ -18,6 +18,7 @@ from mansard.cli.options import (
     JsonOption,
     parse_dimensions,
 )
+from mansard.cli.tables import print_table
 
 
 def bench(

@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines, print_tables
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import JsonOption
+from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
 

@@ -9,6 +9,7 @@ the daemon gets a tar of a recipe, a list of libraries, and our own rooms.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import io
 import json
@@ -18,7 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -33,7 +34,7 @@ from mansard.containers.images.pulling import Confirm, ensure_base
 from mansard.containers.images.store import BASE_DIGEST_LABEL, find, identity_of, registry_digest
 from mansard.containers.images.table import Image, version_key
 from mansard.containers.images.wheels import find_python, find_wheels
-from mansard.core.errors import ContainerError, InputError, MansardError
+from mansard.core.errors import ContainerError, InputError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
 from mansard.core.text import masked
@@ -175,7 +176,6 @@ def _holds(marker: str, python: tuple[int, ...]) -> bool:
 # One run of the engine's builder: the classic one, which needs nothing but the engine.
 
 
-SILENCE_S = 1800.0  # pip says nothing while it downloads; a slow line takes its time
 _KEPT_LINES = 200
 _BUILD_STAGE = "mansard.stage=build"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -212,13 +212,12 @@ def run_step(
     }
     with (
         _context(step, large) as context,
-        _build_errors(step.tag, said),
+        explained(step.tag, functools.partial(explain_build, said=said)),
         answer(
             engine.client,
             "POST",
             "/build",
             limits=LOG,
-            timeout_s=SILENCE_S,
             parameters=parameters,
             content=context,
         ) as response,
@@ -229,7 +228,7 @@ def run_step(
                     said.append(line)
                     tell(line.rstrip())
             if message.get("error"):
-                raise explain_build(str(message["error"]), step.tag, tuple(said))
+                raise explain_build(str(message["error"]), step.tag, said)
 
 
 def remove_build_stage(engine: Engine) -> None:
@@ -259,17 +258,6 @@ def _context(step: BuildStep, large: Mapping[str, Path]) -> Iterator[IO[bytes]]:
         if is_written:  # it is the caller's own
             raise
         raise storage_error(error, Path(tempfile.gettempdir())) from error
-
-
-@contextlib.contextmanager
-def _build_errors(where: str, said: Sequence[str]) -> Iterator[None]:
-    """Errors of the engine, of the line to it and of reading its answers, in words."""
-    try:
-        yield
-    except MansardError:
-        raise
-    except Exception as error:
-        raise explain_build(error, where, tuple(said)) from error
 
 
 Tell = Callable[[str], None]
@@ -325,7 +313,7 @@ def ready_image(engine: Engine, image: Image) -> Built | None:
 
 
 def image_tag(image: Image) -> str:
-    """The name under which the image of this very Mansard is built, saved and looked for."""
+    """The name under which this version of Mansard builds, saves and looks for the image."""
     return _steps(image)[1].tag
 
 

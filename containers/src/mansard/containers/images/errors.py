@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mansard.containers.engine_errors import Remedy, explain, message_of
+from mansard.containers.engine_errors import Remedy, explain, message_of, short
 from mansard.core.errors import ContainerError, MansardError, StorageError
 from mansard.core.text import masked
 
@@ -69,7 +69,6 @@ REMEDIES = (
         "close what else runs there, or build on another machine, save it and load it here",
     ),
 )
-_SHOWN_CHARACTERS = 300
 # What pip, apt and Python begin such lines with; and pip's last of five attempts.
 _CULPRIT = re.compile(r"^\s*(?:ERROR|E|Err|OSError)\b|No space left|Retry\(total=0", re.IGNORECASE)
 
@@ -85,16 +84,11 @@ def explain_build(
     for remedy in REMEDIES:
         for text in (*culprits, own):
             if re.search(remedy.words, text, re.IGNORECASE):
-                return remedy.kind(f"{remedy.what}: {_short(text)}", where=where, fix=remedy.fix)
+                return remedy.kind(f"{remedy.what}: {short(text)}", where=where, fix=remedy.fix)
     if not isinstance(error, str):
         return explain(error, where)
     return ContainerError(
-        f"the image could not be {done}: {_short(culprits[0] if culprits else own)}",
+        f"the image could not be {done}: {short(culprits[0] if culprits else own)}",
         where=where,
         fix="look at the engine's log ('journalctl -u docker')",
     )
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

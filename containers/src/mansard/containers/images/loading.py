@@ -1,4 +1,4 @@
-"""Loading a saved image: only one of ours, for this machine, under the name that we look for."""
+"""Loading a saved image of this Mansard, for the engine's processor, under the name in use here."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mansard.containers.images.building import check_architecture, image_tag
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.store import (
     NAME_LABEL,
-    SILENCE_S,
     VERSION_LABEL,
+    check_disk,
     digest_path,
     find,
     identity_of,
 )
 from mansard.containers.images.table import Image, ImageTable
 from mansard.containers.images.wheels import sha256_of
-from mansard.core.errors import ContainerError, InputError, StorageError
+from mansard.core.errors import ContainerError, InputError
 from mansard.core.files import open_file, storage_error
 from mansard.core.text import printable
 from mansard.core.version import VERSION
@@ -29,30 +29,29 @@ from mansard.measuring.manifest import ContainerImage
 
 _DIGEST_LINE = re.compile(rb"([0-9a-f]{64})  \S.*\n?")
 _MOST_DIGEST_BYTES = 4096
-# What Docker leaves out of a name, and podman 4.3 takes for "localhost/" where it is left out.
+# Docker leaves it out of a name. Where it is left out, podman 4.3 takes "localhost/".
 _HUB = "docker.io/"
 _SAVE = "save one of this version with 'mansard image save FILE'"
 _COPIES = 2  # an engine writes the archive to its disk, and then its layers beside it
 
 
 def load_image(engine: Engine, path: Path, table: ImageTable) -> ContainerImage:
-    """Load a saved image of ``table``, after its digest was found right and it was looked into.
+    """Load a saved image of ``table`` after checking its digest and its content.
 
-    The engine gets that image alone, under the name that this Mansard looks for. Raises
-    InputError where the file is damaged or holds anything else, ContainerError, StorageError.
+    The engine gets that image alone, under the name that this Mansard uses. Raises InputError
+    where the file is damaged or holds anything else, ContainerError, StorageError.
     """
     _check_digest(path)
     contents = read_archive(path)
     image = _image_of(contents, path, table)
     check_architecture(engine, image)
-    _check_disk(engine, contents, path)
+    needed_bytes = _COPIES * sum(layer.n_bytes for layer in contents.layers)
+    check_disk(engine, needed_bytes, f"the image of {path}")
     tag = image_tag(image)
     _check_ours(engine, contents, tag, path)
     content = rewrite(path, contents, f"{_HUB}{tag}")
     with explained(str(path)):
-        loading = answer(
-            engine.client, "POST", "/images/load", limits=LOG, timeout_s=SILENCE_S, content=content
-        )
+        loading = answer(engine.client, "POST", "/images/load", limits=LOG, content=content)
         with loading as response:
             for message in messages(response):
                 if message.get("error"):
@@ -78,7 +77,7 @@ def _image_of(contents: Contents, path: Path, table: ImageTable) -> Image:
 
 
 def _check_ours(engine: Engine, contents: Contents, tag: str, path: Path) -> None:
-    """Refuse an image of another version or processor than those that it would be used for."""
+    """Refuse an image for another processor or of another version."""
     wanted = engine.facts.architecture
     found = ARCHITECTURES.get(contents.architecture, contents.architecture)
     if wanted and found != wanted:
@@ -94,18 +93,6 @@ def _check_ours(engine: Engine, contents: Contents, tag: str, path: Path) -> Non
             f"holds {printable(contents.tag, 150)}{other if version != VERSION else ''}, not {tag}",
             where=str(path),
             fix=_SAVE,
-        )
-
-
-def _check_disk(engine: Engine, contents: Contents, path: Path) -> None:
-    free = engine.facts.free_bytes()
-    needed = _COPIES * sum(layer.n_bytes for layer in contents.layers)
-    if free is not None and free < needed:
-        raise StorageError(
-            f"the image of {path} needs {needed / 1e9:.1f} GB to be loaded, "
-            f"and {free / 1e9:.1f} GB are free",
-            where=engine.facts.data_root,
-            fix="free some space: 'docker system df' says what takes it",
         )
 
 

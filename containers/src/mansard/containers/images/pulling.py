@@ -25,8 +25,9 @@ import msgspec
 
 from mansard.containers.answers import LOG, answer, messages
 from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
-from mansard.containers.images.store import find
+from mansard.containers.images.store import check_disk, find, shown
 from mansard.containers.images.table import (
     DEFAULT_HOST,
     Image,
@@ -34,7 +35,7 @@ from mansard.containers.images.table import (
     check_reference,
     parse_reference,
 )
-from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
+from mansard.core.errors import ContainerError, UsageError
 from mansard.core.text import printable
 
 _TIMEOUT_S = 10.0
@@ -146,7 +147,6 @@ def _read(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-_SILENCE_S = 1800.0  # an engine says nothing while it unpacks a layer
 _PERIOD_S = 5.0  # between lines of progress
 # A compressed layer of CUDA's libraries grows to about this many times on the disk: 5.2 GB of
 # l4t-jetpack:r36.4.0 become 15.5 GB (the notes of a public project that pulled it).
@@ -168,10 +168,10 @@ class Downloads(msgspec.Struct, frozen=True, kw_only=True):
         """The same in words."""
         parts = []
         if self.base is not None:
-            size = "an unknown size" if self.base.n_bytes is None else _told(self.base.n_bytes)
+            size = "an unknown size" if self.base.n_bytes is None else shown(self.base.n_bytes)
             parts.append(f"{size} of {self.base.reference} ({self.base.source})")
         if self.libraries_bytes:
-            parts.append(f"about {_told(self.libraries_bytes)} of libraries")
+            parts.append(f"about {shown(self.libraries_bytes)} of libraries")
         return " and ".join(parts) or "nothing"
 
 
@@ -212,7 +212,8 @@ def ensure_base(
     wanted = downloads(engine, image, wheels)
     if wanted.base is None and not wanted.libraries_bytes:
         return
-    _check_disk(engine, wanted)
+    base_bytes = 0 if wanted.base is None else wanted.base.n_bytes or 0  # unknown: not counted
+    check_disk(engine, round(_UNPACKED * (base_bytes + wanted.libraries_bytes)), "the image")
     if not confirm(wanted):
         raise UsageError(
             "nothing was downloaded, so there is no image", fix="say yes, or measure with LOCAL=1"
@@ -226,31 +227,21 @@ def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None
     from docker.auth import get_config_header, resolve_repository_name
 
     reference = check_reference(name, "pull")
-    wanted = {
-        "fromImage": reference.repository,
-        "tag": reference.digest or reference.tag,
-    }
-    try:
-        login = get_config_header(
-            engine.client.api, resolve_repository_name(reference.repository)[0]
-        )
-        headers = {"X-Registry-Auth": login.decode()} if login else {}
+    wanted = {"fromImage": reference.repository, "tag": reference.digest or reference.tag}
+    registry = resolve_repository_name(reference.repository)[0]
+    with explained(name, explain_build):
+        login = get_config_header(engine.client.api, registry)
         pulling = answer(
             engine.client,
             "POST",
             "/images/create",
             limits=LOG,
-            timeout_s=_SILENCE_S,
             parameters=wanted,
-            headers=headers,
+            headers={"X-Registry-Auth": login.decode()} if login else {},
         )
         with pulling as response:
             for line in progress_lines(name, _checked(messages(response), name)):
                 tell(line)
-    except MansardError:
-        raise
-    except Exception as error:  # of the engine, of the line to it, and of reading its answers
-        raise explain_build(error, name) from error
 
 
 def progress_lines(
@@ -271,31 +262,11 @@ def progress_lines(
         if fetched and clock() >= next_s:
             next_s = clock() + _PERIOD_S
             done, total = (sum(sizes) for sizes in zip(*fetched.values(), strict=True))
-            yield f"pulling {name}: {_told(done)} of {_told(total)} in {len(fetched)} layers so far"
+            yield f"pulling {name}: {shown(done)} of {shown(total)} in {len(fetched)} layers so far"
 
 
 def _checked(events: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    error = None
     for event in events:
-        error = error or event.get("error")
+        if error := event.get("error"):
+            raise explain_build(str(error), name, done="pulled")
         yield event
-    if error:
-        raise explain_build(str(error), name, done="pulled")
-
-
-def _check_disk(engine: Engine, wanted: Downloads) -> None:
-    """Refuse before hours of download what cannot fit; unknown sizes are left to the daemon."""
-    free = engine.facts.free_bytes()
-    base = 0 if wanted.base is None else wanted.base.n_bytes or 0
-    needed = round(_UNPACKED * (base + wanted.libraries_bytes))
-    if free is not None and free < needed:
-        raise StorageError(
-            f"the image needs about {_told(needed)} once unpacked, and {_told(free)} are free",
-            where=engine.facts.data_root,
-            fix="free some space: 'docker system df' says what takes it",
-        )
-
-
-def _told(n_bytes: int) -> str:
-    """Bytes for people, in powers of ten as Docker counts them."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"

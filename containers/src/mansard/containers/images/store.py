@@ -11,9 +11,10 @@ from typing import IO, Any
 
 import msgspec
 
-from mansard.containers.answers import IMAGE, answer, pieces
+from mansard.containers.answers import IMAGE, answer
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
+from mansard.core.errors import StorageError
 from mansard.core.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
 
@@ -71,6 +72,22 @@ def find(client: Any, tag: str) -> Any:
             return None
 
 
+def check_disk(engine: Engine, needed_bytes: int, what: str) -> None:
+    """Refuse what the engine's disk cannot hold, where its free space is seen from here."""
+    free = engine.facts.free_bytes()
+    if free is not None and free < needed_bytes:
+        raise StorageError(
+            f"{what} needs about {shown(needed_bytes)} once unpacked, and {shown(free)} are free",
+            where=engine.facts.data_root,
+            fix="free some space: 'docker system df' says what takes it",
+        )
+
+
+def shown(n_bytes: int) -> str:
+    """Bytes for people, in powers of ten as Docker counts them."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
 def list_images(engine: Engine) -> tuple[Stored, ...]:
     """Mansard's images on the engine, the newest first."""
     with explained(engine.address):
@@ -97,7 +114,6 @@ def _stored(image: Any, tag: str) -> Stored:
 
 _PIECE = 1 << 20
 _COMPRESSION = 1  # higher levels take minutes and gain a tenth: libraries are mostly code
-SILENCE_S = 1800.0  # to unpack gigabytes onto a board's eMMC takes its time
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +139,7 @@ def save_image(engine: Engine, tag: str, path: Path) -> Archive:
         image = identity_of(engine.client.images.get(tag))
     with replacing(path) as target, contextlib.ExitStack() as stack:
         with explained(tag):
-            saving = answer(
-                engine.client, "GET", f"/images/{tag}/get", limits=IMAGE, timeout_s=SILENCE_S
-            )
+            saving = answer(engine.client, "GET", f"/images/{tag}/get", limits=IMAGE)
             response = stack.enter_context(saving)
         digest = _write(_engine_pieces(response, tag), target)
         size_bytes = target.tell()
@@ -165,4 +179,4 @@ class _Hashing:
 def _engine_pieces(response: Any, tag: str) -> Iterator[bytes]:
     """The image piece by piece; a line to the engine that breaks is not a full disk."""
     with explained(tag):
-        yield from pieces(response)
+        yield from response.iter_content(_PIECE)

@@ -8,7 +8,6 @@ without its rare forms.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mansard.core.documents import read_toml
+from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, UsageError
 from mansard.core.text import printable
 
@@ -155,15 +154,11 @@ def own_tables(named: Path | None = None, home: Path | None = None) -> tuple[Pat
     """The user's own tables that are there, the strongest last.
 
     They are ``images.toml`` in the user's folder of settings, and the one that is ``named``.
-    One in the present folder is not among them, for the folder may be another's: the base that
-    it names would be run as root with the files of the machine.
+    One in the present folder does not count: the folder may be another person's, and the base
+    that the file names would run as root with the files of the machine.
     """
-    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "")
-    if not settings.is_absolute():  # as the XDG Base Directory Specification has it
-        settings = (home or Path.home()) / ".config"
-    place = settings / "mansard" / TABLE.name
-    found = (place,) if place.is_file() else ()
-    return (*found, named) if named is not None else found
+    found = (settings_file(TABLE.name, home), named)
+    return tuple(path for path in found if path is not None)
 
 
 def version_key(version: str) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import ControllerLost, DeviceError, MansardError
@@ -81,7 +80,7 @@ class Channel(Protocol):
 
 
 ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
-CHANGES_S = 90.0  # to read back clocks and mode, by a tool that may be killed after 60 s
+CHANGES_S = 90.0  # to read some files, over a connection that may be slow
 Wanted = TypeVar("Wanted", Welcome, Machine, ModesAnswer, Steps, Lines, Reboots)
 
 
@@ -128,9 +127,9 @@ class QuestionLine:
                 return reply.answer
 
     def beat_until(self, over: threading.Event, beat_s: float) -> None:
-        """Say every ``beat_s`` that we are still there; work for a thread of its own.
+        """Send a heartbeat every ``beat_s``; runs in a thread of its own.
 
-        Where nobody hears it, ``check`` raises that from then on.
+        Where it cannot be sent, ``check`` raises ControllerLost from then on.
         """
         while not over.wait(beat_s):
             # A controller that answers a question does not read, and needs no heartbeat.
@@ -245,12 +244,7 @@ class RemoteHold:
         self.left_behind = self._line.ask(HoldBoard(self._is_set), Lines).lines
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._line.is_dead:
             return  # the controller has put the board back, or its journal is there for the next
         try:
@@ -267,7 +261,7 @@ class RemoteHold:
         return self._line.ask(SetMode(mode), ModesAnswer).modes[0]
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; the board was held until now."""
+        """What has changed since ``set``, in sentences; the board was held until now."""
         return self._line.ask(FindChanges(), Lines, timeout_s=CHANGES_S).lines
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:

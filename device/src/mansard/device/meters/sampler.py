@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from math import ceil
-from types import TracebackType
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
@@ -57,12 +56,7 @@ class Sampler:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()

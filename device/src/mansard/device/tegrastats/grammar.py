@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.limits import LOST_SLASH
+from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
@@ -30,16 +30,15 @@ from mansard.device.tegrastats.tokens import (
     PERCENTS,
     TEMPERATURES,
     USAGES,
-    ImplausibleError,
     TokenError,
     TokenTable,
-    check_clock,
     fits,
     parse_engine,
     parse_usage,
     rail_form,
 )
 
+_LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
 _LONGEST_SHOWN = 60  # characters of what cannot be true
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
@@ -52,9 +51,9 @@ _MEANINGFUL = re.compile(r"[A-Za-z0-9\[(@.…-]", re.ASCII)
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A field, or a token that is none: ``kind``, name as written, spelling, first token.
+    """A field or an unknown token: ``kind``, name as written, spelling, first token.
 
-    The detail of a token that is none is why its number cannot be true, if that is the cause.
+    ``detail`` of an unknown token: why its number cannot be true, if that is the cause.
     """
 
     kind: str
@@ -88,7 +87,7 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
 
 
 def refusals_of(shape: Shape) -> tuple[str, ...]:
-    """What a line of this shape has that cannot be true, each with its reason."""
+    """The values of a line of this shape that cannot be true, each with its reason."""
     return tuple(detail for kind, _, detail in shape if kind == "unknown" and detail)
 
 
@@ -105,13 +104,16 @@ def _without_cut_rail(pieces: list[Piece]) -> list[Piece]:
 
 
 def _without_lost_slash(pieces: list[Piece], tokens: Sequence[str]) -> list[Piece]:
-    """tegrastats prints as many numbers of every rail; two that are glued are one too high."""
+    """Refuse rails with one number where others have two: without their slash they are one number.
+
+    tegrastats prints the same count of numbers for every rail of a line.
+    """
     if not any(piece.kind == "rail" and piece.detail[0] != "1" for piece in pieces):
         return pieces
     found = []
     for piece in pieces:
         if piece.kind == "rail" and piece.detail[0] == "1":
-            found += [_refused(tokens, piece.at, LOST_SLASH), _unknown(piece.at + 1)]
+            found += [_refused(tokens, piece.at, _LOST_SLASH), _unknown(piece.at + 1)]
         else:
             found.append(piece)
     return found
@@ -175,7 +177,7 @@ def cpu_form(token: str) -> str | None:
     body, bracket, clock = token[1:].partition("]")
     if not bracket or (clock and not re.fullmatch(r"@\d{1,6}", clock, re.ASCII)):
         return None
-    check_clock(clock[1:])
+    CLOCK.check(int(clock[1:] or 0))
     cores = body.split(",")
     if clock and any("@" in core for core in cores):
         return None
@@ -193,8 +195,6 @@ def _is_mts(following: Sequence[str]) -> bool:
 def _is_engine(value: str) -> bool:
     try:
         parse_engine("", value)
-    except ImplausibleError:
-        raise
     except TokenError:
         return False
     return True

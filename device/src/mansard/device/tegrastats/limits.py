@@ -1,7 +1,7 @@
-"""What a number of a line can be: a lost slash, point or comma makes others, which never count.
+"""The limits of the numbers in a line: a lost slash, point or comma gives numbers beyond them.
 
-The limits are those of all boards together, with room: they tell a damaged line from a hot board,
-and say nothing about what one board may do.
+The limits hold for all boards together, with room. They find damaged lines; a board that runs too
+hot may lie within them.
 
     power        AGX Thor draws up to 130 W (NVIDIA, Jetson T5000 data sheet); idle rails go
                  slightly below zero, by up to 0.4 W in recorded lines
@@ -19,6 +19,10 @@ from __future__ import annotations
 import msgspec
 
 
+class ImplausibleError(ValueError):
+    """A number that cannot be true; the text says why."""
+
+
 class Limit(msgspec.Struct, frozen=True):
     """The least and the most that a quantity can be, in ``unit``."""
 
@@ -27,11 +31,14 @@ class Limit(msgspec.Struct, frozen=True):
     most: float
     unit: str
 
-    def reason(self, value: float) -> str:
-        """Why ``value`` cannot be true; empty where it can."""
-        if self.least <= value <= self.most:
-            return ""
-        return f"{value:.6g} {self.unit} is no {self.quantity}: {self.least:g} to {self.most:g}"
+    def check(self, *values: float) -> None:
+        """Raises ImplausibleError for a value outside the limits."""
+        for value in values:
+            if not self.least <= value <= self.most:
+                limits = f"{self.least:g} to {self.most:g}"
+                raise ImplausibleError(
+                    f"{value:.6g} {self.unit} cannot be a {self.quantity}: {limits}"
+                )
 
 
 POWER = Limit("power of a rail", -20.0, 200.0, "W")
@@ -39,12 +46,3 @@ TEMPERATURE = Limit("temperature of a board", -60.0, 150.0, "°C")
 LOAD = Limit("load", 0.0, 100.0, "%")
 CLOCK = Limit("clock", 0.0, 6000.0, "MHz")
 MEMORY = Limit("memory of a board", 0.0, 2.0**41, "B")
-
-LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
-
-
-def usage_reason(used_bytes: int, total_bytes: int) -> str:
-    """Why so much memory in use cannot be true; empty where it can."""
-    if used_bytes > total_bytes:
-        return f"{used_bytes} B in use are more than all {total_bytes} B"
-    return MEMORY.reason(total_bytes)

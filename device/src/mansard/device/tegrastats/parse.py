@@ -11,6 +11,7 @@ from mansard.core.errors import InputError
 from mansard.core.text import printable
 from mansard.device.tegrastats.files import unwrap
 from mansard.device.tegrastats.grammar import GLUED, Piece, find_pieces, is_inert
+from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Cpu, Shape, TegrastatsSample
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
@@ -21,7 +22,6 @@ from mansard.device.tegrastats.tokens import (
     USAGES,
     TokenError,
     TokenTable,
-    check_clock,
     engine_table,
     parse_cpu,
     read_rail,
@@ -77,7 +77,7 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     body, bracket, clock = token.partition("]@")
     if body[:1] != "[" or not bracket or "@" in body or len(clock) > 6 or not clock.isdecimal():
         raise TokenError(token)
-    check_clock(clock)
+    CLOCK.check(int(clock))
     # A core that is off, or left out of a copy, has no clock.
     cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
     return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ
@@ -282,7 +282,7 @@ class Parser:
         for layout in self._layouts.get(len(some_rows[0]), ()):
             try:
                 samples = layout.read(some_prefixes, some_rows)
-            except TokenError:
+            except (TokenError, ImplausibleError):
                 continue
             for number, sample in zip(numbers, samples, strict=True):
                 found[number] = sample
@@ -309,7 +309,7 @@ class Parser:
 
 
 def _is_comment(prefix: str, tokens: Sequence[str]) -> bool:
-    """Whether somebody took the line out: a mark begins it, or stands before its first field."""
+    """Whether the line is commented out: a mark begins it, or stands before its first field."""
     return _COMMENT.search(prefix.strip() or (tokens[0] if tokens else "")) is not None
 
 

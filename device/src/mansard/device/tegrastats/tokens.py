@@ -3,7 +3,7 @@
 Tokens repeat a lot from line to line, so a look-up replaces the parsing. A table forgets
 all when it is full: memory stays constant however long the log is. A token that does not
 have the table's form raises TokenError, and nothing else; ImplausibleError where it has the
-form, but a number that cannot be true.
+form, but a number that cannot be true (``limits``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, TypeVar
 
-from mansard.device.tegrastats.limits import CLOCK, LOAD, POWER, TEMPERATURE, usage_reason
+from mansard.device.tegrastats.limits import (
+    CLOCK,
+    LOAD,
+    MEMORY,
+    POWER,
+    TEMPERATURE,
+    ImplausibleError,
+)
 from mansard.device.tegrastats.sample import (
     NOT_PRINTED,
     OFFLINE,
@@ -56,16 +63,6 @@ class TokenError(ValueError):
     """A token that does not have the form it is asked to have; it never leaves this package."""
 
 
-class ImplausibleError(TokenError):
-    """A token of the right form whose number cannot be true; the text says why."""
-
-
-def _check(*reasons: str) -> None:
-    for reason in reasons:
-        if reason:
-            raise ImplausibleError(reason)
-
-
 class TokenTable(dict[str, Value]):
     """Token → what it means; parsed when it is first seen."""
 
@@ -84,11 +81,6 @@ class TokenTable(dict[str, Value]):
         return value
 
 
-def check_clock(digits: str) -> None:
-    """Raises ImplausibleError where ``digits`` MHz are no clock."""
-    _check(CLOCK.reason(int(digits or 0)))
-
-
 def matched(pattern: re.Pattern[str], token: str) -> tuple[Any, ...]:
     """The groups of ``pattern``, which must match all of ``token``; raises TokenError."""
     found = pattern.fullmatch(token)
@@ -101,7 +93,9 @@ def parse_usage(token: str) -> Usage:
     """``1903/15692MB``."""
     used, total, unit = matched(_USAGE, token)
     usage = Usage(int(used) * _BYTES[unit], int(total) * _BYTES[unit], unit)
-    _check(usage_reason(usage.used_bytes, usage.total_bytes))
+    MEMORY.check(usage.total_bytes)
+    if usage.used_bytes > usage.total_bytes:
+        raise ImplausibleError("more is in use than there is")
     return usage
 
 
@@ -124,7 +118,8 @@ def parse_cpu(token: str) -> Cpu:
     if token == "off":  # noqa: S105 (a token of a line, no secret)
         return Cpu("off", None, None)
     percent, clock = matched(_CPU, token)
-    _check(LOAD.reason(float(percent)), CLOCK.reason(int(clock or 0)))
+    LOAD.check(float(percent))
+    CLOCK.check(int(clock or 0))
     return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
 
 
@@ -137,7 +132,8 @@ def parse_engine(name: str, token: str) -> EngineLoad:
         raise TokenError(token)
     found = clocks.split(",") if clocks else [clock] if clock else []
     load_percent = float(percent) if percent else None
-    _check(LOAD.reason(load_percent or 0.0), *(CLOCK.reason(int(each)) for each in found))
+    LOAD.check(load_percent or 0.0)
+    CLOCK.check(*map(int, found))
     return EngineLoad(
         name, True, load_percent, tuple(int(c) * _MHZ for c in found), bracket or sign or ""
     )
@@ -155,14 +151,14 @@ def parse_temperature(token: str) -> Temperature:
         unknown["maximum_celsius"] = NOT_PRINTED
     elif maximum_celsius == _OFFLINE_CELSIUS:
         maximum_celsius, unknown["maximum_celsius"] = None, OFFLINE
-    _check(*(TEMPERATURE.reason(each or 0.0) for each in (now_celsius, maximum_celsius)))
+    TEMPERATURE.check(now_celsius or 0.0, maximum_celsius or 0.0)
     return Temperature(name, now_celsius, maximum_celsius, unknown)
 
 
 def parse_percent(token: str) -> float:
     """``9%``."""
     percent = float(matched(_PLAIN_PERCENT, token)[0])
-    _check(LOAD.reason(percent))
+    LOAD.check(percent)
     return percent
 
 
@@ -183,8 +179,6 @@ def fits(table: TokenTable[Any], token: str) -> bool:
     """Whether ``token`` has the table's form; raises ImplausibleError."""
     try:
         table[token]
-    except ImplausibleError:
-        raise
     except TokenError:
         return False
     return True
@@ -213,12 +207,8 @@ def rail_form(name: str, token: str) -> tuple[int, str] | None:
     n_numbers, unit = token.count("/") + 1, found[1]
     if n_numbers == 1 and not unit and not _RAIL_NAME.fullmatch(name):
         return None
-    _check(*(_power_reason(part.rstrip("mW"), unit) for part in token.split("/")))
+    POWER.check(*(float(part.rstrip("mW")) / _UNITS[unit] for part in token.split("/")))
     return n_numbers, unit
-
-
-def _power_reason(number: str, unit: str) -> str:
-    return POWER.reason(float(number) / _UNITS[unit])
 
 
 def _number_table(unit: str, lead: str) -> _Read:
@@ -229,8 +219,9 @@ def _number_table(unit: str, lead: str) -> _Read:
         found = form.fullmatch(token)
         if found is None:
             raise TokenError(token)
-        _check(_power_reason(found[1], unit))
-        return float(found[1]) / per_watt
+        power_w = float(found[1]) / per_watt
+        POWER.check(power_w)
+        return power_w
 
     return TokenTable(parse).__getitem__
 

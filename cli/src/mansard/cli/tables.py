@@ -1,0 +1,116 @@
+"""Tables on stdout.
+
+Rich draws tables too, but its import alone takes a fifth of the time of scoring a small network;
+it is left to the progress bar, which no quick command shows.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from mansard.core.text import printable
+
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
+_WIDTH = 160  # columns of a table that is not for a terminal
+_LINES = ("┌─┬─┐", "│", "├─┼─┤", "└─┴─┘")
+_ASCII_LINES = ("+-+-+", "|", "+-+-+", "+-+-+")
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Tables on stdout, without the no-break spaces between numbers and units."""
+    for title, columns, rows in tables:
+        print_table(plain(title), columns, [tuple(map(plain, row)) for row in rows])
+
+
+def plain(text: str) -> str:
+    """``text`` with ordinary spaces for no-break ones."""
+    return text.replace("\u00a0", " ")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout; every cell is shown as text.
+
+    Columns of numbers are set flush right. The widest columns are folded until the table fits the
+    terminal, or 160 columns elsewhere; nothing is cut off.
+    """
+    can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
+    top, bar, middle, bottom = _LINES if can_draw else _ASCII_LINES
+    cells = [[printable(cell) for cell in row] for row in (columns, *rows)]
+    widths = _widths(cells)
+    numeric = [all(map(_is_number, column[1:])) for column in zip(*cells, strict=True)]
+
+    def rule(line: str) -> str:
+        return line[0] + line[2].join(line[1] * (width + 2) for width in widths) + line[4] + "\n"
+
+    sys.stdout.write(f"{printable(title)}\n{rule(top)}")
+    for number, row in enumerate(cells):
+        folded = (_fold(cell, width) for cell, width in zip(row, widths, strict=True))
+        for parts in zip_longest(*folded, fillvalue=""):
+            padded = map(_padded, parts, widths, numeric)
+            sys.stdout.write(f"{bar} {f' {bar} '.join(padded)} {bar}\n")
+        if number == 0:
+            sys.stdout.write(rule(middle))
+    sys.stdout.write(rule(bottom))
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    """The widths of columns so that the table fits: the widest are cut to one width."""
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    room -= 3 * len(widths) + 1  # a space on both sides of each column, and the lines between
+    most = max(widths)
+    while most > 2 and sum(min(width, most) for width in widths) > room:  # 2: a wide character
+        most -= 1
+    return [min(width, most) for width in widths]
+
+
+def _fold(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width`` columns: broken at blanks, and inside long words."""
+    if _width(text) <= width:
+        return [text]
+    lines, line, room = [], "", width
+    for word in re.findall(r"\S+|\s+", text):
+        if line and room < _width(word) <= width:
+            lines.append(line)
+            line, room = "", width
+            if word.isspace():
+                continue
+        for character in word:
+            room -= _width(character)
+            if room < 0:
+                lines.append(line)
+                line, room = "", width - _width(character)
+            line += character
+    return [*lines, line]
+
+
+def _padded(text: str, width: int, is_number: bool) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if is_number else text + blanks
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal needs for ``text``: East Asian characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _is_number(cell: str) -> bool:
+    first = cell.partition(" ")[0].replace(",", "")
+    try:
+        float(first)
+    except ValueError:
+        return cell in {"–", "unknown"}
+    return True
