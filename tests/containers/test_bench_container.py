@@ -125,7 +125,7 @@ def test_the_image_and_its_digest_stand_in_the_report(
     board: Path, begin_bench: Start, tmp_path: Path, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
-    # By its name in the present folder, of which the engine knows nothing.
+    # A relative path: the engine does not know the present folder.
     options = ["--board", board.name, "--runs", str(runs), "--json", "--mode", "15W"]
     process = begin_bench(*options, cwd=board.parent)
     wait_for_trials(runs, 2, process)

@@ -137,10 +137,10 @@ def test_no_gpu_inside_is_told_with_what_helps(engine: Engine, bare_image: str) 
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("print('Segmentation fault (core dumped)')", "wrote what is no event"),
-        ('print(\'{"type": "Later"}\')', "wrote what is no event"),
-        ("print('[' * 100_000)", "wrote what is no event"),
-        ("import sys; sys.stdout.buffer.write(bytes(range(256)) + b'\\n')", "wrote what is no"),
+        ("print('Segmentation fault (core dumped)')", "wrote a line that is not an event"),
+        ('print(\'{"type": "Later"}\')', "wrote a line that is not an event"),
+        ("print('[' * 100_000)", "wrote a line that is not an event"),
+        ("import sys; sys.stdout.buffer.write(bytes(range(256)) + b'\\n')", "wrote a line"),
         ("pass", "ended well, but before"),
         ("raise SystemExit('no numba')", "exit code 1: no numba"),
     ],
@@ -180,9 +180,9 @@ def test_an_image_of_another_version_is_refused(
 def test_events_without_end_are_not_written(
     engine: Engine, bare_image: str, board: Path, tmp_path: Path
 ) -> None:
-    """Each is an event as it should be, but a job has some for each trial and no more."""
+    """Each is a right event, but there are more than a job has."""
     program = """while True: print('{"type":"Progress","n_left":1,"remaining_s":null,"now":"x"}')"""
     plan = short_plan(board, core_count_mode(1), 1)
     flooding = launch(bare_image, "-c", program)
-    with pytest.raises(ContainerError, match="reports more than its job can have"):
+    with pytest.raises(ContainerError, match="reports more events than its job can have"):
         run_plan(plan, tmp_path / "runs", measurer=ContainerMeasurer(engine, flooding))

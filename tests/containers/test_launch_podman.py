@@ -96,7 +96,7 @@ def test_a_bench_in_podman_killed_restored_and_resumed(
     podman: Podman, here: Here, network: Path, start: Start, tmp_path: Path
 ) -> None:
     runs = tmp_path / "runs"
-    place = podman.folder / "board"  # where the user of a rootless podman gets at it
+    place = podman.folder / "board"  # which the user of a rootless podman can reach
     place.mkdir()
     with running(create_board("agx-orin", place)) as board, connect(podman.address) as engine:
         found = snapshot(board)

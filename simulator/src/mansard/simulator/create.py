@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shlex
 import sys
 from importlib import resources
@@ -69,8 +67,8 @@ def create_board(name: str, folder: Path) -> Path:
     ):
         root.parent.mkdir(parents=True, exist_ok=True)
         if root.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with temporary_folder(root.parent, name) as scratch:  # killed, it leaves no half a board
+            raise FileExistsError("the folder exists")
+        with temporary_folder(root.parent, name) as scratch:  # a kill leaves no incomplete board
             made = scratch / name
             made.mkdir()
             write_tree(board_tree(board), made)
