@@ -45,7 +45,7 @@ doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
 test: check browser engine ## set up and run every test
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-random: setup-dev ## run every property with new random examples
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -34,19 +35,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rooms.get(item.path.parent.name, len(rooms)))
 
 
+# Files that share what takes long and is made once in each worker: the image of the containers,
+# and the tests of the onnx package.
+_TOGETHER = {
+    "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built)",
+    "nodes": "estimator/test_(node_(models|values)|operator_versions|reader_same|unknown_shapes)",
+}
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """``--dist loadgroup``: each file has one worker, and so have all files of an xdist_group.
-
-    The files of a group share what takes long to make and is made once in each worker.
-    """
-    if config.getvalue("dist") != "loadgroup":
+    """``--dist loadfile``, but that the files of a group have one worker together."""
+    if config.getvalue("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadGroupScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    scheduling = LoadGroupScheduling(config, log)
-    group_or_test = scheduling._split_scope
-    scheduling._split_scope = lambda nodeid: group_or_test(nodeid).split("::")[0]
+    def group_or_file(nodeid: str) -> str:
+        file = nodeid.split("::", maxsplit=1)[0]
+        groups = (name for name, files in _TOGETHER.items() if re.search(files, file))
+        return next(groups, file)
+
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = group_or_file
     return scheduling
 
 

@@ -28,7 +28,6 @@ from tests.simulator.simulator_bench import small_board
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
-    pytest.mark.xdist_group("image"),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 PATIENCE_S = 1500  # a machine with other work needs four times as long

@@ -30,7 +30,6 @@ from tests.simulator.simulator_bench import small_board, text
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
-    pytest.mark.xdist_group("image"),
     pytest.mark.usefixtures("as_in_a_terminal"),
     pytest.mark.skipif(why_no_sshd() is not None, reason=str(why_no_sshd())),
 ]

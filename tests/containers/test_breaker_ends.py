@@ -23,7 +23,6 @@ from tests.simulator.simulator_bench import small_board
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
-    pytest.mark.xdist_group("image"),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 MANSARD = [sys.executable, "-m", "mansard.cli"]

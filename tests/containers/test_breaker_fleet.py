@@ -13,7 +13,7 @@ from mansard.simulator import create_board, running, snapshot
 from tests.containers.image_here import Here
 from tests.containers.throwaway import Daemon
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("image")]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 600  # a machine with other work needs several times as long
 

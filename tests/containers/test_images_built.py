@@ -28,7 +28,7 @@ from tests.containers.image_base import BASE, fill_with_wheels
 from tests.containers.image_here import Here, python_in
 from tests.containers.throwaway import Daemon
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("image")]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 # Kernels measured by the program itself, through its plan; everything it writes is in /tmp.
 MEASURE = """

@@ -28,8 +28,6 @@ from tests.estimator.node_cases import (
     say,
 )
 
-pytestmark = pytest.mark.xdist_group("node cases")
-
 # Tests whose shapes cannot be known, and a part of the reason.
 REFUSED: Mapping[str, str] = {
     # The number of turns follows from 16-bit floats, whose values are not read.

@@ -18,8 +18,6 @@ from onnx import numpy_helper
 from mansard.estimator.operators.table import onnx_operators
 from tests.estimator.node_cases import NodeCase, infer_case, is_plain, node_cases, rows_of, say
 
-pytestmark = pytest.mark.xdist_group("node cases")
-
 
 def all_stored(case: NodeCase) -> NodeCase | None:
     """The case with all its inputs stored; None where one is no plain array."""

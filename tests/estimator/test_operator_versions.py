@@ -26,8 +26,6 @@ from tests.estimator.node_cases import node_cases
 from tests.estimator.test_formula_table import CASES
 from tests.estimator.version_cases import VERSION_CASES, Made
 
-pytestmark = pytest.mark.xdist_group("node cases")
-
 # Their forms are tested with the control flow that uses them.
 _CONTROL_FLOW = (
     *("If", "Loop", "Scan", "SequenceMap", "ConcatFromSequence", "SplitToSequence"),

@@ -19,8 +19,6 @@ from mansard.core.errors import ModelError
 from mansard.estimator.reading import read_model
 from tests.estimator.reader_oracle import REFUSALS, oracle, plain
 
-pytestmark = pytest.mark.xdist_group("node cases")
-
 DATA = Path(onnx.__file__).parent / "backend/test/data"
 ZOO = Path(mansard.estimator.__file__).parent / "zoo/models"
 FILES = sorted([*ZOO.glob("*.onnx"), *DATA.rglob("*.onnx")])

@@ -17,8 +17,6 @@ from mansard.core.records import Phase
 from mansard.estimator import score, totals
 from mansard.estimator.operators import REGISTRY
 
-pytestmark = pytest.mark.xdist_group("node cases")
-
 KINDS = sorted(REGISTRY.operators())
 _NUMBERS = st.one_of(st.integers(-9, 9), st.sampled_from([2**40, -(2**62)]))
 _NAMES = ("axis", "axes", "perm", "kernel_shape", "group", "num_heads", "split", "to", "pads")
