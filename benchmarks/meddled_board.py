@@ -1,4 +1,4 @@
-"""Is any trial taken for good during which the board was not in its mode?
+"""Is any trial undisturbed during which the board was not in its mode?
 
     python benchmarks/meddled_board.py [--benches 50] [--first 0] [--trials 14] [--seed 1] [--quiet]
 
@@ -7,10 +7,10 @@ and governors at random moments, for 0 s to 1.5 s or for good. A log of the boar
 a third process, says in which trials a clock, a core or a governor was not the mode's. A bench
 whose mode was lost is started again, as a user would, up to ``--attempts`` times.
 
-*Meddled*: a trial that is on disk, and the log says otherwise than the mode while its samples were
-taken. *False alarm*: one that is disturbed by a setting or clock though nothing was done to the
-board from a tenth of a second before it to a tenth after. With ``--quiet`` nobody meddles. The
-exit code is 1 if a meddled trial is undisturbed, or a false alarm was given.
+*Meddled*: a trial on disk during whose samples the log has a state that is not the mode's. *False
+alarm*: one that is disturbed by a setting or clock though nothing was done to the board from a
+tenth of a second before it to a tenth after. With ``--quiet`` nothing is changed. The exit code is
+1 if a meddled trial is undisturbed, or a false alarm was given.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 from meddling.board_log import BoardLog, State, states_within
-from meddling.meddler import Meddler, acting
+from meddling.meddler import Meddler
 
 from mansard.api.measurements import measure_modes, plan_modes
 from mansard.api.reporter import SILENT
@@ -63,7 +64,7 @@ class Target:
         self.set_s: list[float] = []  # when each attempt had set the mode
 
     def probe(self, processor: Processor) -> Probe:
-        """What this process has."""
+        """The probe of this process."""
         return probe(processor)
 
     def measurer(self) -> Measurer:
@@ -73,7 +74,7 @@ class Target:
         local = LocalMeasurer(meters=meters, root=self._root, kind=kernel_kind(self._sample))
 
         def measure(job: Job) -> Iterator[Event]:
-            with acting(self._meddler):
+            with self._meddler.acting() if self._meddler else nullcontext():
                 yield from local(job)
 
         return measure
@@ -120,7 +121,7 @@ def bench(
 
 
 def check_state(state: State, mode: PowerMode) -> None:
-    """That the first state is the mode's; a cap of the board's table may lie between two steps."""
+    """Raises ValueError unless the first state is the mode's; a cap may lie between two steps."""
     others = ("clock policy", "clock memory")
     clocks = [name for name in state if name.startswith("clock") and not name.startswith(others)]
     gpu_hz = [int(state[name]) for name in clocks]

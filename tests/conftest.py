@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +24,42 @@ settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")
 
 
+# These wait longest; a worker that got one of them last would end long after the others.
+_FIRST = ("containers", "cli", "browser", "api", "measuring")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the rooms whose tests take longest."""
+    rooms = {room: place for place, room in enumerate(_FIRST)}
+    items.sort(key=lambda item: rooms.get(item.path.parent.name, len(rooms)))
+
+
+# Files that share what takes long and is made once in each worker: the image of the containers,
+# and the tests of the onnx package.
+_TOGETHER = {
+    "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built)",
+    "nodes": "estimator/test_(node_(models|values)|operator_versions|reader_same|unknown_shapes)",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadfile``, but that the files of a group have one worker together."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    def group_or_file(nodeid: str) -> str:
+        file = nodeid.split("::", maxsplit=1)[0]
+        groups = (name for name, files in _TOGETHER.items() if re.search(files, file))
+        return next(groups, file)
+
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = group_or_file
+    return scheduling
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of data recorded by others; tests that ask for it skip where it is absent."""
@@ -28,6 +67,30 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/data beside the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ONNX file that a bench can score."""
+    from mansard.estimator import zoo
+
+    return zoo.write("resnet18", tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts commands whose output goes to pipes; those that outlive the test are killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, **{**pipes, **options}))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        with process:  # closes the pipes
+            process.kill()
 
 
 @pytest.fixture

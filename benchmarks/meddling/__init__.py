@@ -1,1 +1,1 @@
-"""Another program on a simulated board, and a log of the board that is kept by neither side."""
+"""Another program on a simulated board, and a log that an independent process keeps."""

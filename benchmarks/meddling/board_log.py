@@ -1,7 +1,7 @@
 """What a simulated board's clocks, cores and governors are, from its files alone, over time.
 
 ``python board_log.py ROOT`` prints a line for each change, with the time on the monotonic clock,
-until its input ends. It knows nothing of Mansard.
+until its input ends. It uses no code of Mansard.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_log(root: Path, out: IO[str]) -> None:
         now_s = time.monotonic()
         # A file that is being written is empty for a moment: it keeps what it was.
         state |= {name: text for name, path in files.items() if (text := _read(path))}
-        # The clock of a cluster that is wholly off is none.
+        # A cluster whose cores are all off has no clock.
         off = {name for name, mine in cores.items() if all(state.get(m, "1") == "0" for m in mine)}
         seen = {name: text for name, text in state.items() if name.rpartition(" ")[2] not in off}
         if seen != shown:

@@ -18,26 +18,25 @@ Writes = list[tuple[Path, str]]
 
 
 class Meddler:
-    """Acts from ``begin`` to ``end``; ``acts`` has when each change began and was taken back."""
+    """Acts within ``acting``; ``acts`` has when each change began and was taken back."""
 
     def __init__(self, root: Path, seed: str, mean_pause_s: float) -> None:
         self._root, self._random = root, random.Random(seed)
         self._mean_pause_s = mean_pause_s
         self._is_over = threading.Event()
-        self._thread: threading.Thread | None = None
         self.acts: list[tuple[str, float, float | None]] = []
 
-    def begin(self) -> None:
-        """Act from now on, in a thread."""
+    @contextlib.contextmanager
+    def acting(self) -> Iterator[None]:
+        """Act within this, in a thread."""
         self._is_over.clear()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        """Act no more."""
-        self._is_over.set()
-        if self._thread is not None:
-            self._thread.join()
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._is_over.set()
+            thread.join()
 
     def _run(self) -> None:
         acts: dict[str, Callable[[], Writes]] = {
@@ -55,7 +54,7 @@ class Meddler:
             writes = acts[name]()
             before = [(path, path.read_text().strip()) for path, _ in writes]
             start_s = time.monotonic()
-            if name == "mode":  # what it was cannot be written back: it is for good
+            if name == "mode":  # the mode before cannot be written back: it stays
                 self._set_mode()
             _write(writes)
             if stay_s is not None:
@@ -123,15 +122,3 @@ def _write(writes: Writes) -> None:
     for path, text in writes:
         with contextlib.suppress(OSError):
             path.write_text(f"{text}\n")
-
-
-@contextlib.contextmanager
-def acting(meddler: Meddler | None) -> Iterator[None]:
-    """The meddler acts within this; None: nobody does."""
-    if meddler is not None:
-        meddler.begin()
-    try:
-        yield
-    finally:
-        if meddler is not None:
-            meddler.end()

@@ -66,7 +66,7 @@ def test_what_is_no_parquet_file_is_left_to_its_reader(tmp_path: Path, data: byt
 def test_a_damaged_footer_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(data)
-    with pytest.raises(StorageError, match="its footer or a page of it is damaged"):
+    with pytest.raises(StorageError, match="its footer or the header of a page is damaged"):
         expands_to(path)
 
 
@@ -87,7 +87,7 @@ def test_a_footer_with_more_than_we_understand_is_refused(tmp_path: Path, extra:
     footer = data[-8 - length : -9] + bytes.fromhex(f"{extra} 00")
     path.write_bytes(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert pl.read_parquet(path)["n"].to_list() == [1, 2]
-    with pytest.raises(StorageError, match="its footer or a page of it is damaged"):
+    with pytest.raises(StorageError, match="its footer or the header of a page is damaged"):
         expands_to(path)
 
 

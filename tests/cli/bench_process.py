@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
-from mansard.core.records import Trial
+from mansard.core.records import Manifest, Trial
 
+Start = Callable[..., subprocess.Popen[str]]  # the fixture ``start``: a command, and of Popen
 # Cores, CPU MHz, GPU MHz, EMC MHz and SMs of the AGX Orin 64 GB, as NVIDIA's tables have them.
 AGX_ORIN_MODES = {
     "15W": (4, 1113.6, 408.0, 2133.0, 6),
@@ -18,17 +21,26 @@ AGX_ORIN_MODES = {
 }
 
 
-def finished_trials(runs: Path) -> list[Trial]:
-    """Every trial that is on disk."""
-    return [trial for path in runs.glob("*/trials.jsonl") for trial in read_rows(path, Trial).rows]
+def finished_trials(runs: Path, board: str = "") -> list[Trial]:
+    """Every trial that is on disk, of boards that are named like ``board``."""
+    return [
+        trial
+        for path in runs.glob("*/manifest.json")
+        if board in str(read_document(path, Manifest).machine.board)
+        for trial in read_rows(path.parent / "trials.jsonl", Trial).rows
+    ]
 
 
 def wait_for_trials(
-    runs: Path, n_trials: int, process: subprocess.Popen[str], patience_s: float = 300
+    runs: Path,
+    n_trials: int,
+    process: subprocess.Popen[str],
+    board: str = "",
+    patience_s: float = 300,
 ) -> None:
     """Wait until so many trials are on disk; fails when the bench ends before."""
     end_s = time.monotonic() + patience_s
-    while len(finished_trials(runs)) < n_trials:
+    while len(finished_trials(runs, board)) < n_trials:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end_s, "no trial was finished in time"
         time.sleep(0.05)

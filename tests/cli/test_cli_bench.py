@@ -15,21 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.bench_process import finished_trials, wait_for_trials
+from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 
 COMMAND = [sys.executable, "-m", "mansard.cli", "bench", "--mode", "1c", "--profile", "brief"]
 FEW = 2  # finished trials before an interruption; the brief profile has 14
 PATIENCE_S = 600  # a machine with other work needs several times as long
 
 
-def start(runs: Path, models: list[Path]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "--runs", str(runs), *map(str, models)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture
+def begin(start: Start, tmp_path: Path) -> Start:
+    """Begins the bench of these models, in a session of its own."""
+
+    def begin_one(models: list[Path]) -> subprocess.Popen[str]:
+        command = [*COMMAND, "--runs", str(tmp_path / "runs"), *map(str, models)]
+        return start(command, start_new_session=True)
+
+    return begin_one
 
 
 def finished_ids(runs: Path) -> list[str]:
@@ -37,22 +38,21 @@ def finished_ids(runs: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("models")
-    command = [sys.executable, "-m", "mansard.cli", "zoo", "write", str(folder), "resnet18"]
-    subprocess.run(command, check=True, capture_output=True)
-    hostile = folder / "<img src=x onerror=alert(1)>.onnx"
-    hostile.write_bytes((folder / "resnet18.onnx").read_bytes())
-    return [folder / "resnet18.onnx", hostile]
+def models(network: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    hostile = tmp_path_factory.mktemp("models") / "<img src=x onerror=alert(1)>.onnx"
+    hostile.write_bytes(network.read_bytes())
+    return [network, hostile]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_in_a_terminal")
-def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[Path]) -> None:
+def test_interrupted_resumed_finished_and_repeated(
+    begin: Start, tmp_path: Path, models: list[Path]
+) -> None:
     runs = tmp_path / "runs"
     kept: list[str] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
-        process = start(runs, models)
+        process = begin(models)
         wait_for_trials(runs, len(kept) + FEW, process)
         os.kill(process.pid, number)
         _, stderr = process.communicate(timeout=PATIENCE_S)
@@ -67,7 +67,7 @@ def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[
         assert len(now) >= len(kept) + FEW
         kept = now
 
-    process = start(runs, models)
+    process = begin(models)
     stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 0, stderr
     assert "resumed" in stderr
@@ -95,11 +95,11 @@ def test_interrupted_resumed_finished_and_repeated(tmp_path: Path, models: list[
     assert json.loads(again.stdout)["report"] == str(report)
 
 
-def test_a_broken_model_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_broken_model_is_found_before_anything_is_measured(begin: Start, tmp_path: Path) -> None:
     model = tmp_path / "broken.onnx"
     model.write_bytes(b"broken")
     runs = tmp_path / "runs"
-    process = start(runs, [model])
+    process = begin([model])
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert stdout == ""
@@ -108,10 +108,10 @@ def test_a_broken_model_is_found_before_anything_is_measured(tmp_path: Path) -> 
     assert not runs.exists()
 
 
-def test_a_runs_folder_that_is_a_file(tmp_path: Path, models: list[Path]) -> None:
+def test_a_runs_folder_that_is_a_file(begin: Start, tmp_path: Path, models: list[Path]) -> None:
     runs = tmp_path / "runs"
     runs.write_text("mine")
-    process = start(runs, models[:1])
+    process = begin(models[:1])
     _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "a file stands where a folder is needed" in stderr.splitlines()[-1]

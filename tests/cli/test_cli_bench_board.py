@@ -19,10 +19,11 @@ import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
-from mansard.simulator import create_board, running, set_fault, snapshot
+from mansard.simulator import running, set_fault, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
-from tests.cli.bench_process import finished_trials, wait_for_trials
+from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.measuring.metered_windows import windows_read
+from tests.simulator.simulator_bench import small_board
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 900  # a machine with other work needs several times as long
@@ -30,16 +31,8 @@ PATIENCE_S = 900  # a machine with other work needs several times as long
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Path]:
-    root = create_board("agx-orin", tmp_path)
-    with running(root):
+    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
         yield root
-
-
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
-    command = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
-    subprocess.run(command, check=True, capture_output=True)
-    return tmp_path / "resnet18.onnx"
 
 
 def bench(board: Path, runs: Path, network: Path, modes: str = "all") -> list[str]:
@@ -49,12 +42,12 @@ def bench(board: Path, runs: Path, network: Path, modes: str = "all") -> list[st
 
 @pytest.mark.slow
 def test_two_modes_with_energy_killed_restored_and_resumed(
-    board: Path, tmp_path: Path, network: Path
+    board: Path, tmp_path: Path, network: Path, start: Start
 ) -> None:
     runs = tmp_path / "runs"
     found = snapshot(board)
     command = bench(board, runs, network, "30W,MAXN")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(command)
     wait_for_trials(runs, 3, process)
     assert snapshot(board) != found  # it has set a mode
     os.kill(process.pid, signal.SIGKILL)

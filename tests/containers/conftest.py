@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mansard.containers.engine import Engine, connect
+from mansard.core.leftovers import temporary_folder
+from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
+from tests.containers.launching import all_containers, wait_for
 from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon, why_not
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: a socket's may have 107 bytes."""
+    with temporary_folder() as path:  # what a killed session left goes with the next one
+        yield path
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +48,28 @@ def docker_client(daemon: Daemon) -> Iterator[Any]:
     client.close()
 
 
+@pytest.fixture(autouse=True)
+def containers_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test leaves on the daemon, because it failed, is gone before the next one begins."""
+    if "daemon" not in request.fixturenames:
+        yield
+        return
+    client = request.getfixturevalue("docker_client")
+    yield
+    wait_for(lambda: not remove_all(client), "the test's containers are gone")
+
+
+def remove_all(client: Any) -> list[Any]:
+    """Remove every container; returns those that were there."""
+    from docker.errors import APIError
+
+    found = all_containers(client)
+    for each in found:
+        with suppress(APIError):  # it removes itself at this moment
+            client.api.remove_container(each["Id"], force=True)
+    return found
+
+
 @pytest.fixture
 def engine(daemon: Daemon) -> Iterator[Engine]:
     """The throwaway daemon, connected as the product does it."""
@@ -55,3 +90,15 @@ def built_image(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Her
         return build_here(daemon.address, tmp_path_factory.mktemp("image"))
     except LookupError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def begin_bench(daemon: Daemon, built_image: Here, network: Path, start: Start) -> Start:
+    """Begins a bench of the profile "brief" in ``built_image``, with further options."""
+    command = [sys.executable, "-m", "mansard.cli", "bench", "--engine", daemon.address]
+    command += ["--images", str(built_image.table), "--offline", "--profile", "brief"]
+
+    def begin(*options: str, **of_process: Any) -> subprocess.Popen[str]:
+        return start([*command, *options, str(network)], **of_process)
+
+    return begin

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import socketserver
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.containers.stand_in_engine import DOCKER_28
+from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 _PIECE = b"x" * (1 << 16)
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -35,9 +32,9 @@ def slowly() -> Iterator[bytes]:
         yield b" "
 
 
-def _gzip_bomb() -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(_ZEROS)
-    yield _ZEROS
+def _gzip_bomb(status: bytes = b"200 OK") -> Iterator[bytes]:
+    kind = b"Content-Encoding: gzip\r\nContent-Length: %d" % len(_ZEROS)
+    yield b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, kind, _ZEROS)
 
 
 FLOODS: Mapping[str, Flood] = {
@@ -63,6 +60,7 @@ FLOODS: Mapping[str, Flood] = {
         b"HTTP/1.1 500 Not good\r\nConnection: close\r\n\r\n", _PIECE
     ),
     "compressed zeros": _gzip_bomb,
+    "compressed zeros somewhere else": lambda: _gzip_bomb(b"302 Found\r\nLocation: /version"),
     "somewhere else": _then_for_ever(
         b"HTTP/1.1 302 Found\r\nLocation: /version\r\nContent-Length: 0\r\n\r\n", b""
     ),
@@ -70,7 +68,7 @@ FLOODS: Mapping[str, Flood] = {
 
 
 class Sent(msgspec.Struct):
-    """How many bytes the engine got rid of."""
+    """How many bytes the engine has sent."""
 
     n_bytes: int = 0
 
@@ -80,62 +78,10 @@ def flooding_engine(folder: Path, path: str, flood: Flood) -> Iterator[tuple[str
     """An engine whose answers to what ends with ``path`` are ``flood``; its address."""
     sent = Sent()
 
-    class Handler(_Handler):
-        def answer(self, route: str) -> bool:
-            if not route.endswith(path):
-                return super().answer(route)
-            for piece in flood():
-                if not piece or not self.write(piece):
-                    break
-                sent.n_bytes += len(piece)
-            return False
+    def counted() -> Iterator[bytes]:
+        for piece in itertools.takewhile(bool, flood()):
+            yield piece
+            sent.n_bytes += len(piece)
 
-    address = folder / "engine.sock"
-    with _Server(str(address), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"unix://{address}", sent
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        """Nothing: the caller went away in the middle."""
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        while line := self.rfile.readline():
-            self.read_request()
-            if not self.answer(urlsplit(line.split()[1].decode()).path):
-                return
-
-    def read_request(self) -> None:
-        n_bytes, is_chunked = 0, False
-        while (line := self.rfile.readline().lower()) not in {b"\r\n", b""}:
-            name, _, value = line.partition(b":")
-            n_bytes = int(value) if name == b"content-length" else n_bytes
-            is_chunked |= name == b"transfer-encoding"
-        self.rfile.read(n_bytes)
-        while is_chunked and (n_chunk := int(self.rfile.readline(), 16)):
-            self.rfile.read(n_chunk + 2)
-
-    def answer(self, route: str) -> bool:
-        """Answer, and say whether the connection goes on."""
-        found = (answer for end, answer in DOCKER_28.items() if route.endswith(end))
-        status, content = next(found, (404, {"message": "No such image"}))
-        body = msgspec.json.encode(content)
-        head = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
-        return self.write(head + body)
-
-    def write(self, data: bytes) -> bool:
-        try:
-            self.wfile.write(data)
-        except OSError:
-            return False
-        return True
+    with stand_in_engine(folder, {**DOCKER_28, path: (200, counted)}) as address:
+        yield address, sent

@@ -6,7 +6,7 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-Answers = Mapping[str, tuple[int, Any]]  # of the end of a path: status, and what becomes JSON
+# Of the end of a path: status, and what becomes JSON, or bytes, or makes all that is sent.
+Answers = Mapping[str, tuple[int, Any]]
 
 # What Docker 28 with CDI on says, shortened to what is looked at.
 DOCKER_28: dict[str, tuple[int, Any]] = {
@@ -83,6 +84,11 @@ def stand_in_engine(
                 (answer for end, answer in answers.items() if route.endswith(end)),
                 (404, {"message": "No such image: nor any such page"}),
             )
+            if callable(content):
+                with suppress(OSError):  # the caller went away in the middle
+                    for piece in content():
+                        self.wfile.write(piece)
+                return
             body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

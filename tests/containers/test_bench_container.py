@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,33 +18,25 @@ import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
-from mansard.simulator import create_board, running, snapshot
+from mansard.simulator import running, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
-from tests.cli.bench_process import finished_trials, wait_for_trials
+from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.image_here import Here
-from tests.containers.throwaway import Daemon
 from tests.measuring.metered_windows import windows_read
+from tests.simulator.simulator_bench import small_board
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
-MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 1500  # a machine with other work needs four times as long
 
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path)) as root:
+    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
         yield root
-
-
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
-    command = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
-    subprocess.run(command, check=True, capture_output=True)
-    return tmp_path / "resnet18.onnx"
 
 
 def containers_of(client: Any) -> list[Any]:
@@ -84,19 +74,12 @@ def check_confined(container: Any) -> None:
 
 
 def test_four_modes_in_a_container_killed_restored_and_resumed(
-    board: Path,
-    network: Path,
-    tmp_path: Path,
-    daemon: Daemon,
-    docker_client: Any,
-    built_image: Here,
+    board: Path, begin_bench: Start, tmp_path: Path, docker_client: Any, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
     found = snapshot(board)
-    where = ["--board", str(board), "--runs", str(runs), "--engine", daemon.address]
-    how = ["--images", str(built_image.table), "--offline", "--profile", "brief", "--mode", "all"]
-    command = [*MANSARD, "bench", *where, *how, str(network)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    options = ["--board", str(board), "--runs", str(runs), "--mode", "all"]
+    process = begin_bench(*options)
     wait_for_trials(runs, 3, process)
     (container,) = containers_of(docker_client)
     check_confined(container)
@@ -107,9 +90,10 @@ def test_four_modes_in_a_container_killed_restored_and_resumed(
     kept = {(trial.run_id, trial.trial_id) for trial in finished_trials(runs)}
 
     # The next run puts the board back by itself, and goes on where it was.
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    assert "resumed" in done.stderr
+    process = begin_bench(*options)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    assert "resumed" in said
     assert snapshot(board) == found
     assert not containers_of(docker_client)
 
@@ -138,16 +122,12 @@ def test_four_modes_in_a_container_killed_restored_and_resumed(
 
 
 def test_the_image_and_its_digest_stand_in_the_report(
-    board: Path, network: Path, tmp_path: Path, daemon: Daemon, built_image: Here
+    board: Path, begin_bench: Start, tmp_path: Path, built_image: Here
 ) -> None:
     runs = tmp_path / "runs"
-    # By its name in the present folder, of which the engine knows nothing.
-    command = [*MANSARD, "bench", "--board", board.name, "--runs", str(runs), "--json"]
-    command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
-    command += ["--profile", "brief", "--mode", "15W", str(network)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=board.parent
-    )
+    # A relative path: the engine does not know the present folder.
+    options = ["--board", board.name, "--runs", str(runs), "--json", "--mode", "15W"]
+    process = begin_bench(*options, cwd=board.parent)
     wait_for_trials(runs, 2, process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE_S)

@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mansard.simulator import create_board, running, snapshot
-from tests.cli.bench_process import finished_trials, wait_for_trials
-from tests.containers.image_here import Here
+from mansard.simulator import running, snapshot
+from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.launching import all_containers
-from tests.containers.throwaway import Daemon
+from tests.simulator.simulator_bench import small_board
 
 pytestmark = [
     pytest.mark.docker,
@@ -28,37 +28,19 @@ pytestmark = [
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 600  # a machine with other work needs several times as long
 KEPT = "what was finished is kept, the same command resumes"
-Begin = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path)) as root:
+    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
         yield root
 
 
 @pytest.fixture
-def begin(board: Path, tmp_path: Path, daemon: Daemon, built_image: Here) -> Iterator[Begin]:
-    """Begins a bench of one mode; what is still running at the end is killed."""
-    network = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
-    subprocess.run(network, check=True, capture_output=True)
-    command = [*MANSARD, "bench", "--board", str(board), "--runs", str(tmp_path / "runs")]
-    command += ["--engine", daemon.address, "--images", str(built_image.table), "--offline"]
-    command += ["--profile", "brief", "--mode", "15W", str(tmp_path / "resnet18.onnx")]
-    begun: list[subprocess.Popen[str]] = []
-
-    def begin_one(**options: Any) -> subprocess.Popen[str]:
-        begun.append(
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-            )
-        )
-        return begun[-1]
-
-    yield begin_one
-    for process in begun:
-        process.kill()
-        process.communicate()
+def begin(board: Path, tmp_path: Path, begin_bench: Start) -> Start:
+    """Begins a bench of one mode."""
+    runs = str(tmp_path / "runs")
+    return partial(begin_bench, "--board", str(board), "--runs", runs, "--mode", "15W")
 
 
 def last_line(process: subprocess.Popen[str]) -> str:
@@ -68,7 +50,7 @@ def last_line(process: subprocess.Popen[str]) -> str:
 
 
 def test_killed_container_two_signals_and_a_full_disk(
-    begin: Begin, board: Path, tmp_path: Path, docker_client: Any
+    begin: Start, board: Path, tmp_path: Path, docker_client: Any
 ) -> None:
     runs, found = tmp_path / "runs", snapshot(board)
 
@@ -113,7 +95,7 @@ def test_killed_container_two_signals_and_a_full_disk(
 
 
 def test_a_second_bench_of_the_same_board_is_told_who_has_it(
-    begin: Begin, board: Path, tmp_path: Path, docker_client: Any
+    begin: Start, board: Path, tmp_path: Path, docker_client: Any
 ) -> None:
     first = begin()
     wait_for_trials(tmp_path / "runs", 1, first)

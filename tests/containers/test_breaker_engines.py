@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,6 @@ from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 600  # a machine with other work needs several times as long
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 def why_not(address: str) -> MansardError:

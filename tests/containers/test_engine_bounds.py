@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -25,13 +24,6 @@ from tests.containers.flooding_engine import FLOODS, Flood, flooding_engine, slo
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 @contextmanager

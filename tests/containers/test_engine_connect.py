@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,6 @@ from mansard.containers.engine import addresses, connect, read_facts
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN, stand_in_engine
 from tests.containers.throwaway import Daemon
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 def why_not(address: str) -> MansardError:
@@ -172,7 +163,7 @@ def test_without_any_engine_the_usual_one_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["DOCKER_TLS_VERIFY", "DOCKER_TLS"])
 def test_tls_that_is_asked_for_is_refused_and_never_left_out(name: str) -> None:
-    """A plain connection would be taken for a safe one; what listens there hears nothing."""
+    """A plain connection would look like a safe one; so none is opened."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.1)
         address = f"tcp://me:secret@127.0.0.1:{server.getsockname()[1]}"
@@ -187,3 +178,15 @@ def test_tls_that_is_asked_for_is_refused_and_never_left_out(name: str) -> None:
             assert "HOST=user@board" in str(caught.value)
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+@pytest.mark.parametrize(
+    ("said", "is_rootless"),
+    [
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, True),  # Docker, podman 4.9
+        ({"SecurityOptions": ["name=seccomp"], "Rootless": True}, True),  # podman 4.3
+        ({"SecurityOptions": ["name=seccomp"]}, False),  # podman 4.3 of root
+    ],
+)
+def test_a_rootless_engine_is_known(said: dict[str, Any], is_rootless: bool) -> None:
+    assert read_facts(PODMAN["/version"][1], said).is_rootless is is_rootless

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,13 +14,6 @@ from mansard.device.identity import identify
 from mansard.simulator import create_board
 from tests.containers.stand_in_engine import DOCKER_28, PODMAN, Answers, stand_in_engine
 from tests.containers.throwaway import Daemon
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="mansard-") as path:
-        yield Path(path)
 
 
 @pytest.fixture(scope="module")

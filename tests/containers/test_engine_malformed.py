@@ -1,4 +1,4 @@
-"""Answers of an engine that are of other kinds than they should be end in one of our errors.
+"""Answers of an engine that have the wrong form end in one of our errors.
 
 Every field that is read gets values of every kind of JSON, and every page is replaced as a whole.
 """
@@ -103,7 +103,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
-# As bytes: what is no JSON at all, or too deep for a reader that calls itself.
+# Bytes that are not JSON, or JSON too deep for a recursive reader.
 RAW = st.sampled_from([
     b"", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000, b'{"Id": 1e999}', b"NaN",
     b'"\\ud800"', b"[1] trailing", b'{"Id":"a","Id":1}',

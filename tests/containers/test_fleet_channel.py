@@ -20,7 +20,7 @@ from mansard.device.controller.remote import QuestionLine
 from tests.containers.test_fleet_image import ORIN
 
 
-class Daemon:
+class Peer:
     """The engine's end of a container's streams."""
 
     def __init__(self) -> None:
@@ -44,42 +44,42 @@ class Daemon:
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    started = Daemon()
+def peer() -> Iterator[Peer]:
+    started = Peer()
     yield started
     started.end()
     started.channel.close()
 
 
-def test_lines_are_had_one_by_one_whatever_came_together(daemon: Daemon) -> None:
-    daemon.say((1, b"one\ntwo\nth"), (2, b"a word "), (1, b"ree\n"), (2, b"aside"))
-    assert [daemon.channel.receive(60) for _ in range(3)] == [b"one", b"two", b"three"]
-    daemon.channel.send(b"four?\n")
-    daemon.say((1, b"four\n"))
-    assert daemon.channel.receive(60) == b"four"
-    assert daemon.heard() == b"four?\n"
-    daemon.end()
-    assert daemon.channel.receive(60) == b""
-    assert daemon.channel.receive(60) == b""
-    assert daemon.channel.close() == "a word aside"
-    assert daemon.channel.close() == "a word aside"  # once more does no harm
+def test_lines_are_had_one_by_one_whatever_came_together(peer: Peer) -> None:
+    peer.say((1, b"one\ntwo\nth"), (2, b"a word "), (1, b"ree\n"), (2, b"aside"))
+    assert [peer.channel.receive(60) for _ in range(3)] == [b"one", b"two", b"three"]
+    peer.channel.send(b"four?\n")
+    peer.say((1, b"four\n"))
+    assert peer.channel.receive(60) == b"four"
+    assert peer.heard() == b"four?\n"
+    peer.end()
+    assert peer.channel.receive(60) == b""
+    assert peer.channel.receive(60) == b""
+    assert peer.channel.close() == "a word aside"
+    assert peer.channel.close() == "a word aside"  # once more does no harm
     with pytest.raises(OSError, match="the board controller has ended"):
-        daemon.channel.send(b"five?\n")
+        peer.channel.send(b"five?\n")
 
 
-def test_a_sign_of_life_keeps_an_answer_that_comes_late(daemon: Daemon) -> None:
-    daemon.say((1, b"late"))
-    daemon.channel.beat()
-    assert daemon.heard() == b"\n"
-    daemon.say((1, b"r\n"))
-    assert daemon.channel.receive(60) == b"later"
+def test_a_sign_of_life_keeps_an_answer_that_comes_late(peer: Peer) -> None:
+    peer.say((1, b"late"))
+    peer.channel.beat()
+    assert peer.heard() == b"\n"
+    peer.say((1, b"r\n"))
+    assert peer.channel.receive(60) == b"later"
 
 
-def test_the_end_may_be_asked_for_by_another_thread(daemon: Daemon) -> None:
-    daemon.channel.end()
-    assert daemon.heard() == b""
-    daemon.say((1, b"put back\n"))  # what it still says is heard
-    assert daemon.channel.receive(60) == b"put back"
+def test_the_end_may_be_asked_for_by_another_thread(peer: Peer) -> None:
+    peer.channel.end()
+    assert peer.heard() == b""
+    peer.say((1, b"put back\n"))  # what it still says is heard
+    assert peer.channel.receive(60) == b"put back"
 
 
 @given(
@@ -87,47 +87,47 @@ def test_the_end_may_be_asked_for_by_another_thread(daemon: Daemon) -> None:
     st.lists(st.integers(1, 7), min_size=1, max_size=30),
 )
 def test_no_cut_loses_a_byte(lines: list[bytes], sizes: list[int]) -> None:
-    daemon = Daemon()
+    peer = Peer()
     data, frames = b"".join(line + b"\n" for line in lines), []
     for size in sizes:
         frames += [(1, data[:size]), (2, b"!")]
         data = data[size:]
-    daemon.say(*frames, (1, data))
-    assert [daemon.channel.receive(60) for _ in lines] == lines
-    daemon.end()
-    assert daemon.channel.receive(60) == b""
-    assert daemon.channel.close() == "!" * len(sizes)
+    peer.say(*frames, (1, data))
+    assert [peer.channel.receive(60) for _ in lines] == lines
+    peer.end()
+    assert peer.channel.receive(60) == b""
+    assert peer.channel.close() == "!" * len(sizes)
 
 
-def flood(daemon: Daemon, frame: bytes) -> None:
+def flood(peer: Peer, frame: bytes) -> None:
     """Have the controller say ``frame`` again and again until nobody listens."""
 
     def talk() -> None:
         with suppress(OSError):
             while True:
-                daemon.say((1, frame), (2, b"word "))
+                peer.say((1, frame), (2, b"word "))
 
     threading.Thread(target=talk, daemon=True).start()
 
 
-def test_one_that_answers_unasked_is_ended(daemon: Daemon) -> None:
-    flood(daemon, b"{}\n" * 50)
-    line = QuestionLine(daemon.channel, "bench")
+def test_one_that_answers_unasked_is_ended(peer: Peer) -> None:
+    flood(peer, b"{}\n" * 50)
+    line = QuestionLine(peer.channel, "bench")
     over = threading.Event()
     line.beat_until(over, 0.001)  # it ends by itself
     with pytest.raises(ControllerLost, match="bench: its board controller has ended"):
         line.check()
 
 
-def test_one_that_talks_and_gives_no_answer_is_not_waited_for(daemon: Daemon) -> None:
-    flood(daemon, b"")
-    line = QuestionLine(daemon.channel, "bench")
+def test_one_that_talks_and_gives_no_answer_is_not_waited_for(peer: Peer) -> None:
+    flood(peer, b"")
+    line = QuestionLine(peer.channel, "bench")
     with pytest.raises(ControllerLost, match="its board controller has ended"):
         line.ask(PutBack(), Lines, timeout_s=0.2)
 
 
-def test_answers_to_other_questions_are_not_waited_on_without_end(daemon: Daemon) -> None:
-    flood(daemon, b'{"number":7,"answer":{"answer":"lines","lines":[]}}\n')
-    line = QuestionLine(daemon.channel, "bench")
+def test_answers_to_other_questions_are_not_waited_on_without_end(peer: Peer) -> None:
+    flood(peer, b'{"number":7,"answer":{"answer":"lines","lines":[]}}\n')
+    line = QuestionLine(peer.channel, "bench")
     with pytest.raises(MansardError, match="bench"):
         line.ask(PutBack(), Lines, timeout_s=0.2)

@@ -112,15 +112,12 @@ def test_the_engine_goes_away_in_the_middle() -> None:
 
 
 @pytest.fixture
-def small_disk() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="mansard-"))  # short: sockets will lie in it
+def small_disk(folder: Path) -> Iterator[Path]:
     command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        folder.rmdir()
         pytest.skip("mounting a tmpfs is not allowed here")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
-    folder.rmdir()
 
 
 def test_no_space_for_what_is_sent(

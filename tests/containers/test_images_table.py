@@ -246,7 +246,7 @@ def test_own_tables_are_those_of_the_settings_and_the_one_that_is_named(
     settings.parent.mkdir(parents=True)
     settings.write_text("")
     assert own_tables() == (settings,)
-    Path("images.toml").write_text("")  # of whoever this folder is
+    Path("images.toml").write_text("")  # the folder may be another person's
     assert own_tables() == (settings,)
     named = tmp_path / "named.toml"
     assert own_tables(named) == (settings, named)

@@ -79,7 +79,7 @@ def test_what_only_looks_like_a_wheel(tmp_path: Path, name: str) -> None:
 
 
 def find(architecture: str, wheels: Path | None, pythons: Mapping[str, StandalonePython]) -> None:
-    """Find it, and let it go."""
+    """Enter and leave the context."""
     with find_python(architecture, wheels, pythons):
         pass
 

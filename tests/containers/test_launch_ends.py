@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mansard.containers.engine import Engine, connect
 from mansard.containers.launch import launched, remove_leftovers
 from mansard.containers.settings import OWNER_LABEL, create_arguments
 from mansard.core.errors import ContainerError, UsageError
+from tests.cli.bench_process import Start
 from tests.containers.launching import all_containers, launch, wait_for
 from tests.containers.programs import CALLER, HANG, WAIT
 from tests.containers.throwaway import (
@@ -25,6 +27,7 @@ from tests.containers.throwaway import (
 )
 
 pytestmark = pytest.mark.docker
+StartCaller = Callable[[str], tuple[subprocess.Popen[str], str]]
 
 
 @pytest.mark.parametrize(
@@ -150,22 +153,23 @@ def test_a_missing_folder_is_told_before_anything_starts(engine: Engine, bare_im
         pass
 
 
-def start_caller(daemon: Daemon, image: str, program: str) -> tuple[subprocess.Popen[str], str]:
-    caller = subprocess.Popen(
-        [sys.executable, "-c", CALLER, daemon.address, image, program],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert caller.stdout is not None
-    return caller, caller.stdout.readline().strip()
+@pytest.fixture
+def start_caller(daemon: Daemon, bare_image: str, start: Start) -> StartCaller:
+    """Starts a process that runs a program in a container; also gives the container's id."""
+
+    def start_one(program: str) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-c", CALLER, daemon.address, bare_image, program]
+        caller = start(command, cwd=REPOSITORY)
+        assert caller.stdout is not None
+        return caller, caller.stdout.readline().strip()
+
+    return start_one
 
 
 def test_container_ends_with_a_host_process_that_is_killed(
-    daemon: Daemon, engine: Engine, bare_image: str
+    engine: Engine, start_caller: StartCaller
 ) -> None:
-    caller, ident = start_caller(daemon, bare_image, WAIT)
+    caller, ident = start_caller(WAIT)
     assert [each["Id"] for each in all_containers(engine.client)] == [ident]
     caller.kill()
     caller.communicate()
@@ -175,9 +179,9 @@ def test_container_ends_with_a_host_process_that_is_killed(
 @pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("program", [WAIT, HANG], ids=["willing", "hanging"])
 def test_interrupt_ends_the_container(
-    daemon: Daemon, engine: Engine, bare_image: str, program: str
+    engine: Engine, start_caller: StartCaller, program: str
 ) -> None:
-    caller, ident = start_caller(daemon, bare_image, program)
+    caller, ident = start_caller(program)
     assert ident
     caller.send_signal(signal.SIGINT)
     _, said = caller.communicate(timeout=30)

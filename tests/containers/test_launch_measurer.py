@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 from mansard.simulator import create_board, running
+from tests.cli.bench_process import Start
 from tests.containers.launching import launch, wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon
 
@@ -100,17 +100,12 @@ with connect(address) as engine:
 
 
 def test_a_run_that_is_killed_leaves_no_container_and_resumes(
-    daemon: Daemon, engine: Engine, bare_image: str, tmp_path: Path
+    daemon: Daemon, engine: Engine, bare_image: str, tmp_path: Path, start: Start
 ) -> None:
     plan = short_plan(Path("/"), core_count_mode(1), 4)
     write_document(tmp_path / "plan.json", plan)
     arguments = [daemon.address, bare_image, str(tmp_path / "plan.json"), str(tmp_path / "runs")]
-    keeper = subprocess.Popen(
-        [sys.executable, "-c", KEEPER, *arguments],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    keeper = start([sys.executable, "-c", KEEPER, *arguments], cwd=REPOSITORY)
     assert keeper.stdout is not None
     while keeper.stdout.readline().strip() not in {"1", ""}:
         pass
@@ -142,10 +137,10 @@ def test_no_gpu_inside_is_told_with_what_helps(engine: Engine, bare_image: str) 
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("print('Segmentation fault (core dumped)')", "wrote what is no event"),
-        ('print(\'{"type": "Later"}\')', "wrote what is no event"),
-        ("print('[' * 100_000)", "wrote what is no event"),
-        ("import sys; sys.stdout.buffer.write(bytes(range(256)) + b'\\n')", "wrote what is no"),
+        ("print('Segmentation fault (core dumped)')", "wrote a line that is not an event"),
+        ('print(\'{"type": "Later"}\')', "wrote a line that is not an event"),
+        ("print('[' * 100_000)", "wrote a line that is not an event"),
+        ("import sys; sys.stdout.buffer.write(bytes(range(256)) + b'\\n')", "wrote a line"),
         ("pass", "ended well, but before"),
         ("raise SystemExit('no numba')", "exit code 1: no numba"),
     ],
@@ -185,9 +180,9 @@ def test_an_image_of_another_version_is_refused(
 def test_events_without_end_are_not_written(
     engine: Engine, bare_image: str, board: Path, tmp_path: Path
 ) -> None:
-    """Each is an event as it should be, but a job has some for each trial and no more."""
+    """Each is a right event, but there are more than a job has."""
     program = """while True: print('{"type":"Progress","n_left":1,"remaining_s":null,"now":"x"}')"""
     plan = short_plan(board, core_count_mode(1), 1)
     flooding = launch(bare_image, "-c", program)
-    with pytest.raises(ContainerError, match="reports more than its job can have"):
+    with pytest.raises(ContainerError, match="reports more events than its job can have"):
         run_plan(plan, tmp_path / "runs", measurer=ContainerMeasurer(engine, flooding))

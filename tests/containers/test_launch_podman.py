@@ -25,7 +25,7 @@ from mansard.containers.probing import probe_in_container
 from mansard.containers.settings import PYTHON, ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.simulator import create_board, running, snapshot
-from tests.cli.bench_process import finished_trials, wait_for_trials
+from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.image_here import Here, build_here
 from tests.containers.launching import SOMEBODY, wait_for
 from tests.containers.programs import LOOK
@@ -93,21 +93,17 @@ def test_podman_leaves_the_gpu_out_and_the_probe_says_so(podman: Podman, here: H
 
 
 def test_a_bench_in_podman_killed_restored_and_resumed(
-    podman: Podman, here: Here, tmp_path: Path
+    podman: Podman, here: Here, network: Path, start: Start, tmp_path: Path
 ) -> None:
-    network = [*MANSARD, "zoo", "write", str(tmp_path), "resnet18"]
-    subprocess.run(network, check=True, capture_output=True)
     runs = tmp_path / "runs"
-    place = podman.folder / "board"  # where the user of a rootless podman gets at it
+    place = podman.folder / "board"  # which the user of a rootless podman can reach
     place.mkdir()
     with running(create_board("agx-orin", place)) as board, connect(podman.address) as engine:
         found = snapshot(board)
         command = [*MANSARD, "bench", "--board", str(board), "--runs", str(runs)]
         command += ["--engine", podman.address, "--images", str(here.table), "--offline"]
-        command += ["--profile", "brief", "--mode", "15W", str(tmp_path / "resnet18.onnx")]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        command += ["--profile", "brief", "--mode", "15W", str(network)]
+        process = start(command)
         wait_for_trials(runs, 2, process)
         assert len(engine.client.api.containers()) == 1
         os.kill(process.pid, signal.SIGKILL)

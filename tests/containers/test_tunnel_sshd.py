@@ -17,6 +17,7 @@ import pytest
 from mansard.containers.hosts import Host
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import ContainerError
+from mansard.core.leftovers import temporary_folder
 from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
 from tests.containers.throwaway import Daemon
 from tests.simulator.simulator_bench import awaited
@@ -171,8 +172,10 @@ def test_a_killed_caller_leaves_no_ssh_behind(board: SshBoard, engine: Engine) -
         address = caller.stdout.readline().decode().strip()
         assert ask(address).endswith(b"OK")
         caller.kill()
-    path = address.removeprefix("unix://").encode()
-    assert awaited(lambda: not any(path in line for line in command_lines()))
+    path = Path(address.removeprefix("unix://"))
+    assert awaited(lambda: not any(bytes(path) in line for line in command_lines()))
+    with temporary_folder():  # the next one removes what the killed one left
+        assert not path.parent.exists()
 
 
 def with_tunnel(host: Host, board: SshBoard) -> None:

@@ -18,8 +18,8 @@ from tests.containers.throwaway import PREFIX, START_S, clear, clear_leftovers
 PROGRAMS = ("podman", "conmon", "runc", "setpriv")
 OF_A_USER = ("unshare", "newuidmap", "newgidmap", "slirp4netns")
 INIT = (Path("/usr/libexec/podman/catatonit"), Path("/usr/bin/catatonit"))
-# The user of the rootless service is one of this service alone: the files that name users and
-# their ranges of numbers are put over the machine's in a mount namespace of its own.
+# The rootless service has a user of its own. The files that name users and their ranges of
+# numbers are mounted over the machine's, in a mount namespace of the service.
 UID = 64_201
 _NAME = "mansard-rootless"
 _RANGE = f"{_NAME}:700000:65536\n"  # of numbers for users inside its containers
@@ -35,7 +35,7 @@ _USERS = "\n".join(
 
 
 class Podman(msgspec.Struct, frozen=True):
-    """A running service: where it listens, and the folder that is its user's."""
+    """A running service: where it listens, and the folder of its user."""
 
     address: str
     folder: Path
@@ -108,7 +108,7 @@ def throwaway_podman(*, is_rootless: bool = False) -> Iterator[Podman]:
 
 
 def _make_user(folder: Path) -> tuple[str, ...]:
-    """A user that only what begins so sees, and who has ``folder``."""
+    """The start of a command that runs as a user of its own, who owns ``folder``."""
     etc = folder / "etc"
     etc.mkdir()
     person = f"{_NAME}:x:{UID}:{UID}::{folder}:/bin/sh\n"

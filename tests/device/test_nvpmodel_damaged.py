@@ -115,6 +115,14 @@ def test_a_text_that_ends_in_the_midst_of_a_mode_refuses_it() -> None:
     assert "ends in the midst" in parse_config(text, "x.conf").refused[0].why
 
 
+def test_many_lines_are_read_in_a_time_that_grows_with_their_number() -> None:
+    """Half a second; half a minute while each line was compared with all before it."""
+    stray = "< PM_CONFIG DEFAULT=0 >\n" + "a b\n" * 20_000
+    text = "< POWER_MODEL ID=0 NAME=A >\n" + "".join(f"P A{n} 1\n" for n in range(15_000)) + stray
+    (mode,) = parse_config(text, "x.conf").modes
+    assert len(mode.settings) == 15_000
+
+
 LINES = CONFIG.splitlines()
 PLACES = st.integers(0, 10_000)
 

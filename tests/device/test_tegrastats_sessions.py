@@ -143,7 +143,7 @@ REFUSED = [
     ("GR3D_FREQ 101%@1300", "101 % cannot be a load"),
     ("NVENC 71600", "71600 MHz cannot be a clock"),
     ("EMC_FREQ 5%@[2133,21332]", "21332 MHz cannot be a clock"),
-    ("SWAP 9000/8192MB", "are more than all"),
+    ("SWAP 9000/8192MB", "more is in use than there is"),
     ("MTS fg 0% bg 101%", "101 % cannot be a load"),
 ]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 
+import meddled_board
 import msgspec
 import pytest
 
@@ -27,7 +26,6 @@ from mansard.microbench.trial import kernel_kind
 from mansard.simulator import create_board, running
 from tests.measuring.test_runner import stub_sampling
 
-REPOSITORY = Path(__file__).parents[2]
 CORE = "sys/devices/system/cpu/cpu3/online"
 
 
@@ -99,19 +97,13 @@ def test_an_idle_window_in_another_mode_is_none(tmp_path: Path) -> None:
     assert len(manifest.idle) == 2  # half way, and after the last trial
 
 
-def test_no_meddled_trial_is_undisturbed(tmp_path: Path) -> None:
-    """Two benches as those of ``benchmarks/meddled_board.py``, meddled with more often."""
-    command = [sys.executable, "meddled_board.py", "--benches", "2", "--trials", "3"]
-    done = subprocess.run(
-        [*command, "--seed", "3", "--pause", "0.4"],
-        cwd=REPOSITORY / "benchmarks",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.stdout.splitlines()[-1].startswith("| all | 2 |"), done.stderr
-    counts = [int(cell) for cell in done.stdout.splitlines()[-1].split("|")[2:-1]]
+def test_no_meddled_trial_is_undisturbed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bench as those of ``benchmarks/meddled_board.py``, meddled with more often."""
+    few = ["--benches", "1", "--first", "1", "--trials", "3", "--attempts", "3"]
+    meddled_board.main([*few, "--seed", "3", "--pause", "1.5"])
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-1].startswith("| all | 1 |"), shown
+    counts = [int(cell) for cell in shown.out.splitlines()[-1].split("|")[2:-1]]
     n_touched, n_lost, n_undisturbed = counts[3], counts[8], counts[6]
     assert n_touched + n_lost > 0
-    assert n_undisturbed == 0, done.stderr
+    assert n_undisturbed == 0, shown.err

@@ -33,7 +33,10 @@ from tests.measuring.metered_windows import windows_read
 
 def short_plan(n_trials: int = 4) -> KernelPlan:
     plan = make_plan(identify(), core_count_mode(1), "quick")
-    few = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
+    # A meter that dies is waited for until the cap.
+    few = msgspec.structs.replace(
+        plan.protocol, time_cap_s=0.2, idle_s=1.0, settle_cap_s=0.5, energy_window_cap_s=1.5
+    )
     return msgspec.structs.replace(plan, trials=plan.trials[:n_trials], protocol=few)
 
 

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.containers.engine_errors import START_ENGINE
+from mansard.containers.engine_errors import START_ENGINE, no_engine
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
 from mansard.core.text import printable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60  # of silence; to start a container on a board takes some seconds
 _UNPACKING_S = 1800.0  # of silence: pip downloads, or gigabytes are unpacked onto an eMMC
 _GIGABYTES_S = 12 * 3600.0  # on a slow line
-_MOST_LINE_BYTES = 1 << 20  # of a log, and of what HTTP has lines for
+_MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
     silence_s: float = TIMEOUT_S
 
 
-ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; in bytes also of headers and errors
+ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; headers and errors have no more bytes
 EVENTS = Limits(4 << 20, TIMEOUT_S)
 LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
 IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
@@ -65,16 +65,11 @@ class _Budget:
     def take(self, n_bytes: int) -> None:
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
-            raise self._refusal("is longer than it may be")
+            raise self.refusal("is longer than it may be")
         if time.monotonic() > self._end_s:
-            raise self._refusal(f"takes longer than {self._limits.seconds:g} s")
+            raise self.refusal(f"takes longer than {self._limits.seconds:g} s")
 
-    def check_line(self, line: bytes) -> bytes:
-        if len(line) > _MOST_LINE_BYTES:
-            raise self._refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
-        return line
-
-    def _refusal(self, why: str) -> ContainerError:
+    def refusal(self, why: str) -> ContainerError:
         return ContainerError(
             f"the answer of the container engine {why}", where=self._address, fix=START_ENGINE
         )
@@ -114,7 +109,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Lines(io.BufferedReader):
-    """A counted file with bounded lines too: urllib3 reads a chunk's length as a whole line."""
+    """A counted file with bounded lines: urllib3 reads the length of a chunk as a line."""
 
     def __init__(self, raw: Any, budget: _Budget) -> None:
         super().__init__(_Counted(raw, budget))
@@ -122,7 +117,10 @@ class _Lines(io.BufferedReader):
 
     def readline(self, size: int | None = -1, /) -> bytes:
         wanted = _MOST_LINE_BYTES + 1 if size is None or size < 0 else size
-        return self._budget.check_line(super().readline(wanted))
+        line = super().readline(wanted)
+        if len(line) > _MOST_LINE_BYTES:
+            raise self._budget.refusal(f"has a line of more than {_MOST_LINE_BYTES} bytes")
+        return line
 
 
 class _Answer(http.client.HTTPResponse):
@@ -161,29 +159,27 @@ def _client_class() -> Any:
             self.address = base_url
             super().__init__(base_url=base_url, **settings)
 
+        def get_redirect_target(self, resp: Any) -> None:
+            """None: requests would read and unpack the body before it follows a redirect."""
+
         def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
             budget = _BUDGET.get(None)
             if budget is None:
                 with _current(_Budget(ANSWER, self.address)):
                     return self.send(request, stream=stream, **settings)
             request.headers["Accept-Encoding"] = "identity"
-            settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK gives some none
+            settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
             adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")
             _count_answers(
                 adapter.get_connection_with_tls_context(
                     request, **{name: settings.get(name) for name in kept}
                 )
             )
-            settings["allow_redirects"] = False
             response = super().send(request, stream=True, **settings)
             encoding = response.headers.get("Content-Encoding", "identity")
             if response.is_redirect or encoding != "identity":
                 response.close()
-                raise ContainerError(
-                    "what answers there is no container engine",
-                    where=self.address,
-                    fix=START_ENGINE,
-                )
+                raise no_engine(self.address)
             if response.ok:
                 budget.allow_body()
             if not stream:
@@ -197,11 +193,8 @@ def _client_class() -> Any:
     return Client
 
 
-# Long answers, over the SDK's own session, closed when we say so. The SDK hands out generators
-# whose connection lives on until Python collects them. A build ends when its connection is
-# closed, so to leave early must close the line at once.
-
-
+# Long answers, over the SDK's own session. The SDK returns generators, whose connection stays open
+# until Python collects them. But a build that is left early goes on until its connection is closed.
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -218,9 +211,8 @@ def answer(
 ) -> Iterator[Any]:
     """The response to one request, to be read piece by piece; it is closed at the end.
 
-    Raises ContainerError beyond ``limits``,
-    docker.errors.APIError with what the engine says, and what requests raises where the line
-    breaks.
+    Raises ContainerError beyond ``limits``, docker.errors.APIError with what the engine says, and
+    what requests raises where the connection breaks.
     """
     from docker.errors import create_api_error_from_http_exception
     from requests.exceptions import HTTPError

@@ -97,7 +97,7 @@ class ContainerChannel:
             self._ready.extend(line for line in self._lines.feed(chunk.data) if line)
         if len(self._ready) > _MOST_WAITING:
             raise ContainerError(
-                "its board controller answers what it was not asked", fix=BUILD_IMAGE
+                "its board controller sends answers without a question", fix=BUILD_IMAGE
             )
 
     def _keep_words(self, chunk: Chunk) -> None:

@@ -194,7 +194,7 @@ class _Info(msgspec.Struct, rename="pascal"):
     cdi_folders: list[str] | None = msgspec.field(default=None, name="CDISpecDirs")
     discovered_devices: list[dict[str, Any]] | None = None
     security_options: list[str] | None = None
-    rootless: bool | None = None  # podman 4.3 says it here alone
+    rootless: bool | None = None  # podman 4.3 says it only here
     cgroup_version: str | int | None = None
     driver: str | None = None
     docker_root_dir: str | None = None

@@ -149,12 +149,7 @@ def explain(error: BaseException, where: str) -> MansardError:
     # or too large to be read. What requests raises is an OSError.
     if not isinstance(error, DockerException | HTTPError | HTTPException | OSError):
         kind = type(error).__name__
-        return ContainerError(
-            f"what answers there is no container engine: its answer cannot be read ({kind}: "
-            f"{short(message_of(error))})",
-            where=where,
-            fix=START_ENGINE,
-        )
+        return no_engine(where, f": its answer cannot be read ({kind}: {short(message_of(error))})")
     said = message_of(error)
     for remedy in REMEDIES:
         if re.search(remedy.words, said, re.IGNORECASE):
@@ -164,6 +159,12 @@ def explain(error: BaseException, where: str) -> MansardError:
         where=where,
         fix="look at its log ('journalctl -u docker'), or measure without it: LOCAL=1",
     )
+
+
+def no_engine(where: str, why: str = "") -> ContainerError:
+    """The error for another program that listens at ``where``."""
+    what = f"what answers there is no container engine{why}"
+    return ContainerError(what, where=where, fix=START_ENGINE)
 
 
 def message_of(error: BaseException) -> str:
@@ -178,16 +179,16 @@ def message_of(error: BaseException) -> str:
 def explained(
     where: str, told: Callable[[Exception, str], MansardError] = explain
 ) -> Iterator[None]:
-    """Errors of the engine, and of reading its answers, are raised as ``told`` makes of them.
+    """Errors of the engine, and of reading its answers, are raised as what ``told`` returns.
 
-    Nothing else is done inside.
+    Any other error inside would be taken for one of these.
     """
     try:
         yield
     except MansardError:
         raise
     except Exception as error:
-        if isinstance(error.__cause__, MansardError):  # the SDK wraps all that it meets at first
+        if isinstance(error.__cause__, MansardError):  # the SDK wraps those of its first request
             raise error.__cause__ from error
         raise told(error, where) from error
 

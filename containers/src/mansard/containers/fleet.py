@@ -226,7 +226,7 @@ class _Gathered(Generic[Result]):
             self._on_event(event)
 
     def fleet(self) -> Fleet[Result]:
-        """All of it, in the order of the boards; raises what is no MansardError."""
+        """All of it, in the order of the boards; raises any error that is not a MansardError."""
         results: dict[str, Result] = {}
         errors: dict[str, MansardError] = {}
         for name in self._names:

@@ -60,7 +60,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def login(self) -> str:
-        """The command that logs in on it, to be shown."""
+        """The command that logs in there, to be shown."""
         return f"ssh {'' if self.port is None else f'-p {self.port} '}{self.ssh}"
 
     @property
@@ -70,7 +70,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if plain == self.name else f"{plain}-{content_hash(self.name)[:8]}"
 
 
-# What a remedy has in quotes and is to be run where the board is.
+# Commands in the quotes of a remedy that must run on the board.
 _BOARD_COMMAND = re.compile(
     r"'((?:sudo|systemctl|journalctl|dmesg|docker system|nvidia-smi|tegrastats|nvpmodel)\b[^']*)'"
 )
@@ -83,7 +83,7 @@ _Told = TypeVar("_Told", bound=MansardError)
 
 
 def on_board(error: _Told, host: Host) -> _Told:
-    """``error`` of a board elsewhere: commands of its remedy name where they are to be run."""
+    """``error`` with ssh in front of those commands of its remedy that must run on the board."""
     if host.ssh is None or error.fix is None:
         return error
     fix = _WITHOUT_CONTAINER.sub("", error.fix)
@@ -94,7 +94,7 @@ def on_board(error: _Told, host: Host) -> _Told:
 
 
 def _over_ssh(command: str, host: Host) -> str:
-    """``command`` as it is typed here; sudo asks for a password, which needs a terminal."""
+    """``command`` over ssh, to be typed here; sudo needs a terminal to ask for a password."""
     login = host.login.replace("ssh", "ssh -t", 1) if command.startswith("sudo") else host.login
     quoted = command.replace("$", "\\$")  # for the shell over there
     return f"{login} {quoted}"
@@ -139,7 +139,7 @@ def _parse(name: str, address: str) -> Host:
 
 
 def _without_password(address: str) -> str:
-    """An address as it may be shown; ssh itself takes none with a password."""
+    """An address without its password, to be shown."""
     scheme = "" if "://" in address else "ssh://"
     return printable(f"{scheme}{address}", 120).removeprefix(scheme)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,10 +24,6 @@ from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
 from mansard.core.text import masked
-
-if TYPE_CHECKING:
-    from mansard.containers.engine import Engine
-
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -154,7 +150,8 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     code = ending.exit_code
     said = " ".join(masked(last_words).split())[-_TAIL_CHARACTERS:]
     if ending.was_out_of_memory:
-        what, fix = "the memory ran out, and the kernel killed the container", _free_memory()
+        what = "the memory ran out, and the kernel killed the container"
+        fix = f"end other programs, the desktop first; {_AGAIN}"
     elif code == _KILLED:
         what = "the container was killed, from outside or because the memory ran out"
         fix = f"look into 'dmesg' for the latter; {_AGAIN}"
@@ -169,10 +166,6 @@ def explain_ending(ending: Ending, last_words: str, where: str) -> ContainerErro
     else:
         what, fix = f"the container ended early with exit code {code}", _AGAIN
     return ContainerError(f"{what}: {said}" if said else what, where=where, fix=fix)
-
-
-def _free_memory() -> str:
-    return f"end other programs, the desktop first; {_AGAIN}"
 
 
 def _zone(text: str) -> str:
@@ -270,7 +263,7 @@ class Container:
     def _ends_by_itself(self) -> bool:
         self._attached.close_input()
         try:
-            # Its output is read on: a program that waits for a reader does not end.
+            # Its output is read to the end: a program whose output is not read may not end.
             for _ in self._attached.receive(GRACE_S):
                 pass
         except (TimeoutError, ContainerError):

@@ -52,7 +52,7 @@ class ContainerMeasurer:
             for n_lines, line in enumerate(lines):
                 if n_lines > _LINES + _LINES_A_TRIAL * len(job.plan.trials):
                     raise ContainerError(
-                        "the container reports more than its job can have",
+                        "the container reports more events than its job can have",
                         where=launch.image,
                         fix=f"{BUILD_IMAGE}; what was measured is kept",
                     )
@@ -72,13 +72,13 @@ def with_arguments(launch: ContainerLaunch, module: str, *arguments: str) -> Con
 
 
 def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
-    """One line of a measuring process; raises ContainerError for one that is no event."""
+    """One line of a measuring process; raises ContainerError for one that is not an event."""
     try:
         return decoder.decode(line)
     except DECODE_ERRORS as error:
         shown = printable(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(
-            f"the container wrote what is no event ({error}): {shown}",
+            f"the container wrote a line that is not an event ({error}): {shown}",
             fix=f"it may hold another version: {BUILD_IMAGE}; what was measured is kept",
         ) from error
 

@@ -188,8 +188,8 @@ def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:
 
     return {
         "image": launch.image,
-        # Our program takes the place of the image's entry point. An empty one would not: podman
-        # 4.3 then keeps the image's, and hands it our command as arguments.
+        # Our program replaces the image's entry point. With an empty one podman 4.3 would keep
+        # the image's, and pass it our command as arguments.
         "entrypoint": list(launch.command[:1]),
         "command": list(launch.command[1:]),
         "environment": _environment(launch),

@@ -41,7 +41,7 @@ _CONNECTING = (
     (
         r"timed out during banner exchange",
         "what answers there says nothing: it is no sshd, or it hangs",
-        "look what listens on that port ('ssh -v'), and restart sshd or the board",
+        "find out what listens on that port ('ssh -v'), and restart sshd or the board",
     ),
     (
         r"could not resolve hostname|name or service not known|no address associated",
@@ -139,7 +139,7 @@ def explain_forwarding(seen: str, said: str, host: Host) -> ContainerError:
 
 CONNECT_S = 15
 _POLL_S = 0.05
-_SAID_BYTES = 8192  # of what ssh says: the end of it
+_SAID_BYTES = 8192  # kept of what ssh writes, its end
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     ready_s: float = 55.0  # key exchange on a small board, over a jump host
     engine_s: float = 15.0  # for the engine's first answer
-    look_s: float = 10.0  # for a look over there, why there is none
+    look_s: float = 10.0  # to find out on the board why it does not answer
     every_s: float = 10.0  # between two signs of life
     silent_s: float = 55.0  # for one of them: megabytes may come before it on a slow line
     stop_s: float = 5.0  # for ssh to end by itself
@@ -267,11 +267,10 @@ class Tunnel:
         """Ask for signs of life; kill ssh where none comes."""
         while not self._is_over.wait(self._limits.every_s) and not self.has_ended:
             # An engine that refuses has ended, or starts again: the next request to it tells.
-            if ask_for_life(self._path, self._limits.silent_s) == "silent":
-                if not self._is_over.is_set() and not self.has_ended:
-                    self._is_silent = True
-                    self._kill()
-                return
+            is_silent = ask_for_life(self._path, self._limits.silent_s) == "silent"
+            if is_silent and not self._is_over.is_set() and not self.has_ended:
+                self._is_silent = True
+                self._kill()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -297,7 +296,7 @@ def open_tunnel(
     with _private_folder() as folder:
         path = folder / "docker.sock"
         command = ssh_command(host, options, "-N", "-L", f"{path}:{host.socket}")
-        # In a session of its own: a Ctrl-C is for us, and the board is put back through it.
+        # In a session of its own: Ctrl-C must not end it, for the board is put back through it.
         process = start_program(
             ["/bin/sh", "-c", _KEEPER, "keeper", *command],
             stdin=subprocess.PIPE,
@@ -338,7 +337,7 @@ def _private_folder() -> Iterator[Path]:
     """A folder for the socket that only this user can read; its path is short."""
     # A socket's path has 107 bytes at most (unix(7)), and a user's TMPDIR can be long.
     parent = system_temporary()
-    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - for us alone
+    short = parent if len(os.fsencode(parent)) < 60 else Path("/tmp")  # noqa: S108 - a folder of our own
     with temporary_folder(short) as folder:
         yield folder
 

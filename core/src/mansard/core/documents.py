@@ -22,10 +22,7 @@ def readable_json(value: object) -> bytes:
 
 
 def write_document(path: Path, record: Record, within: Path | None = None) -> None:
-    """Write one record as a readable JSON document, whole or not at all.
-
-    ``within``: as in ``core.files``.
-    """
+    """Write one record as a readable JSON document, whole or not at all; see ``core.files``."""
     schema = record.schema
     document = {"schema": schema.name, "version": schema.version, "content": record}
     write_atomic(path, readable_json(document), within)

@@ -10,7 +10,7 @@
      ├── StorageError            the disk is full, read-only, or used by another run
      ├── DeviceError             a clock, meter or mode of this machine does not answer
      │    ├── RebootRequired     a power mode that holds only after the board is started anew
-     │    └── ControllerLost     nobody holds the board in its mode any more
+     │    └── ControllerLost     the board's mode is no longer held
      ├── ContainerError          the container engine, an image or a container fails us
      └── MeasurementError        a measurement could not be made at all
 
@@ -84,7 +84,7 @@ class RebootRequired(DeviceError):  # noqa: N818 - it says what is required, not
 
 
 class ControllerLost(DeviceError):  # noqa: N818 - it says what happened
-    """The controller of a board is gone: nobody holds the board in its mode any more."""
+    """The controller of a board has ended: the board's mode is no longer held."""
 
 
 class ContainerError(MansardError):

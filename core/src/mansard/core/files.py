@@ -84,15 +84,13 @@ def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST
 
 def open_file(path: Path, within: Path | None = None) -> IO[bytes]:
     """A regular file, open for reading; raises OSError, and StorageError for anything else."""
-    with _folder_of(path, within) as (parent, name):
-        handle = _open_regular(path, name, parent, os.O_RDONLY, is_followed=within is None)
-        return os.fdopen(handle, "rb")
+    return os.fdopen(_open_regular(path, within, os.O_RDONLY, is_followed=within is None), "rb")
 
 
 def open_rows(path: Path, within: Path | None = None) -> int:
     """The handle of a file to append to, made where it is missing; raises StorageError."""
-    with storage_errors(path), _folder_of(path, within) as (parent, name):
-        return _open_regular(path, name, parent, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    with storage_errors(path):
+        return _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
 
 def check_one_name(handle: int, path: Path) -> None:
@@ -103,19 +101,6 @@ def check_one_name(handle: int, path: Path) -> None:
             where=str(path),
             fix="give it a copy of its own: cp FILE COPY && mv COPY FILE",
         )
-
-
-def create_beside(path: Path, content: bytes, within: Path | None = None) -> bool:
-    """Write a new file; False where that name is taken. Raises StorageError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with storage_errors(path), _folder_of(path, within) as (parent, name):
-        try:
-            handle = os.open(name, flags, 0o666, dir_fd=parent)
-        except FileExistsError:
-            return False
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        return True
 
 
 def find_status(path: Path, within: Path) -> os.stat_result | None:
@@ -181,7 +166,8 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
     """
     target = path if within is not None else Path(os.path.realpath(path, strict=False))
     with storage_errors(path), _folder_of(target, within) as (parent, name):
-        old = _replaceable(target, name, parent)
+        # Not over a device: as root, that would put a file in the place of /dev/null.
+        old = _status(target, name, parent, is_file=True)
         with contextlib.suppress(OSError):  # a folder that can be written, but not listed
             sweep(parent)
         handle, hidden = create_hidden(name, parent, 0o666 if old is None else 0o600)
@@ -209,22 +195,11 @@ def move_over(source: Path, path: Path) -> None:
         _folder_of(path, None) as (parent, name),
         source.open("rb") as stream,
     ):
-        old = _replaceable(path, name, parent)
+        old = _status(path, name, parent, is_file=True)
         if old is not None:
             _take_owner_and_mode(stream.fileno(), old)
         os.fsync(stream.fileno())
         os.replace(source, name, dst_dir_fd=parent)
-
-
-def _replaceable(path: Path, name: str, parent: int) -> os.stat_result | None:
-    """The status of the file that a new one replaces; raises as ``_refuse_folder``, ``_status``.
-
-    Renaming over a device would put a file in its place: as root, over /dev/null.
-    """
-    old = _status(path, name, parent)
-    if old is not None:
-        _refuse_folder(old)  # renaming over "." would say that it is busy
-    return old
 
 
 def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
@@ -242,17 +217,14 @@ def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
         os.fchmod(handle, mode)
 
 
-def _open_regular(
-    path: Path, name: str, parent: int, flags: int, *, is_followed: bool = False
-) -> int:
+def _open_regular(path: Path, within: Path | None, flags: int, *, is_followed: bool = False) -> int:
     """Raises OSError; StorageError for a pipe or a device, and for a link if not followed."""
-    _status(path, name, parent, is_followed=is_followed)  # some devices act when they are opened
-    no_link = 0 if is_followed else os.O_NOFOLLOW
-    handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
+    with _folder_of(path, within) as (parent, name):
+        _status(path, name, parent, is_followed=is_followed)  # some devices act when opened
+        no_link = 0 if is_followed else os.O_NOFOLLOW
+        handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
     try:
-        status = os.fstat(handle)
-        _refuse_folder(status)
-        _check(status, path)
+        _check(os.fstat(handle), path, is_file=True)
     except BaseException:
         os.close(handle)
         raise
@@ -260,34 +232,34 @@ def _open_regular(
 
 
 def _status(
-    path: Path, name: str, parent: int, *, is_followed: bool = False
+    path: Path, name: str, parent: int, *, is_followed: bool = False, is_file: bool = False
 ) -> os.stat_result | None:
-    """None where nothing is; raises OSError, and StorageError as ``_check``."""
+    """None where nothing is; raises OSError, and as ``_check``."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=is_followed)
     except FileNotFoundError:
         return None
-    _check(status, path)
+    _check(status, path, is_file=is_file)
     return status
 
 
-def _check(status: os.stat_result, path: Path) -> None:
-    """Raises StorageError for a link, and for a pipe or a device, which may have no end."""
+def _check(status: os.stat_result, path: Path, *, is_file: bool) -> None:
+    """Raises StorageError for a link, and for a pipe or a device, which may have no end.
+
+    ``is_file``: raises IsADirectoryError for a folder.
+    """
     if stat.S_ISLNK(status.st_mode):
         raise StorageError(
             "is a link, and a folder of runs holds none",
             where=str(path),
             fix="remove it, or put what it leads to in its place",
         )
+    if is_file and stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise StorageError(
             "is not a regular file", where=str(path), fix="remove it, or choose another name"
         )
-
-
-def _refuse_folder(status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
 
 @contextlib.contextmanager
@@ -310,20 +282,16 @@ def _folder_of(
         at = start
         for part in parts[:-1]:
             at = at / part
-            below = _open_folder(part, handle, at, is_made=is_made)
+            if is_made:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=handle)
+            try:
+                below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            except OSError:
+                _status(at, part, handle)  # names a link as what it is
+                raise
             os.close(handle)
             handle = below
         yield handle, parts[-1]
     finally:
         os.close(handle)
-
-
-def _open_folder(name: str, parent: int, path: Path, *, is_made: bool) -> int:
-    if is_made:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, dir_fd=parent)
-    try:
-        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-    except OSError:
-        _status(path, name, parent)  # tells a link by name
-        raise

@@ -3,7 +3,8 @@
 The first line of a file names its schema and version; a file of another version,
 or a row with a field this version does not know, is refused by name. A last line
 without its newline is a row that was being written when the power went: reading
-puts it aside and says so, writing moves it into a file of its own.
+puts it aside and says so, writing moves it into a file of its own. ``within`` is explained in
+``core.files``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import (
     check_one_name,
-    create_beside,
+    entries_in,
     open_file,
     open_rows,
     read_whole,
@@ -51,10 +52,7 @@ class Rows(msgspec.Struct, Generic[Row], frozen=True):
 
 
 def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Rows[Row]:
-    """All rows of ``path``; raises SchemaError or StorageError, never skips a row.
-
-    ``within``: as in ``core.files``.
-    """
+    """All rows of ``path``; raises SchemaError or StorageError, never skips a row."""
     data = read_whole(path, within, most_bytes=_MOST_BYTES)
     complete, torn = _split_torn(data)
     lines = complete.split(b"\n")[:-1]
@@ -72,10 +70,7 @@ def read_rows(path: Path, row_type: type[Row], within: Path | None = None) -> Ro
 def write_rows(
     path: Path, row_type: type[Row], rows: Iterable[Row], within: Path | None = None
 ) -> None:
-    """Replace ``path`` by ``rows``, all of them or none; raises StorageError.
-
-    ``within``: as in ``core.files``.
-    """
+    """Replace ``path`` by ``rows``, all of them or none; raises StorageError."""
     header = Header(row_type.schema.name, row_type.schema.version)
     lines = [msgspec.json.encode(line) for line in (header, *rows)]
     write_atomic(path, b"\n".join(lines) + b"\n", within)
@@ -152,24 +147,19 @@ class RowWriter(Generic[Row]):
 
     def _ends(self) -> tuple[int, bytes]:
         """How many bytes the whole lines have, and what stands behind them."""
-        at, torn = os.fstat(self._handle).st_size, b""
-        while at > 0:
-            start = max(at - _TAIL_BYTES, 0)
-            torn = os.pread(self._handle, at - start, start) + torn
-            found = torn.rfind(b"\n")
-            if found >= 0:
-                return start + found + 1, torn[found + 1 :]
-            if len(torn) > LONGEST_LINE:
-                raise _too_long(f"{self.path}, last line")
-            at = start
-        return 0, torn
+        start = max(os.fstat(self._handle).st_size - LONGEST_LINE - 1, 0)
+        tail = os.pread(self._handle, LONGEST_LINE + 1, start)
+        n_complete = tail.rfind(b"\n") + 1
+        if start and not n_complete:
+            raise _too_long(f"{self.path}, last line")
+        return start + n_complete, tail[n_complete:]
 
     def _set_aside(self, torn: bytes) -> None:
-        for number in itertools.count(1):
-            aside = self.path.with_name(f"{self.path.name}.torn-{number}")
-            if create_beside(aside, torn, self._within):
-                self.torn_path = aside
-                return
+        folder = self.path.parent
+        taken = entries_in(folder, self._within or folder)
+        names = (f"{self.path.name}.torn-{number}" for number in itertools.count(1))
+        self.torn_path = folder / next(name for name in names if name not in taken)
+        write_atomic(self.torn_path, torn, self._within)
 
     def _write(self, line: bytes) -> None:
         check_one_name(self._handle, self.path)
@@ -234,7 +224,6 @@ BATCH_BYTES = 8 * 1024**2  # of text; the records made of it take five to twenty
 LONGEST_LINE = 8 * 1024**2  # bytes: 200,000 repetitions of a trial
 _MOST_BYTES = 256 * 1024**2  # of a file that is read whole
 _HEADER_BYTES = 4096
-_TAIL_BYTES = 64 * 1024
 # What other programs write for a number that is none.
 _NO_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|nan|Infinity|inf)\b")
 _BEYOND = "Number out of range"  # msgspec's words for 1e999

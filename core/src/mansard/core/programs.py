@@ -196,10 +196,10 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     try:
         return os.waitid(os.P_PID, process.pid, flags) is not None
-    except ChildProcessError:  # somebody else has waited for it
+    except ChildProcessError:  # another call has waited for it
         return True
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or root's own
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or runs as root
         os.killpg(process.pid, number)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 MAX_SHOWN_CHARACTERS = 2000
 MASK = "***"
 _MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
-# The part of a URL before the host (RFC 3986, 3.2.1), as people write it: with an @, a / or a quote
-# in a password, too. Rather a path is hidden than a password shown; not a digest's name, though.
+# The part of a URL before the host (RFC 3986, 3.2.1), as people write it: a password may hold an @,
+# a / or a quote. A path may be masked by mistake, a password may not be shown. The name of an image
+# with a digest is left as it is.
 _USER_INFO = re.compile(
     r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
     (?:[^/\s:@]*:\S*|(?P<user>[^/\s?\#]*))@(?!sha256:)""",

@@ -1,7 +1,7 @@
 """Notice of files that any program on this machine writes, through Linux's inotify.
 
-Source: inotify(7) of the Linux manual pages. Writes to files of /sys by programs are told like any
-others; what the kernel changes there by itself is not.
+Source: inotify(7) of the Linux manual pages. Writes of programs to files of /sys are reported
+like any others; what the kernel changes there by itself is not.
 """
 
 from __future__ import annotations
@@ -21,45 +21,33 @@ _MOST_BYTES = 65536  # of events that are read at once
 
 
 class FileWatcher:
-    """Single files, and folders whose files are replaced; to be closed.
+    """Watches single files, and folders whose files are replaced, until it is closed.
 
-    Nothing raises: where the system gives no inotify, ``why_not`` says so and nothing is seen.
+    A path that is not there is left out. Nothing raises: where the system gives no inotify,
+    ``why_not`` says so and nothing is seen.
     """
 
-    def __init__(self, files: Iterable[Path] = ()) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._handle = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+    def __init__(self, paths: Iterable[Path]) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = libc.inotify_init1(_NONBLOCK | _CLOEXEC)
         self.why_not = "" if self._handle >= 0 else os.strerror(ctypes.get_errno())
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._paths: dict[int, Path] = {}
-        for file in files:
-            self.add(file)
-
-    def add(self, path: Path) -> None:
-        """Watch ``path`` from now on; a file that is not there is left out."""
-        mask = _CLOSE_WRITE | _MOVED_TO if path.is_dir() else _MODIFY | _CLOSE_WRITE
-        number = self._libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
-        if number >= 0:
-            self._paths[number] = path
+        for path in paths:
+            mask = _CLOSE_WRITE | _MOVED_TO if path.is_dir() else _MODIFY | _CLOSE_WRITE
+            number = libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
+            if number >= 0:
+                self._paths[number] = path
 
     def wait(self, timeout_s: float) -> list[Path]:
         """What was written, in order, each once in a row; empty after ``timeout_s``, or woken."""
-        handles = [self._woken] if self._handle < 0 else [self._woken, self._handle]
+        handles = [handle for handle in (self._woken, self._handle) if handle >= 0]
         ready, _, _ = select.select(handles, [], [], max(0.0, timeout_s))
-        return self._events() if self._handle in ready else []
-
-    def wake(self) -> None:
-        """Have every ``wait`` return at once from now on; for another thread."""
-        os.write(self._waker, b"\0")
-
-    def written(self) -> list[Path]:
-        """What was written by now and not told yet, without waiting."""
-        return self._events() if self._handle >= 0 else []
-
-    def _events(self) -> list[Path]:
+        if self._handle not in ready:
+            return []
         try:
             data = os.read(self._handle, _MOST_BYTES)
-        except OSError:  # BlockingIOError: there is none
+        except OSError:  # BlockingIOError: no event is left
             return []
         found: list[Path] = []
         at = 0
@@ -70,6 +58,10 @@ class FileWatcher:
             if path is not None and (not found or found[-1] != path):
                 found.append(path)
         return found
+
+    def wake(self) -> None:
+        """Have every ``wait`` return at once from now on; for another thread."""
+        os.write(self._waker, b"\0")
 
     def close(self) -> None:
         for handle in (self._handle, self._woken, self._waker):

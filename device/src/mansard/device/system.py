@@ -79,7 +79,7 @@ def find_tool(root: Path, name: str) -> Path | None:
     return None
 
 
-# Tools that did not answer, by path: how long they were waited for in vain, and when that ended.
+# Tools that did not answer, by path: how long they were waited for, and when the last wait ended.
 _HUNG_S: dict[str, tuple[float, float]] = {}
 _REMEMBERED_S = 60.0
 

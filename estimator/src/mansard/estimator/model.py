@@ -102,7 +102,7 @@ def all_nodes(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
 
 
 def always_run(nodes: Iterable[ModelNode]) -> Iterator[ModelNode]:
-    """As ``all_nodes``, without those in branches, of which one is not taken."""
+    """As ``all_nodes``, without the nodes inside the branches of an If: one is not taken."""
     for node in nodes:
         yield node
         for graph in node.subgraphs if node.op_type != "If" else ():

@@ -123,17 +123,18 @@ def check_operators(nodes: Iterable[Node | ModelNode], without_shape: Collection
 
 def check_complete(nodes: Sequence[Node], operators: Operators) -> None:
     """Raise ModelError that lists every operator without a cost, or every unknown shape."""
-    outputs = {tensor.name: tensor.unknown for node in nodes for tensor in node.outputs}
     if None in operators.values():
-        check_operators(nodes, {name for name, reason in outputs.items() if reason})
+        outputs = [tensor for node in nodes for tensor in node.outputs]
+        check_operators(nodes, {tensor.name for tensor in outputs if tensor.unknown})
     reasons: dict[str, None] = {}
     sources: Counter[str] = Counter()  # operators where something becomes unknown
     for node in nodes:
-        unknown = [tensor.unknown for tensor in (*node.inputs, *node.outputs) if tensor is not None]
-        if any(unknown):
-            reasons.update(dict.fromkeys(filter(None, unknown)))
-            is_open = any(reason and "pass --dim" in reason for reason in unknown)
-            sources[node.op_type] += is_open and node.unknown_input is None
+        unknown = [tensor.unknown for tensor in (*node.present, *node.outputs) if tensor.unknown]
+        if not unknown:
+            continue
+        reasons.update(dict.fromkeys(unknown))
+        if node.unknown_input is None and any("pass --dim" in reason for reason in unknown):
+            sources[node.op_type] += 1
     if reasons:
         listed = list(reasons)
         more = f"; and {len(listed) - _MOST_REASONS} more" if len(listed) > _MOST_REASONS else ""

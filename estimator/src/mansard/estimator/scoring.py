@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -28,7 +28,6 @@ from mansard.estimator.shape_inference.inference import (
     prepare,
 )
 from mansard.estimator.tensors import Node, Shape, walk
-from mansard.estimator.winograd import winograd_notes
 
 
 @contextmanager
@@ -198,18 +197,14 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(
-            *network.notes,
-            *_notes(network, layers, settings),
-            *_traffic_notes(layers, network.nodes, settings),
-        ),
+        notes=(*network.notes, *_notes(network, layers, settings)),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
     )
 
 
 def _unstated(model: Model, given: Given) -> set[str]:
-    """What nodes write without a shape in the file or from the caller."""
+    """The tensors whose shapes neither the file nor the caller states."""
     declared = {name for name, (_, sizes) in model.stated.items() if sizes is not None}
     declared |= {output.name for output in model.outputs if output.dimensions is not None}
     written = {name for node in all_nodes(model.nodes) for name in node.outputs if name}
@@ -238,15 +233,10 @@ def _notes(
             "one into weights and leaves the other out. If the network has them, export it for "
             "training (torch.onnx.export with training=TrainingMode.TRAINING)"
         )
+    if settings.phase == "inference" and settings.cache_bytes is not None:
+        from mansard.estimator.winograd import winograd_notes
 
-
-def _traffic_notes(
-    layers: Sequence[LayerScore], nodes: Iterable[Node], settings: Settings
-) -> tuple[str, ...]:
-    """What cached traffic leaves out."""
-    if settings.cache_bytes is None or settings.phase == "training":
-        return ()
-    return winograd_notes(layers, (each.node for each in walk(nodes)))
+        yield from winograd_notes(layers, (each.node for each in walk(network.nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:

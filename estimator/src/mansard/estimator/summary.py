@@ -14,13 +14,13 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over all layers. A sum with an unknown layer is None, its reason in ``unknown``.
 
     ``at_least`` then holds the sum over the layers that are known, unless that is 0: the
-    network needs this and more. ``is_upper_bound``: the network needs at most the sums; over
-    some of the layers such a bound says nothing, so that ``at_least`` is empty then.
+    network needs this and more. ``is_upper_bound``: the network needs at most the sums; a
+    sum over some of the layers is no bound, so that ``at_least`` is empty then.
 
     ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
-    over fused traffic; None also where nothing moves, and of upper bounds, whose ratio is
-    none. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that are known,
-    by what does it.
+    over fused traffic; None also where nothing moves, and where both are upper bounds: their
+    ratio is no bound. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that
+    are known, by what does it.
     """
 
     macs: int | None
@@ -63,23 +63,21 @@ def totals(score: ModelScore) -> Totals:
         sums[name] = None if None in values else sum(values)
         if sums[name] is None:
             unknown[name] = _reason(score.layers, name)
-            known = [value for value in values if value is not None]
-            if sum(known) and not score.bounds:
-                at_least[name] = sum(known)
-    names = (("traffic_bytes", "intensity"), ("fused_traffic_bytes", "fused_intensity"))
-    intensity, fused_intensity = (
-        _intensity(sums, traffic, name, unknown, is_bound=bool(score.bounds))
-        for traffic, name in names
-    )
+            known = sum(value for value in values if value is not None)
+            if known and not score.bounds:
+                at_least[name] = known
+    is_bound = bool(score.bounds)
     return Totals(
         **sums,
-        intensity=intensity,
-        fused_intensity=fused_intensity,
+        intensity=_intensity(sums, "traffic_bytes", "intensity", unknown, is_bound),
+        fused_intensity=_intensity(
+            sums, "fused_traffic_bytes", "fused_intensity", unknown, is_bound
+        ),
         by_precision=_work_by(score.layers, "precision"),
         by_unit=_work_by(score.layers, "unit"),
         n_layers=len(score.layers),
         n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
-        is_upper_bound=bool(score.bounds),
+        is_upper_bound=is_bound,
         at_least=at_least,
         unknown=unknown,
     )
@@ -96,11 +94,7 @@ def _reason(layers: Sequence[LayerScore], name: str) -> str:
 
 
 def _intensity(
-    sums: dict[str, int | None],
-    traffic: str,
-    name: str,
-    unknown: dict[str, str],
-    is_bound: bool,
+    sums: dict[str, int | None], traffic: str, name: str, unknown: dict[str, str], is_bound: bool
 ) -> float | None:
     work, moved = sums["work_flop"], sums[traffic]
     if work is not None and moved and not is_bound:
@@ -120,9 +114,9 @@ def _work_by(layers: Sequence[LayerScore], field: str) -> dict[str, int]:
 
 
 def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
-    """For each score its dimensions that other scores of the network have otherwise.
+    """For each score the dimensions that are other numbers in other scores of the network.
 
-    What the batch tells is left out; empty where nothing differs.
+    A dimension that is the batch everywhere is left out; empty where nothing differs.
     """
     found = []
     for score in scores:

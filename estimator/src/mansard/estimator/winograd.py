@@ -15,7 +15,7 @@ convolution. Tensor cores (TF32, fp16, int8) run them as matrix products instead
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mansard.core.records import LayerScore
 from mansard.core.text import listed
@@ -40,8 +40,8 @@ def transformed_filter_bytes(node: Node) -> int:
     return _PRODUCTS * n_channels * -(-n_filters // _FILTERS) * _FILTERS * _ELEMENT_BYTES
 
 
-def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> tuple[str, ...]:
-    """One note that says by layer how much more cached traffic would be; none without such layers.
+def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> Iterator[str]:
+    """One note of how much more cached traffic each such layer would have; none without any.
 
     ``nodes`` are those of ``layers``, by their index.
     """
@@ -55,15 +55,14 @@ def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> tuple
         if n_bytes:
             names.setdefault(n_bytes, []).append(layer.name or f"node {layer.index}")
     if not names:
-        return ()
+        return
     total = sum(n_bytes * len(found) for n_bytes, found in names.items())
-    sizes = sorted(names, reverse=True)
-    shown = [_shown(n_bytes, names[n_bytes]) for n_bytes in sizes[:_MAX_SIZES]]
-    if len(sizes) > _MAX_SIZES:
+    shown = [_shown(*each) for each in sorted(names.items(), reverse=True)[:_MAX_SIZES]]
+    if len(names) > _MAX_SIZES:
         shown.append("less for the others")
-    return (
+    yield (
         f"cached traffic is {total / 1e6:.3g} MB more where a library runs convolutions of 3 × 3 "
-        f"as Winograd (fp32 without TF32), for their transformed filters: {'; '.join(shown)}",
+        f"as Winograd (fp32 without TF32), for their transformed filters: {'; '.join(shown)}"
     )
 
 

@@ -75,7 +75,7 @@ class LocalMeasurer:
 
 
 def _check_mode(instruments: Instruments) -> None:
-    """Read the mode's settings back; raises DeviceError where they are not what they were."""
+    """Read the mode's settings back; raises DeviceError where they have changed."""
     losses = instruments.sources.losses()
     if losses:
         raise mode_lost(instruments.mode.name, losses)

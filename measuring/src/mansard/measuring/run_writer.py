@@ -128,7 +128,7 @@ class RunWriter:
             self._write(without_idle(manifest, event.reason))
 
     def _check_mode(self) -> None:
-        """Raises where the machine has left the mode of the run, or that is not known."""
+        """Raises DeviceError where the machine has left the mode of the run, or cannot be asked."""
         changes = self._changes() if self._changes is not None else ()
         if changes:
             raise mode_lost(self._job.plan.mode.name, changes)

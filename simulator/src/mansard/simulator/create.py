@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shlex
 import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from mansard.core.errors import DeviceError, StorageError, UsageError
+from mansard.core.errors import DeviceError, StorageError, UsageError, reported
 from mansard.core.leftovers import temporary_folder
 from mansard.core.programs import run_program
 from mansard.simulator.boards import BY_NAME
@@ -61,23 +59,22 @@ def create_board(name: str, folder: Path) -> Path:
             f"there is no simulated board {name!r}", fix=f"choose one of: {', '.join(BY_NAME)}"
         )
     root = Path(folder) / name
-    try:
+    with reported(
+        StorageError,
+        "cannot make a simulated board",
+        where=str(root),
+        fix="give a folder that is empty and can be written",
+    ):
         root.parent.mkdir(parents=True, exist_ok=True)
         if root.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with temporary_folder(root.parent, name) as scratch:  # killed, it leaves no half a board
+            raise FileExistsError("the folder exists")
+        with temporary_folder(root.parent, name) as scratch:  # a kill leaves no incomplete board
             made = scratch / name
             made.mkdir()
             write_tree(board_tree(board), made)
             _install_tools(board, made)
             _boot(board, made, root)
             made.rename(root)
-    except OSError as error:
-        raise StorageError(
-            f"cannot make a simulated board: {(error.strerror or str(error)).lower()}",
-            where=str(root),
-            fix="give a folder that is empty and can be written",
-        ) from error
     return root
 
 

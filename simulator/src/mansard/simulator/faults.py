@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mansard.core.errors import StorageError, UsageError
+from mansard.core.errors import StorageError, UsageError, reported
 from mansard.simulator.tools.board import FAULTS
 
 Value = Any  # what JSON can hold
@@ -64,15 +64,10 @@ def set_fault(root: Path, name: str, value: Value) -> None:
     faults = {key: old for key, old in read_faults(root).items() if key != name}
     if value is not None and value is not False:
         faults[name] = value
-    try:
+    fix = "give the root of a simulated board that can be written"
+    with reported(StorageError, f"cannot set the fault {name!r}", where=str(root), fix=fix):
         _change_files(root, name, value)
         write_state(root / FAULTS, faults)
-    except OSError as error:
-        raise StorageError(
-            f"cannot set the fault {name!r}: {error.strerror or error}",
-            where=str(root),
-            fix="give the root of a simulated board that can be written",
-        ) from error
 
 
 def write_state(path: Path, content: object) -> None:

@@ -313,7 +313,7 @@ class SimulatedKernel:
         return min(cap, self.board.emc_hz[-1]) if cap > 0 else self.board.emc_hz[-1]
 
     def governed_share(self, cluster: ClusterSpec, share: float) -> float:
-        """The utilisation that the governor goes by: two of them ask nobody."""
+        """The utilisation that the governor goes by; performance and powersave ignore it."""
         fixed = {"performance": 1.0, "powersave": 0.0}
         return fixed.get(self._texts[self._governors[cluster.param]] or "", share)
 

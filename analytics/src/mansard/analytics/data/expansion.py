@@ -71,7 +71,7 @@ def expanded_bytes(stream: IO[bytes], where: str) -> int:
                 n_bytes, n_pages = _chunk_bytes(stream, chunk[3], n_pages)
                 total_bytes += n_bytes + _NUMBER_BYTES * group[3]  # what lists and nulls take
     except (LookupError, TypeError, ValueError, OverflowError) as error:
-        what = f"cannot be read: its footer or a page of it is damaged ({error})"
+        what = f"its footer or the header of a page is damaged or unknown: {error}"
         raise StorageError(what, where=where, fix=MAKE_AGAIN) from error
     return int(total_bytes)
 

@@ -267,7 +267,7 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
 
 
 def _check_measured(part: DatasetPart) -> None:
-    """Raises InputError for times of a run that is not in the same place: another's, then."""
+    """Raises InputError for times of a run that is not in the same place."""
     for run_id in part.measurements.join(part.runs, on="run_id", how="anti")["run_id"]:
         raise InputError(
             f"networks are measured in run {run_id}, which is not here",

@@ -38,10 +38,7 @@ _NUMERIC = "".join(
 def write_page(
     template: str, context: Mapping[str, Any], path: Path, within: Path | None = None
 ) -> Path:
-    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError.
-
-    ``within``: as in ``core.files``; None for a place that the user named.
-    """
+    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError."""
     text = render(template, context)
     make_folder(path.parent, within)
     write_atomic(path, text.encode(), within)

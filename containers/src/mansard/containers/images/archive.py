@@ -34,14 +34,14 @@ from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.text import printable
 
 # CUDA's largest base image with libraries is 16 GB unpacked, and gzip makes a third of it.
-MOST_BYTES = 40 << 30
-MOST_RATIO = 20  # of what it expands to and the file itself; zeros alone reach 1000
+_MOST_BYTES = 40 << 30
+_MOST_RATIO = 20  # of what it expands to and the file itself; zeros alone reach 1000
 _FREE_OF_RATIO_BYTES = 64 << 20
 _MOST_ENTRIES = 2000  # of the archive: an image has 127 layers at most, each with some files
 _MOST_FILES = 1_000_000  # in all layers; l4t-jetpack has 200 000
 _MOST_SMALL_BYTES = 256 << 10  # of one file that is kept in memory; configurations have 20 KB
 _MOST_KEPT_BYTES = 32 << 20
-_MOST_HEADER_BYTES = 1 << 20  # of one that holds a long name; Go's limit
+_MOST_HEADER_BYTES = 1 << 20  # of a header with a long name; Go's limit
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -54,7 +54,7 @@ _AMBIGUOUS = "holds a header that tar readers understand differently"
 # Links, devices, folders and pipes have no content, whatever size they state: as in Go's reader.
 _HEADER_ONLY = b"123456"
 _LONG = {tarfile.GNUTYPE_LONGNAME: "path", tarfile.GNUTYPE_LONGLINK: "linkpath"}
-_OF_THE_NEXT = frozenset((*_LONG, tarfile.XHDTYPE, tarfile.XGLTYPE))  # headers before an entry's
+_OF_THE_NEXT = frozenset((*_LONG, tarfile.XHDTYPE, tarfile.XGLTYPE))  # of the next entry
 _RECORD = re.compile(rb"([0-9]{1,7}) ([^=]*)=")  # of a pax header: its length, and its key
 _SIZE = re.compile(r"[0-9]{1,18}")
 _T = TypeVar("_T")
@@ -101,15 +101,12 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_archive(path: Path) -> Contents:
     """What the archive holds; raises InputError where that is not one image, or StorageError."""
-    files: dict[str, bytes | Layer | str] = {}  # kept, a layer that was read, or a link's target
+    files: dict[str, bytes | Layer | str] = {}  # content, layer, or target of a link
     kept = _Limit(_MOST_KEPT_BYTES, "bytes of small files")
-    with _opened(path) as stream:
-        read_layer = functools.partial(
-            _read_layer,
-            n_files=_Limit(_MOST_FILES, "files"),
-            unpacked=_Limit(_most_bytes(path), "bytes once unpacked"),
-        )
-        for header, content in _entries(stream, _Limit(_MOST_ENTRIES, "entries")):
+    with _entries_of(path) as entries:
+        n_files, unpacked = _Limit(_MOST_FILES, "files"), _unpacked_limit(path)
+        read_layer = functools.partial(_read_layer, n_files=n_files, unpacked=unpacked)
+        for header, content in entries:
             name = header.name
             if header.isdir():
                 continue
@@ -119,7 +116,7 @@ def read_archive(path: Path) -> Contents:
                 folder = posixpath.dirname(name) if header.issym() else ""
                 files[name] = posixpath.normpath(posixpath.join(folder, header.linkname))
             elif not header.isreg():
-                raise InputError(f"holds {name}, which is no file")
+                raise InputError(f"holds {name}, which is neither a file nor a folder")
             elif content.n_left <= _MOST_SMALL_BYTES:
                 kept.take(content.n_left)
                 files[name] = content.read(content.n_left)
@@ -130,15 +127,14 @@ def read_archive(path: Path) -> Contents:
 
 def _read_layer(content: _Content, n_files: _Limit, unpacked: _Limit) -> Layer:
     """Read a layer's tar and what comes after its end; raises InputError."""
-    tar = _unpacked(content)
-    if _COMPRESSED.match(tar.peek(_BLOCK)):
-        raise InputError("holds a layer that engines would unpack once more")
-    hashing = _Hashing(_Limited(tar, unpacked))
-    for header, _ in _entries(hashing, n_files):
+    hashing = _Hashing(_unpacked(content))
+    for header, _ in _entries(hashing, n_files, unpacked):
         if ".." in header.name.split("/"):
-            raise InputError(f"holds a layer with {printable(header.name, 80)!r}")
-    while hashing.read(_PIECE):
-        pass
+            raise InputError(f"holds a layer with the path {printable(header.name, 80)!r}")
+    while piece := hashing.read(_PIECE):
+        unpacked.take(len(piece))
+    if _COMPRESSED.match(hashing.first):
+        raise InputError("holds a layer that engines would unpack once more")
     return hashing.layer
 
 
@@ -197,8 +193,8 @@ def rewrite(path: Path, contents: Contents, tag: str) -> Iterator[bytes]:
     without it an engine has no image.
     """
     missing = set(contents.layers)
-    with _opened(path) as stream:
-        for header, content in _entries(stream, _Limit(_MOST_ENTRIES, "entries")):
+    with _entries_of(path) as entries:
+        for header, content in entries:
             layer = contents.places.get(header.name)
             if header.isreg() and layer in missing:
                 missing.remove(layer)
@@ -222,7 +218,7 @@ def _entry(name: str, n_bytes: int, content: Iterable[bytes]) -> Iterator[bytes]
 
 
 def _same(content: _Content, layer: Layer) -> Iterator[bytes]:
-    """The tar of ``layer``; raises InputError at the end of another."""
+    """The tar of ``layer``; raises InputError at its end where the tar is another."""
     hashing = _Hashing(_unpacked(content))
     while piece := hashing.read(min(_PIECE, layer.n_bytes + 1 - hashing.n_bytes)):
         yield piece
@@ -254,27 +250,16 @@ class _Limit:
             raise InputError(self._told)
 
 
-class _Limited:
-    """A stream of which no more than ``limit`` is read."""
-
-    def __init__(self, source: _Readable, limit: _Limit) -> None:
-        self._source, self._limit = source, limit
-
-    def read(self, size: int, /) -> bytes:
-        data = self._source.read(size)
-        self._limit.take(len(data))
-        return data
-
-
 class _Hashing:
     """A stream whose bytes are counted and hashed as they are read."""
 
     def __init__(self, source: _Readable) -> None:
-        self._source, self._hash, self.n_bytes = source, hashlib.sha256(), 0
+        self._source, self._hash, self.n_bytes, self.first = source, hashlib.sha256(), 0, b""
 
     def read(self, size: int, /) -> bytes:
         data = self._source.read(size)
         self._hash.update(data)
+        self.first = self.first or data
         self.n_bytes += len(data)
         return data
 
@@ -300,14 +285,20 @@ class _Content(io.RawIOBase):
         return len(data)
 
 
-def _entries(stream: _Readable, limit: _Limit) -> Iterator[tuple[tarfile.TarInfo, _Content]]:
-    """The entries of a tar, in their order; raises InputError for what is not plain."""
+_Entries = Iterator[tuple[tarfile.TarInfo, _Content]]
+
+
+def _entries(stream: _Readable, n_entries: _Limit, n_bytes: _Limit) -> _Entries:
+    """The entries of a tar, in their order; raises InputError beyond the limits, and for headers
+    that no plain tar has."""
     said: dict[str, str] = {}
     while (block := _exactly(stream, _BLOCK)) != bytes(_BLOCK):
-        limit.take()
+        n_entries.take()
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        if header.type in _OF_THE_NEXT:
-            size = _size(header, {})
+        is_of_next = header.type in _OF_THE_NEXT
+        size = _size(header, {} if is_of_next else said)
+        n_bytes.take(_BLOCK + size)
+        if is_of_next:
             if size > _MOST_HEADER_BYTES:
                 raise InputError("holds a header of more than 1 MiB")
             said = _said(header.type, _exactly(stream, size), said)
@@ -315,7 +306,6 @@ def _entries(stream: _Readable, limit: _Limit) -> Iterator[tuple[tarfile.TarInfo
             # In the oldest format a name that ends with / is a folder's, which has no content.
             if block[156:157] == tarfile.AREGTYPE and (said or header.isdir()):
                 raise InputError(_AMBIGUOUS)
-            size = _size(header, said)
             content = _Content(stream, size)
             header.name = said.get("path", header.name)
             header.linkname = said.get("linkpath", header.linkname)
@@ -333,7 +323,7 @@ def _size(header: tarfile.TarInfo, said: Mapping[str, str]) -> int:
     if header.type in _HEADER_ONLY:
         return 0
     text = said.get("size", str(header.size))
-    if not _SIZE.fullmatch(text) or int(text) > MOST_BYTES:
+    if not _SIZE.fullmatch(text):
         raise InputError(f"holds a file that says it has {printable(text, 40)} bytes")
     return int(text)
 
@@ -379,18 +369,17 @@ def _unpacked(content: _Content) -> gzip.GzipFile | io.BufferedReader[Any]:
     return gzip.GzipFile(fileobj=reader) if reader.peek(2).startswith(_GZIP) else reader
 
 
-def _most_bytes(path: Path) -> int:
-    """What the file may expand to."""
-    return min(_FREE_OF_RATIO_BYTES + MOST_RATIO * path.stat().st_size, MOST_BYTES)
+def _unpacked_limit(path: Path) -> _Limit:
+    n_bytes = min(_FREE_OF_RATIO_BYTES + _MOST_RATIO * path.stat().st_size, _MOST_BYTES)
+    return _Limit(n_bytes, "bytes once unpacked")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Limited]:
-    """The file unpacked, with a limit on that; its faults are raised with its name."""
+def _entries_of(path: Path) -> Iterator[_Entries]:
+    """The entries of the archive; errors are raised with its name."""
     try:
-        limit = _Limit(_most_bytes(path), "bytes once unpacked")
-        with open_file(path) as file, gzip.GzipFile(fileobj=file) as unpacked:
-            yield _Limited(unpacked, limit)
+        with open_file(path) as file, gzip.GzipFile(fileobj=file) as stream:
+            yield _entries(stream, _Limit(_MOST_ENTRIES, "entries"), _unpacked_limit(path))
     except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"is no tar.gz: {error}", where=str(path), fix=_AGAIN) from error
     except InputError as error:

@@ -313,7 +313,7 @@ def ready_image(engine: Engine, image: Image) -> Built | None:
 
 
 def image_tag(image: Image) -> str:
-    """The name under which the image of this very Mansard is built, saved and looked for."""
+    """The name under which this version of Mansard builds, saves and looks for the image."""
     return _steps(image)[1].tag
 
 

@@ -266,9 +266,7 @@ def progress_lines(
 
 
 def _checked(events: Iterator[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    error = None
     for event in events:
-        error = error or event.get("error")
+        if error := event.get("error"):
+            raise explain_build(str(error), name, done="pulled")
         yield event
-    if error:
-        raise explain_build(str(error), name, done="pulled")

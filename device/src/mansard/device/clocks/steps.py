@@ -101,8 +101,8 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
     """A mode of nvpmodel with its caps as this board takes them; any other mode as it is.
 
     A clock runs at one of its steps: the highest up to the cap, or the lowest of all. A
-    configuration that is shared by several modules has caps above the top of some of them. What
-    the kernel lists no steps for stays as it is.
+    configuration that is shared by several modules has caps above the top of some of them. A clock
+    without listed steps keeps its cap.
     """
     if mode.kind != "nvpmodel":
         return mode
@@ -122,7 +122,7 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
 
 
 def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
-    # A cluster that is off shows no steps: those of a module's clusters are alike.
+    # A cluster that is off shows no steps, but all clusters of a module have the same ones.
     known = [one for one in clocks.cpu if set(one.cpus) & set(cluster.cpus)] or clocks.cpu[:1]
     return msgspec.structs.replace(
         cluster, max_hz=_floored(known[0] if known else None, cluster.max_hz)

@@ -74,7 +74,7 @@ def _clocks(
 
 
 def _drift(name: str, found: Spread, cap_hz: float) -> Iterator[str]:
-    is_above = found.high > (1 + MOST_DRIFT) * cap_hz  # told of already: a fall to the cap is none
+    is_above = found.high > (1 + MOST_DRIFT) * cap_hz  # reported by _clocks
     if found.low >= (1 - MOST_DRIFT) * (cap_hz if is_above else max(cap_hz, found.high)):
         return
     if found.high >= (1 - MOST_DRIFT) * cap_hz:

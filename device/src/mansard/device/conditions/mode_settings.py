@@ -1,4 +1,4 @@
-"""The settings that make a power mode: what they were when it was set, and what is otherwise now.
+"""The settings that make a power mode: their values when it was set, and which have changed.
 
 Clocks, cores, governors and caps are the settings that Mansard or the board's tools may change
 (``find_settings``); the number of the mode stands in nvpmodel's own notes.
@@ -40,9 +40,9 @@ class ModeSettings(msgspec.Struct, frozen=True):
     values: dict[str, str]
 
     def changes(self) -> tuple[Change, ...]:
-        """What is otherwise now; never raises.
+        """The settings whose value has changed; never raises.
 
-        Outside /sys a file is empty for a moment while it is written: that is no value.
+        Outside /sys a file is empty for a moment while it is written: that is not a change.
         """
         present = ((path, was, read_text(self.files[path])) for path, was in self.values.items())
         return tuple(
@@ -52,10 +52,10 @@ class ModeSettings(msgspec.Struct, frozen=True):
         )
 
     def losses(self, *, is_throttled: bool) -> tuple[str, ...]:
-        """In what the machine is no longer in the mode, in sentences.
+        """How the machine has left the mode, in sentences; empty if it has not.
 
-        A machine that is too hot lowers caps by itself and raises them again: that is no other
-        mode.
+        A machine that is too hot lowers its caps by itself and raises them again: it is still in
+        the mode.
         """
         changes = self.changes()
         if is_throttled:
@@ -78,7 +78,7 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
 
 
 def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
-    """The error of a machine that is not in ``mode`` any more, while trials are to be measured."""
+    """The error for a machine that leaves ``mode`` while trials are measured."""
     return DeviceError(
         f"the machine has left power mode {printable(mode)}: {'; '.join(losses)}; what was "
         "measured since is not kept",
@@ -88,33 +88,25 @@ def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
 
 def describe(changes: Collection[Change], written: Collection[str] = ()) -> tuple[str, ...]:
     """``changes`` and settings that were ``written`` meanwhile, in sentences; empty: none."""
-    cores = {int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path))}
-    off = [each for each in changes if _CORE.fullmatch(each.path) and each.now != "1"]
-    on = [each for each in changes if _CORE.fullmatch(each.path) and each.now == "1"]
-    # The files of a core come and go with it.
-    others = [
-        each
-        for each in changes
-        if not ((core := _OF_CORE.fullmatch(each.path)) and int(core[1]) in cores)
-    ]
-    governors = [each for each in others if each.path.endswith("governor")]
-    status = [each for each in others if each.path == STATUS_PATH]
-    rest = [each for each in others if each not in governors and each not in status]
-    lines = [f"{_cores(each)} switched {how}" for how, each in (("off", off), ("on", on)) if each]
-    for kind, found in (("power mode", status), ("governor", governors), ("setting", rest)):
-        if found:
-            lines.append(f"another {kind}: {_shown(found)}")
-    touched = {each.path for each in changes}
-    untold = sorted(path for path in written if path not in touched)
-    if untold:
-        lines.append(f"another program wrote {printable(untold[0])}{_and_more(len(untold))}")
+    switched = {int(core[1]): each for each in changes if (core := _CORE.fullmatch(each.path))}
+    kinds: dict[str, list[Change]] = {"power mode": [], "governor": [], "setting": []}
+    for each in changes:
+        core = _OF_CORE.fullmatch(each.path)
+        if core is None or int(core[1]) not in switched:  # the files of a core come and go with it
+            is_governor = each.path.endswith("governor")
+            kind = "governor" if is_governor else "setting"
+            kinds["power mode" if each.path == STATUS_PATH else kind].append(each)
+    lines = []
+    for how, is_on in (("off", False), ("on", True)):
+        cores = [str(core) for core in sorted(switched) if (switched[core].now == "1") == is_on]
+        if cores:
+            names = f"core {cores[0]} was" if len(cores) == 1 else f"cores {listed(cores)} were"
+            lines.append(f"{names} switched {how}")
+    lines += [f"another {kind}: {_shown(found)}" for kind, found in kinds.items() if found]
+    unseen = sorted({*written} - {each.path for each in changes})
+    if unseen:
+        lines.append(f"another program wrote {printable(unseen[0])}{_and_more(len(unseen))}")
     return tuple(lines)
-
-
-def _cores(changes: Collection[Change]) -> str:
-    numbers = sorted(int(core[1]) for each in changes if (core := _CORE.fullmatch(each.path)))
-    names = listed([str(number) for number in numbers])
-    return f"core {names} was" if len(numbers) == 1 else f"cores {names} were"
 
 
 def _shown(changes: Collection[Change]) -> str:

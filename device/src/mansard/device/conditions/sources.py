@@ -232,7 +232,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def losses(self) -> tuple[str, ...]:
-        """In what the machine has left the mode since the sources were found; never raises."""
+        """How the machine has left the mode since the sources were found; never raises."""
         return self.settings.losses(is_throttled=any(self.throttling.read_alarms()))
 
 

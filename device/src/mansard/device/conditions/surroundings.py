@@ -35,13 +35,8 @@ class Engines(msgspec.Struct, frozen=True):
 
     states: dict[str, Path]
 
-    @property
-    def why_not(self) -> str:
-        """Why there are none to look at; empty where there are."""
-        return "" if self.states else "no video engine or accelerator shows its power state here"
-
     def read(self) -> tuple[str, ...] | None:
-        """Those at work now, such as NVENC and DLA0; None where none tells."""
+        """The engines at work now, such as NVENC and DLA0; None where no file can be read."""
         known = {name: read_text(path) for name, path in self.states.items()}
         if all(state is None for state in known.values()):
             return None
@@ -61,7 +56,7 @@ def find_engines(root: Path) -> Engines:
 
 
 def read_swapped_bytes(root: Path) -> int | None:
-    """What was swapped in and out since the machine was started; None where nothing tells."""
+    """What was swapped in and out since the machine was started; None where it is not counted."""
     pages = _SWAPPED.findall(read_text(root / "proc/vmstat") or "")
     return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") if len(pages) == 2 else None
 
@@ -73,11 +68,11 @@ class Fans(msgspec.Struct, frozen=True):
     drives: tuple[Path, ...]
 
     def read_speed_rpm(self) -> float | None:
-        """Of the fastest fan; None where none tells."""
+        """Speed of the fastest fan; None where no file can be read."""
         return _most(self.speeds)
 
     def read_drive(self) -> float | None:
-        """Of the fan that is driven most, as a share of the most; None where none tells."""
+        """The highest drive of a fan, as a share of full drive; None where it cannot be read."""
         drive = _most(self.drives)
         return None if drive is None else min(drive / _FULL_DRIVE, 1.0)
 

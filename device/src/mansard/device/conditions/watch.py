@@ -29,12 +29,6 @@ LEAST_READINGS = 4
 LEAST_S = 1.5
 
 
-_SPREADS = (
-    *("cpu_clock_hz", "gpu_clock_hz", "memory_clock_hz", "temperature_c"),
-    *("fan_speed_rpm", "fan_drive_share"),
-)
-
-
 class TrialReadings(msgspec.Struct, frozen=True, kw_only=True):
     """What is read before and after a trial alone."""
 
@@ -55,35 +49,45 @@ def summarise(
 
     ``written``: settings that another program wrote between the readings.
     """
-    reasons = {
+    spreads = {
         "cpu_clock_hz": _why_no_clock(sources.cpu_clocks, "the clock of each of these CPUs"),
         "gpu_clock_hz": _why_no_clock((sources.gpu_clock,), "a GPU's clock"),
         "memory_clock_hz": _why_no_clock((sources.memory_clock,), "the memory's clock"),
         "temperature_c": sources.thermometers.why_not or "the sensor did not answer",
-        "temperature_slope_c_per_s": f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the "
-        "second half of the trial",
-        "n_throttle_events": sources.throttling.why_not,
-        "n_overcurrent_events": sources.overcurrent.why_not,
-        "gpu_processes": neighbours[-1].why_not if neighbours else "not looked for",
-        "settings_changed": "no setting of clocks, cores or governors can be read here",
-        "engines": sources.engines.why_not or "a reading of their power states did not answer",
-        "swapped_bytes": "/proc/vmstat does not count pages swapped in and out",
         "fan_speed_rpm": "no fan shows its speed",
         "fan_drive_share": "no fan shows how much it is driven",
     }
-    values: dict[str, object] = {
-        name: _spread([getattr(reading, name) for reading in readings]) for name in _SPREADS
+    found: dict[str, tuple[object, str]] = {  # a value, or why it is None
+        name: (_spread([getattr(reading, name) for reading in readings]), why)
+        for name, why in spreads.items()
     }
-    values["temperature_slope_c_per_s"] = temperature_slope(readings)
-    values["n_throttle_events"] = _n_throttles(sources, readings, looks)
-    values["n_overcurrent_events"] = _n_overcurrents(sources, looks)
-    values["gpu_processes"] = _processes(neighbours)
-    values["settings_changed"] = _settings_changed(sources, readings, written)
-    values["engines"] = _engines(readings)
-    values["swapped_bytes"] = _swapped_bytes(looks)
+    found |= {
+        "temperature_slope_c_per_s": (
+            temperature_slope(readings),
+            f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the second half of the trial",
+        ),
+        "n_throttle_events": (_n_throttles(sources, readings, looks), sources.throttling.why_not),
+        "n_overcurrent_events": (_n_overcurrents(sources, looks), sources.overcurrent.why_not),
+        "gpu_processes": (
+            _processes(neighbours),
+            neighbours[-1].why_not if neighbours else "not looked for",
+        ),
+        "settings_changed": (
+            _settings_changed(sources, readings, written),
+            "no setting of clocks, cores or governors can be read here",
+        ),
+        "engines": (
+            _engines(readings),
+            "no video engine or accelerator shows its power state here",
+        ),
+        "swapped_bytes": (
+            _swapped_bytes(looks),
+            "/proc/vmstat does not count pages swapped in and out",
+        ),
+    }
     return Conditions(
-        **values,  # type: ignore[arg-type]
-        unknown={name: reasons[name] for name, value in values.items() if value is None},
+        **{name: value for name, (value, _) in found.items()},  # type: ignore[arg-type]
+        unknown={name: why for name, (value, why) in found.items() if value is None},
     )
 
 
@@ -146,7 +150,7 @@ def _processes(neighbours: Sequence[GpuProcessesFound]) -> tuple[str, ...] | Non
 def _settings_changed(
     sources: Sources, readings: Sequence[ConditionsReading], written: Collection[str]
 ) -> tuple[str, ...] | None:
-    """What differed from the mode at any reading; a core that went off and on again did both."""
+    """What differed from the mode at any reading: of each setting the first difference."""
     if not sources.settings.values:
         return None
     seen = dict.fromkeys(change for reading in readings for change in reading.changes)
@@ -161,7 +165,7 @@ def _engines(readings: Sequence[ConditionsReading]) -> tuple[str, ...] | None:
 
 def _swapped_bytes(looks: Sequence[TrialReadings]) -> int | None:
     ends = [look.swapped_bytes for look in (*looks[:1], *looks[-1:])]
-    return count_increase(ends[:1], ends[-1:]) if ends and None not in ends else None
+    return count_increase(ends[:1], ends[1:]) if ends and None not in ends else None
 
 
 PERIOD_S = 0.5
@@ -171,9 +175,10 @@ READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock
 class Watch:
     """``with Watch(root, cpus) as watch: …`` and then ``watch.conditions``.
 
-    One reading before the block, one every ``period_s`` in a thread, one after it. A setting of
-    the mode that a program writes meanwhile is told by the system, however soon it is written back
-    (``FileWatcher``). ``sources`` spares finding the files again for each trial. No reading raises.
+    One reading before the block, one every ``period_s`` in a thread, one after it. Where a
+    program writes a setting of the mode meanwhile, the system reports it (``FileWatcher``), however
+    soon it is written back. ``sources`` spares finding the files again for each trial. No reading
+    raises.
     """
 
     def __init__(
@@ -193,12 +198,11 @@ class Watch:
         self._neighbours: list[GpuProcessesFound] = []
         self._settings = {file: path for path, file in self._sources.settings.files.items()}
         self._written: set[str] = set()
-        self._watcher: FileWatcher | None = None
+        self._watcher = FileWatcher(self._settings)  # before the first reading: none is missed
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
 
     def __enter__(self) -> Watch:
-        self._watcher = FileWatcher(self._settings)  # before the reading: nothing is in between
         self._look()
         self._read()
         self._thread.start()
@@ -206,15 +210,12 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        watcher = self._watcher
-        if watcher is not None:
-            watcher.wake()
+        self._watcher.wake()
         self._thread.join()
         self._read()
         self._look()
-        if watcher is not None:
-            self._note(watcher.written())
-            watcher.close()
+        self._note(self._watcher.wait(0.0))
+        self._watcher.close()
 
     @property
     def conditions(self) -> Conditions:
@@ -245,18 +246,13 @@ class Watch:
     def _run(self) -> None:
         n_readings = 0
         while not self._is_over.is_set():
-            self._wait()
+            if self._written:  # a program that writes on and on must not keep this one busy
+                self._is_over.wait(self._period_s)
+            else:  # the first write of a setting is followed by a reading at once
+                self._note(self._watcher.wait(self._period_s))
             if self._is_over.is_set():
                 return
             self._read()
             n_readings += 1
             if n_readings % READINGS_PER_PROCESSES == 0:
                 self._neighbours.append(self._sources.processes.find())
-
-    def _wait(self) -> None:
-        """Until the next reading: the first write of a setting calls for one at once."""
-        if self._watcher is None or self._written:
-            # A program that writes on and on is not to keep this one busy.
-            self._is_over.wait(self._period_s)
-        else:
-            self._note(self._watcher.wait(self._period_s))

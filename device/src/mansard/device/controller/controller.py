@@ -22,8 +22,6 @@ from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.hold import SETTLE_S, Hold
 from mansard.device.holding.restoring import restore
 from mansard.device.identity import SIMULATED_MARK, identify, is_simulated
-from mansard.device.nvpmodel.modes import read_modes
-from mansard.device.nvpmodel.tool import probe, query, reboot_modes
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 
@@ -43,9 +41,9 @@ class Holding(Protocol):
         ...
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+        """What has changed since ``set``, in sentences; empty where the mode holds.
 
-        An answer says that the board was held until now. Raises ControllerLost where it is not
+        An answer means that the board was held until now. Raises ControllerLost where it is not
         known to be held any more, and DeviceError.
         """
         ...
@@ -80,50 +78,14 @@ class BoardController(Protocol):
     def hold(self, *, is_set: bool = True) -> AbstractContextManager[Holding]:
         """The board for one sweep, put back at the end of the ``with`` block.
 
-        Not ``is_set``: no setting of it is changed, and none kept; it is only no other sweep's.
+        Not ``is_set``: the board is only locked against other sweeps; its settings are not changed.
         Entering raises BusyError while another sweep has it.
         """
         ...
 
     def check(self) -> None:
-        """Raises ControllerLost where it is known to be gone; asks and waits for nothing."""
+        """Raises ControllerLost where it is known to be gone; sends nothing and does not wait."""
         ...
-
-
-def modes_that_need_a_reboot(root: Path, modes: Sequence[PowerMode]) -> Mapping[str, str]:
-    """Of the board's own ``modes`` those that its tool does not set now: name -> its words.
-
-    Only modes that change the GPU's gating can need one, and only trying tells: each of these
-    is tried with the reboot declined. To be called inside ``hold_machine``.
-    """
-    names = {mode.name for mode in modes if mode.kind == "nvpmodel"}
-    if not names:
-        return {}
-    board = read_modes(root)
-    doubtful = names & reboot_modes(root, board, query(root).name).keys()
-    outcomes = probe(root, [one for one in board.modes if one.mode.name in doubtful])
-    return {name: found.text for name, found in outcomes.items() if found.kind == "reboot"}
-
-
-class LocalHold(Hold):
-    """A hold that also finds out which modes need a reboot.
-
-    It is a Hold and does not wrap one: a signal between the end of the block and ``Hold``'s
-    own ``__exit__`` would else leave the machine as it is.
-    """
-
-    def __enter__(self) -> LocalHold:
-        super().__enter__()
-        return self
-
-    @property
-    def left_behind(self) -> tuple[str, ...]:
-        """What an interrupted run had left, in lines."""
-        return self.restored.lines() if self.restored is not None else ()
-
-    def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
-        """The board's own modes that need a reboot: name -> the tool's words."""
-        return modes_that_need_a_reboot(self._root, modes)
 
 
 class Occupied(msgspec.Struct, frozen=True):
@@ -133,15 +95,15 @@ class Occupied(msgspec.Struct, frozen=True):
     left_behind: tuple[str, ...] = ()
 
     def set(self, mode: PowerMode) -> PowerMode:
-        """Never: raises DeviceError."""
+        """Always raises DeviceError."""
         raise DeviceError(f"is measured as it is, not set to {mode.name}", where=str(self.root))
 
     def changes(self) -> tuple[str, ...]:
-        """None: nothing was set."""
+        """Always empty, because nothing was set."""
         return ()
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
-        """None of them: none is set."""
+        """Always empty, because no mode is set."""
         del modes
         return {}
 
@@ -193,14 +155,14 @@ class LocalController:
         restored = restore(self._root, on_step=self._on_step)
         return restored.lines() if restored is not None else ()
 
-    def hold(self, *, is_set: bool = True) -> AbstractContextManager[LocalHold | Occupied]:
+    def hold(self, *, is_set: bool = True) -> AbstractContextManager[Hold | Occupied]:
         """The machine, held for one sweep."""
         if not is_set:
             return _occupied(self._root)
-        return LocalHold(self._root, self._on_step, self._settle_s)
+        return Hold(self._root, self._on_step, self._settle_s)
 
     def check(self) -> None:
-        """Nothing: it is there as long as this process is."""
+        """Never raises: this controller ends with this process."""
 
 
 def check_root(root: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from pathlib import Path
 
-from mansard.core.errors import DeviceError
+from mansard.core.errors import DeviceError, reported
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -45,15 +45,10 @@ def enter(root: Path) -> None:
 
     The image's environment is left behind: the board's tools get what root's shell has there.
     """
-    try:
+    fix = "the board controller's container runs as root, with the capability SYS_CHROOT"
+    with reported(DeviceError, "the board's root cannot be entered", where=str(root), fix=fix):
         os.chroot(root)
         os.chdir("/")
-    except OSError as error:
-        raise DeviceError(
-            f"the board's root cannot be entered: {(error.strerror or str(error)).lower()}",
-            where=str(root),
-            fix="the board controller's container runs as root, with the capability SYS_CHROOT",
-        ) from error
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)
 

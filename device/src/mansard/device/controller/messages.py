@@ -52,7 +52,7 @@ class PutBack(Ask, tag="put-back", frozen=True):
 
 
 class HoldBoard(Ask, tag="hold", frozen=True):
-    """Begin a sweep; not ``is_set``: one that changes no setting."""
+    """Begin a sweep; not ``is_set``: one that only locks the board."""
 
     is_set: bool = True
 
@@ -70,7 +70,7 @@ class SetMode(Ask, tag="set", frozen=True):
 
 
 class FindChanges(Ask, tag="changes", frozen=True):
-    """Within a sweep: what is no longer as SetMode left it?"""
+    """Within a sweep: what has changed since SetMode?"""
 
 
 class Release(Ask, tag="release", frozen=True):

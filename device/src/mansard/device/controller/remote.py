@@ -127,9 +127,9 @@ class QuestionLine:
                 return reply.answer
 
     def beat_until(self, over: threading.Event, beat_s: float) -> None:
-        """Say every ``beat_s`` that we are still there; work for a thread of its own.
+        """Send a heartbeat every ``beat_s``; runs in a thread of its own.
 
-        Where nobody hears it, ``check`` raises that from then on.
+        Where it cannot be sent, ``check`` raises ControllerLost from then on.
         """
         while not over.wait(beat_s):
             # A controller that answers a question does not read, and needs no heartbeat.
@@ -261,7 +261,7 @@ class RemoteHold:
         return self._line.ask(SetMode(mode), ModesAnswer).modes[0]
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; the board was held until now."""
+        """What has changed since ``set``, in sentences; the board was held until now."""
         return self._line.ask(FindChanges(), Lines, timeout_s=CHANGES_S).lines
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:

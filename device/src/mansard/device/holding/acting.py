@@ -292,18 +292,12 @@ def find_board_mode(root: Path, mode: PowerMode) -> BoardMode:
     """The mode of the board that is meant, by name and clocks; raises UsageError."""
     modes = read_modes(root)
     found = modes.find(mode.name)
-    if found is None or not _is_same(root, found.mode, mode):
+    clocks = find_clocks(root)
+    if found is None or as_taken(root, found.mode, clocks) != as_taken(root, mode, clocks):
         names = ", ".join(one.mode.name for one in modes.modes)
         what = "has no power mode" if found is None else "means something else by power mode"
         raise UsageError(f"this board {what} {mode.name}", fix=f"it has {names}")
     return found
-
-
-def _is_same(root: Path, ours: PowerMode, wanted: PowerMode) -> bool:
-    if ours == wanted:
-        return True
-    clocks = find_clocks(root)
-    return as_taken(root, ours, clocks) == as_taken(root, wanted, clocks)
 
 
 def check_permissions(root: Path, writes: tuple[Write, ...]) -> None:

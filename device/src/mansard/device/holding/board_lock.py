@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from mansard.core.errors import BusyError, DeviceError
+from mansard.core.errors import BusyError, DeviceError, reported
 from mansard.device.system import SYSTEM_ROOT, is_there, read_text
 
 
@@ -22,14 +22,9 @@ from mansard.device.system import SYSTEM_ROOT, is_there, read_text
 def board_lock(root: Path) -> Iterator[None]:
     """Hold the machine for one sweep; raises BusyError that names the process which has it."""
     folder = _folder(root)
-    try:
+    fix = "check that this is the root of a system"
+    with reported(DeviceError, "cannot be opened", where=str(folder), fix=fix):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise DeviceError(
-            f"cannot be opened: {(error.strerror or str(error)).lower()}",
-            where=str(folder),
-            fix="check that this is the root of a system",
-        ) from error
     owner = os.getpid()
     try:
         try:

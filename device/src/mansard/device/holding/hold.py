@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,6 +53,8 @@ from mansard.device.holding.restoring import (
     restore_mode,
     restore_pending,
 )
+from mansard.device.nvpmodel.modes import read_modes
+from mansard.device.nvpmodel.tool import probe, query, reboot_modes
 from mansard.device.system import SYSTEM_ROOT
 
 _ROUNDING_S = 0.02  # after which a kernel that rounds has done so
@@ -116,6 +119,11 @@ class Hold:
         if is_interrupted and error is None:
             raise KeyboardInterrupt
 
+    @property
+    def left_behind(self) -> tuple[str, ...]:
+        """What an interrupted run had left and was put back first, in lines."""
+        return self.restored.lines() if self.restored is not None else ()
+
     def steps(self, mode: PowerMode) -> tuple[MachineStep, ...]:
         """What ``set`` would do now."""
         return planned_steps(self._root, mode)
@@ -157,9 +165,9 @@ class Hold:
         return found
 
     def changes(self) -> tuple[str, ...]:
-        """What is no longer as ``set`` left it, in sentences; empty where the mode holds.
+        """What has changed since ``set``, in sentences; empty where the mode holds.
 
-        Files are read and no tool is started: it is asked after every trial.
+        It only reads files, and starts no tool, because it is called after every trial.
         """
         self._require_journal()
         if self._settings is not None:
@@ -171,6 +179,20 @@ class Hold:
             except DeviceError as error:
                 return (error.what,)
         return ()
+
+    def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
+        """Of the board's own ``modes`` those that its tool does not set now: name -> its words.
+
+        Only modes that change the GPU's gating can need a reboot, and only trying tells: each of
+        these is tried with the reboot declined.
+        """
+        names = {mode.name for mode in modes if mode.kind == "nvpmodel"}
+        if not names:
+            return {}
+        board = read_modes(self._root)
+        doubtful = names & reboot_modes(self._root, board, query(self._root).name).keys()
+        outcomes = probe(self._root, [one for one in board.modes if one.mode.name in doubtful])
+        return {name: found.text for name, found in outcomes.items() if found.kind == "reboot"}
 
     def _release(self, mode: PowerMode) -> None:
         """Undo the locks of the mode before, so that none of it is left in the next one."""

@@ -190,7 +190,7 @@ def _number_of(root: Path, mode: ModeFound) -> int:
         same = modes.find(mode.name)
     if same is not None:
         return same.id
-    # nvpmodel reads its file in its own way: a mode that is in doubt for us was set by it before.
+    # The board was in this mode, so nvpmodel can set it, also where Mansard refuses its section.
     refused = {mode_name(one.name).casefold(): one.id for one in modes.config.refused}
     number = refused.get(mode.name.casefold())
     if number is None:
@@ -288,7 +288,7 @@ def _reads(root: Path, path: str) -> str:
 
 
 def require_rights(root: Path) -> None:
-    """Raises DeniedError where a cut-off run left what this user cannot put back."""
+    """Raises DeniedError where a cut-off run left settings that this user cannot put back."""
     path = find_journal(root)
     if path is None:
         return

@@ -33,6 +33,7 @@ from mansard.device.system import read_start
 _MAX_CHARACTERS = 1 << 18  # twelve times the longest file that NVIDIA ships
 MAX_LINE = 1000  # characters; a path on a board has a hundred
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS = ("\n", "\r")
 _PIECE = re.compile(r"<[^<>]*>?|[^<>]+|>")  # headers, and what stands between them
 _HEADER = re.compile(r"<\s*(\w*)([^<>]*)>?")
 
@@ -45,11 +46,7 @@ def parse_config(text: str, where: str) -> Config:
     InputError for a text without any sure mode, for one too large or binary, and where two
     modes have one number or one name: setting one of them could set the other.
     """
-    return assemble(_lines(text, where), where, is_whole=_is_whole(text))
-
-
-def _is_whole(text: str) -> bool:
-    return text.endswith(("\n", "\r"))
+    return assemble(_lines(text, where), where, is_whole=text.endswith(_LINE_ENDS))
 
 
 def text_lines(text: str, where: str) -> Iterator[tuple[int, str]]:
@@ -71,7 +68,7 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
     """Headers and bodies, also where a line holds several of them."""
     for number, raw in text_lines(text, where):
         code, mark, _ = raw.partition("#")
-        # A comment that begins inside a word has eaten the rest of it.
+        # A comment that begins inside a word hides the rest of the word.
         is_cut = bool(mark) and code[-1:].strip() not in {"", ">"}
         is_readable = not is_cut and len(code) <= MAX_LINE
         for piece in _PIECE.findall(code if is_readable else code[:MAX_LINE]):
@@ -87,7 +84,7 @@ def _lines(text: str, where: str) -> Iterator[ConfigLine]:
 
 _PREFIX = re.compile(r"NVPM VERB:\s*")
 _COMPLAINT = re.compile(r"NVPM (?!VERB)[A-Z]+\b")
-_NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # such as settings have; no shell's prompt has
+_NAMES = re.compile(r"\b[A-Z0-9]+_[A-Z0-9_]+\b")  # of settings; not in a prompt
 _BEGINNING = re.compile(r"(?=NVPM [A-Z]+:)")
 _START = re.compile(r"^\s*NVPM VERB:", re.MULTILINE)
 _DUMP_HEADER = re.compile(r"(PARAM|POWER_MODEL|PM_CONFIG|FAN_[A-Z]+)\b:?(.*)")
@@ -100,7 +97,7 @@ def parse_verbose(text: str, where: str) -> Config:
 
     A dump shows the paths of the kernel that runs alone, not the ``_KNEXT`` ones beside them.
     """
-    return assemble(_dump_lines(text, where), where, is_whole=_is_whole(text))
+    return assemble(_dump_lines(text, where), where, is_whole=text.endswith(_LINE_ENDS))
 
 
 def is_verbose(text: str) -> bool:
@@ -145,7 +142,7 @@ def load_config(path: Path) -> Config:
     text = _read(path, "name an nvpmodel.conf, or a dump of 'nvpmodel -p --verbose'")
     if _ANSWER.search(text):
         raise InputError(
-            "is what 'nvpmodel -q' prints, which tells of the present mode alone",
+            "is what 'nvpmodel -q' prints, which describes the present mode alone",
             where=str(path),
             fix="give the board's /etc/nvpmodel.conf, or what 'sudo nvpmodel -p --verbose' prints",
         )

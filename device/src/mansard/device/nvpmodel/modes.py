@@ -75,11 +75,8 @@ def first_cpu(param: Param) -> int | None:
     """The CPU whose cpufreq folder the clock's cap is in; None where it is no CPU clock."""
     if param.kind != "CLOCK":
         return None
-    for path in _max_paths(param):
-        match = _CPU_PATH.fullmatch(path)
-        if match is not None:
-            return int(match[1])
-    return None
+    found = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))
+    return next((int(match[1]) for match in found), None)
 
 
 def _max_paths(param: Param) -> tuple[str, ...]:
@@ -283,7 +280,7 @@ class BoardModes(msgspec.Struct, frozen=True):
         return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
 
     def why_refused(self, name: str) -> str:
-        """Why the configuration's mode of that name is not taken; empty for any other name."""
+        """Why the configuration's mode of that name is refused; empty for any other name."""
         found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
         return next((f"{one.name} is refused: {one.why}" for one in found), "")
 

@@ -1,9 +1,8 @@
 """The sections of a configuration, put together from its lines; damaged modes are refused.
 
-A board's settings follow from these lines, so that a mode is only taken where nothing is in doubt:
-a line in it that cannot be read, a setting that is made twice or that belongs to another mode, a
-core or a path that is missing refuses the mode, and says by which line. Files that NVIDIA ships
-have none of these.
+A board is set by these lines, so a mode with any damage is refused, and the message names the
+line: a line that cannot be read, a setting that is made twice or that may belong to another mode,
+a core or a path that is missing. The files that NVIDIA ships have no such damage.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class ModeSection(msgspec.Struct, frozen=True):
 
 
 class RefusedMode(msgspec.Struct, frozen=True):
-    """A mode whose settings are in doubt."""
+    """A mode that is not used, because its settings are in doubt."""
 
     id: int
     name: str
@@ -80,6 +79,7 @@ class Config(msgspec.Struct, frozen=True):
 _MAX_PARAMS = 256
 _MAX_MODES = 128
 _MAX_IGNORED = 200
+_MAX_SHOWN = 8  # cores in a message
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 # A mode's name goes into tables, command lines and records.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
@@ -93,7 +93,7 @@ _CORE = re.compile(r"CORE_([0-9]{1,3})")
 class ConfigLine(msgspec.Struct, frozen=True):
     """A line with content: a header of ``section`` with its fields, or a section's body.
 
-    ``is_foreign``: words of the tool about its own work, which are in no section.
+    ``is_foreign``: a message of the tool about its own work, outside every section.
     """
 
     number: int
@@ -107,7 +107,7 @@ class _Mode(msgspec.Struct):
     line: int
     id: int
     name: str
-    settings: list[Setting]
+    settings: dict[tuple[str, str], str]  # parameter and argument -> value, in the file's order
 
 
 class _Builder:
@@ -119,11 +119,12 @@ class _Builder:
         self.modes: list[_Mode] = []
         self.doubts: dict[tuple[type, str], str] = {}  # kind and name of a section -> the first
         self.default_ids: set[int] = set()
+        self.used: set[str] = set()  # parameters that modes set
         self.cores: dict[str, str] = {}  # what modes switch -> one of these modes
         self.ignored: list[str] = []
         self._open: Param | _Mode | None = None
         self._is_fan = False
-        self._is_lost = False  # what is open is a section whose header cannot be used
+        self._is_lost = False  # the lines are those of a section whose header cannot be used
 
     def ignore(self, line: ConfigLine, why: str) -> None:
         self.ignored.append(_words(line, why))
@@ -134,7 +135,7 @@ class _Builder:
         if _FIELD.sub("", line.rest).strip() or len(fields) < len(found):
             fields = {}  # words that belong to something else, or two headers in one
         self._open = None
-        # The fan's profile, up to r32, is no part of a mode: nothing of it is read, or missed.
+        # The fan's profile, up to r32, does not belong to a mode: its lines are skipped.
         self._is_fan = (line.section or "").startswith("FAN_")
         self._is_lost = line.section in {"PARAM", "POWER_MODEL"}
         if line.section == "PARAM":
@@ -148,7 +149,7 @@ class _Builder:
             else:
                 self.default_ids.add(int(match[1]))
         elif not self._is_fan:
-            self.ignore(line, "is no header of this grammar")
+            self.ignore(line, "is not a known header")
 
     def _open_param(self, line: ConfigLine, kind: str, name: str) -> None:
         if kind not in _KINDS or not _NAME.fullmatch(name):
@@ -167,7 +168,7 @@ class _Builder:
         if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
             self.ignore(line, "has no number or no name that can be used")
             return
-        mode = _Mode(line.number, int(number), name, [])
+        mode = _Mode(line.number, int(number), name, {})
         for other in self.modes:
             same_name = mode_name(other.name).casefold() == mode_name(name).casefold()
             if other.id == mode.id or same_name:
@@ -186,34 +187,34 @@ class _Builder:
         words = line.rest.split()
         section = self._open
         if line.is_foreign:
-            self.ignore(line, "is no line of a configuration")
+            self.ignore(line, "does not belong to a configuration")
         elif section is None:
             self._stray(line)
         elif isinstance(section, Param):
             self._define(section, words, line)
         elif len(words) == 3:
-            self._set(section, Setting(*words), line)
+            self._set(section, (words[0], words[1]), words[2], line)
         else:
             self._damage(section, line, "is not 'PARAMETER ARGUMENT value'")
 
     def _stray(self, line: ConfigLine) -> None:
-        """A line of no section: of a mode above that something else has broken off, perhaps."""
+        """A line outside every section: it may belong to the mode above that was cut short."""
         if not self._is_fan:
             self.ignore(line, "belongs to no section")
         if not self.modes or self._is_lost:
             return
-        used = {setting.param for mode in self.modes for setting in mode.settings}
         # An unreadable line may be anything; another one names what it sets.
-        if not line.rest or line.rest.split()[0] in used | self.params.keys():
+        names = set(line.rest.split()[:1])
+        if not names or names & self.used or names & self.params.keys():
             self.doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
 
-    def _set(self, mode: _Mode, setting: Setting, line: ConfigLine) -> None:
-        if setting.param == _SWITCHES:
-            self.cores[setting.argument] = mode.name
-        name = setting.param, setting.argument
-        if all((one.param, one.argument) != name for one in mode.settings):
-            mode.settings.append(setting)
-        elif mode.settings[-1] != setting:  # else the same line, twice in a row
+    def _set(self, mode: _Mode, name: tuple[str, str], value: str, line: ConfigLine) -> None:
+        self.used.add(name[0])
+        if name[0] == _SWITCHES:
+            self.cores[name[1]] = mode.name
+        if name not in mode.settings:
+            mode.settings[name] = value
+        elif next(reversed(mode.settings.items())) != (name, value):  # else a line twice in a row
             why = "is set twice: is the header of another mode missing?"
             self.doubt(mode, _words(line, why))  # once, not for each line of the other mode
 
@@ -234,7 +235,7 @@ class _Builder:
         self.doubts.setdefault((type(section), section.name), why)
 
     def end(self, *, is_whole: bool) -> None:
-        """No more lines; not ``is_whole``: the last one has no end."""
+        """The text has ended; not ``is_whole``: without a line end."""
         if not is_whole and isinstance(self._open, _Mode):
             self.doubt(self._open, "the text ends in the midst of it")
 
@@ -280,7 +281,7 @@ def assemble(lines: Iterable[ConfigLine], where: str, *, is_whole: bool = True) 
     return Config(
         params=tuple(builder.params.values()),
         modes=tuple(
-            ModeSection(mode.id, mode.name, tuple(mode.settings))
+            ModeSection(mode.id, mode.name, tuple(Setting(*n, v) for n, v in mode.settings.items()))
             for mode in builder.modes
             if mode.id not in doubtful
         ),
@@ -308,48 +309,45 @@ def _refused(builder: _Builder) -> Iterator[RefusedMode]:
     lost = _lost_cores(builder)
     for mode in builder.modes:
         own = builder.doubts.get((_Mode, mode.name), "")
-        why = own or next(_broken(mode, builder), "") or next(_gaps(mode, builder), "") or lost
+        why = own or next(_broken(mode, builder), "") or lost
         if why:
             yield RefusedMode(mode.id, mode.name, why)
 
 
 def _broken(mode: _Mode, builder: _Builder) -> Iterator[str]:
-    used = {setting.param for each in builder.modes for setting in each.settings}
     # Some dumps begin with their modes: then nothing is defined, and nothing can be missed.
-    has_head = not used.isdisjoint(builder.params)
-    for one in mode.settings:
-        param = builder.params.get(one.param)
-        damage = builder.doubts.get((Param, one.param))
+    has_head = not builder.used.isdisjoint(builder.params)
+    for (name, argument), value in mode.settings.items():
+        param = builder.params.get(name)
+        damage = builder.doubts.get((Param, name))
         if damage:
-            yield f"it sets {one.param}, whose definition is damaged: {damage}"
+            yield f"it sets {name}, whose definition is damaged: {damage}"
         elif has_head and param is None:
-            yield f"it sets {one.param}, which no PARAM section defines"
-        elif one.param == _SWITCHES and one.value not in {"0", "1"}:
-            yield f"it switches {one.argument} to {printable(one.value, 40)!r}"
-        elif param is not None and not {one.argument, one.argument + KNEXT} & {*param.arguments}:
-            yield f"it sets {one.argument} of {one.param}, whose path is missing"
-
-
-def _gaps(mode: _Mode, builder: _Builder) -> Iterator[str]:
-    made = {(one.param, one.argument) for one in mode.settings}
+            yield f"it sets {name}, which no PARAM section defines"
+        elif name == _SWITCHES and value not in {"0", "1"}:
+            yield f"it switches {argument} to {printable(value, 40)!r}"
+        elif param is not None and {argument, argument + KNEXT}.isdisjoint(param.arguments):
+            yield f"it sets {argument} of {name}, whose path is missing"
     for argument, other in builder.cores.items():
-        if (_SWITCHES, argument) not in made:
+        if (_SWITCHES, argument) not in mode.settings:
             yield f"it does not say whether {argument} is on, as {other} does"
 
 
 def _lost_cores(builder: _Builder) -> str:
-    """Why the lines of a core may be missing from every mode; empty if they are not.
+    """Why every mode is in doubt because no mode names some core; empty if none is.
 
-    NVIDIA's files define cores that no mode switches: the first, which is always on, and the last
-    ones where smaller modules share the definitions. Clusters have 2 or 4 cores, so that a module
-    lacks an even number of them.
+    NVIDIA's files define cores that no mode switches: the first one of TX2, which is always on, and
+    the last ones of AGX Orin 32GB, which has one cluster less than AGX Orin 64GB. Clusters have 2
+    or 4 cores. So lines were lost where a core in the middle or an odd number of cores is missing.
     """
     defined = builder.params.get(_SWITCHES)
-    named = {int(core[1]) for argument in builder.cores if (core := _CORE.fullmatch(argument))}
-    if defined is None or not named:
-        return ""
-    known = {int(core[1]) for argument in defined.arguments if (core := _CORE.fullmatch(argument))}
-    missing = sorted(known - named - {0})
+    named, known = _core_numbers(builder.cores), _core_numbers(defined.arguments if defined else ())
+    missing = sorted(known - named - {0}) if named else []
     if len(missing) % 2 == 0 and all(core > max(named) for core in missing):
         return ""
-    return f"no mode says whether {listed([f'CORE_{core}' for core in missing], 'or')} is on"
+    shown = [f"CORE_{core}" for core in missing[:_MAX_SHOWN]]
+    return f"no mode says whether {listed(shown, 'or')} is on"
+
+
+def _core_numbers(arguments: Iterable[str]) -> set[int]:
+    return {int(core[1]) for argument in arguments if (core := _CORE.fullmatch(argument))}

@@ -329,7 +329,7 @@ _CAPS = {"cpu_hz": "CPU", "gpu_hz": "GPU", "memory_hz": "EMC"}
 
 
 def _roundings(mode: PowerMode, taken: PowerMode) -> tuple[str, ...]:
-    """What this board makes of caps that are none of its steps; empty where all are."""
+    """The caps that this board rounds to its own steps; empty where all are steps."""
     changes = [
         f"{name} {format_frequency(asked_hz)} → {format_frequency(given_hz)}"
         for field, name in _CAPS.items()

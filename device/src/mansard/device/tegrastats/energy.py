@@ -19,9 +19,12 @@ from mansard.device.tegrastats.sessions import PAUSE_PERIODS
 from mansard.device.tegrastats.times import Moment
 
 FINE_S = 0.1  # a resolution up to this is a time stamp, a coarser one a date
-_COARSE_SHARE = 0.1  # a span whose dates tell it less well than this takes a period that fits
+_COARSE_SHARE = 0.1  # dates coarser than this share of the span give way to --interval
 _OVERHEAD = 0.01  # by which the real period may exceed the one asked for: 0.85 % was recorded
 _MOST_RAILS = 256
+
+Bounds = tuple[float, float, float]  # a value, the least and the most that it can be
+UNKNOWN = None, None, None  # in place of bounds
 
 DATES = "the lines' times"
 GIVEN = "--interval"
@@ -30,15 +33,14 @@ TOO_FEW = "the rail has fewer than two lines"
 
 
 class LogWindow(msgspec.Struct, frozen=True):
-    """How long the recording is and from what that is known, with what it lies between.
+    """How long the recording is, and how that is known.
 
-    Where it is not known, ``reason`` says why. ``conflict`` is what speaks against --interval.
+    ``span_s``: the length with the least and the most that it can be; None for the ``reason``.
+    ``conflict`` is what speaks against --interval.
     """
 
-    duration_s: float | None
-    low_s: float = 0.0
-    high_s: float = 0.0
-    source: str = ""
+    span_s: Bounds | None
+    source: str | None = None
     reason: str = ""
     conflict: str = ""
 
@@ -52,6 +54,14 @@ class RailSummary(Record, frozen=True, kw_only=True):
     energy_j: float | None
     energy_low_j: float | None
     energy_high_j: float | None
+
+    @property
+    def bounds_j(self) -> Bounds | None:
+        """The energy with its bounds."""
+        low_j, high_j = self.energy_low_j, self.energy_high_j
+        if self.energy_j is None or low_j is None or high_j is None:
+            return None
+        return self.energy_j, low_j, high_j
 
 
 class _RailSum(msgspec.Struct):
@@ -120,7 +130,7 @@ class EnergyTally:
         if not self._n_timed:
             if given_s is None:
                 return LogWindow(None, reason=NO_TIMES)
-            return LogWindow(given_s, given_s, given_s, GIVEN)
+            return LogWindow((given_s, given_s, given_s), GIVEN)
         return self._dated(given_s)
 
     def _dated(self, given_s: float | None) -> LogWindow:
@@ -135,22 +145,22 @@ class EnergyTally:
                 f"their times tell {span_s:.6g} s to within {resolution_s:.2g} s: the times count"
             )
         elif given_s is not None and resolution_s > max(FINE_S, _COARSE_SHARE * span_s):
-            return LogWindow(given_s, low_s, high_s, GIVEN)
+            return LogWindow((given_s, low_s, high_s), GIVEN)
         if span_s <= resolution_s:
             why = f"the lines' times tell only that they span less than {high_s:g} s"
             fix = "" if conflict else "; --interval gives the period"
             return LogWindow(None, reason=why + fix, conflict=conflict)
-        return LogWindow(span_s, low_s, high_s, DATES, conflict=conflict)
+        return LogWindow((span_s, low_s, high_s), DATES, conflict=conflict)
 
     def warnings(self) -> list[str]:
-        """What the reader of the energies must know."""
+        """What limits the energies, in sentences."""
         window = self.window()
         warnings = [window.conflict] if window.conflict else []
         n_untimed = self._n_lines - self._n_timed if self._n_timed else 0
         if n_untimed:
             warnings.append(f"{n_untimed} of {self._n_lines} lines have no time: in no energy")
-        if window.source == DATES and window.duration_s is not None:
-            period_s = window.duration_s / max(self._n_timed - 1, 1)
+        if window.source == DATES and window.span_s is not None:
+            period_s = window.span_s[0] / max(self._n_timed - 1, 1)
             if self._longest_s > PAUSE_PERIODS * period_s + self._resolution_s:
                 warnings.append(
                     f"the log pauses, {self._longest_s:.4g} s at the longest: power there is "
@@ -165,23 +175,22 @@ class EnergyTally:
 
     def _energy(self, name: str, rail: _RailSum, window: LogWindow) -> RailSummary:
         mean_w = rail.sum_w / rail.n_lines
-        found: tuple[float, float, float] | None = None
-        if rail.n_lines > 1 and window.duration_s is not None:
-            share = self._share(rail, window)
-            energy_j = mean_w * share * window.duration_s
+        energies_j: Bounds | None = None
+        if rail.n_lines > 1 and window.span_s is not None:
+            duration_s, *limits_s = window.span_s
+            energy_j = mean_w * self._share(rail, window) * duration_s
             if window.source == DATES and self._resolution_s <= FINE_S:
                 energy_j = rail.trapezoid_j
-            scales = (window.low_s / window.duration_s, window.high_s / window.duration_s)
-            low_j, high_j = sorted(energy_j * scale for scale in scales)
-            found = energy_j, low_j, high_j
+            low_j, high_j = sorted(energy_j * (limit_s / duration_s) for limit_s in limits_s)
+            energies_j = energy_j, low_j, high_j
         reason = TOO_FEW if rail.n_lines < 2 else window.reason
         names = ("energy_j", "energy_low_j", "energy_high_j")
         return RailSummary(
             rail=name,
             n_lines=rail.n_lines,
             mean_w=mean_w,
-            **dict(zip(names, found or (None, None, None), strict=True)),
-            unknown={} if found else dict.fromkeys(names, reason),
+            **dict(zip(names, energies_j or UNKNOWN, strict=True)),
+            unknown={} if energies_j else dict.fromkeys(names, reason),
         )
 
     def _share(self, rail: _RailSum, window: LogWindow) -> float:

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.limits import CLOCK, LOST_SLASH, ImplausibleError
+from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
@@ -38,6 +38,7 @@ from mansard.device.tegrastats.tokens import (
     rail_form,
 )
 
+_LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
 _LONGEST_SHOWN = 60  # characters of what cannot be true
 _ONCE = {"memory", "cpus", "mts"}  # fields that a sample has one of
 MEMORIES = ("RAM", "SWAP", "IRAM")
@@ -50,9 +51,9 @@ _MEANINGFUL = re.compile(r"[A-Za-z0-9\[(@.…-]", re.ASCII)
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A field, or a token that is none: ``kind``, name as written, spelling, first token.
+    """A field or an unknown token: ``kind``, name as written, spelling, first token.
 
-    The detail of a token that is none is why its number cannot be true, if that is the cause.
+    ``detail`` of an unknown token: why its number cannot be true, if that is the cause.
     """
 
     kind: str
@@ -86,7 +87,7 @@ def find_pieces(tokens: Sequence[str]) -> tuple[Piece, ...]:
 
 
 def refusals_of(shape: Shape) -> tuple[str, ...]:
-    """What a line of this shape has that cannot be true, each with its reason."""
+    """The values of a line of this shape that cannot be true, each with its reason."""
     return tuple(detail for kind, _, detail in shape if kind == "unknown" and detail)
 
 
@@ -103,13 +104,16 @@ def _without_cut_rail(pieces: list[Piece]) -> list[Piece]:
 
 
 def _without_lost_slash(pieces: list[Piece], tokens: Sequence[str]) -> list[Piece]:
-    """tegrastats prints as many numbers of every rail; two that are glued are one too high."""
+    """Refuse rails with one number where others have two: without their slash they are one number.
+
+    tegrastats prints the same count of numbers for every rail of a line.
+    """
     if not any(piece.kind == "rail" and piece.detail[0] != "1" for piece in pieces):
         return pieces
     found = []
     for piece in pieces:
         if piece.kind == "rail" and piece.detail[0] == "1":
-            found += [_refused(tokens, piece.at, LOST_SLASH), _unknown(piece.at + 1)]
+            found += [_refused(tokens, piece.at, _LOST_SLASH), _unknown(piece.at + 1)]
         else:
             found.append(piece)
     return found

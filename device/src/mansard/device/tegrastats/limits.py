@@ -1,7 +1,7 @@
-"""What a number of a line can be: a lost slash, point or comma makes others, which never count.
+"""The limits of the numbers in a line: a lost slash, point or comma gives numbers beyond them.
 
-The limits are those of all boards together, with room: they tell a damaged line from a hot board,
-and say nothing about what one board may do.
+The limits hold for all boards together, with room. They find damaged lines; a board that runs too
+hot may lie within them.
 
     power        AGX Thor draws up to 130 W (NVIDIA, Jetson T5000 data sheet); idle rails go
                  slightly below zero, by up to 0.4 W in recorded lines
@@ -46,12 +46,3 @@ TEMPERATURE = Limit("temperature of a board", -60.0, 150.0, "°C")
 LOAD = Limit("load", 0.0, 100.0, "%")
 CLOCK = Limit("clock", 0.0, 6000.0, "MHz")
 MEMORY = Limit("memory of a board", 0.0, 2.0**41, "B")
-
-LOST_SLASH = "one number where the line's other rails have more: a slash is lost"
-
-
-def check_usage(used_bytes: int, total_bytes: int) -> None:
-    """Raises ImplausibleError where so much memory cannot be in use."""
-    if used_bytes > total_bytes:
-        raise ImplausibleError(f"{used_bytes} B in use are more than all {total_bytes} B")
-    MEMORY.check(total_bytes)

@@ -309,7 +309,7 @@ class Parser:
 
 
 def _is_comment(prefix: str, tokens: Sequence[str]) -> bool:
-    """Whether somebody took the line out: a mark begins it, or stands before its first field."""
+    """Whether the line is commented out: a mark begins it, or stands before its first field."""
     return _COMMENT.search(prefix.strip() or (tokens[0] if tokens else "")) is not None
 
 

@@ -1,7 +1,7 @@
 """Where one recording of a log ends and the next one begins.
 
-A file may hold several: somebody appended to it, or put files together. What lies between two
-recordings was not measured, so that no energy may be made up for it. A new one begins where
+A file may hold several, where lines were appended or files put together. The time between two
+recordings was not measured, so it gets no energy. A new one begins where
 
 - dates go back,
 - a gap is far longer than the lines' period: over ten mean periods, and over 2 s,
@@ -31,7 +31,6 @@ PAUSE_PERIODS = 3.0  # a step longer than so many mean steps is a pause
 _MOST_HEADERS = 16
 _LONGEST_HEADER = 200
 _DIGITS = re.compile(r"\d+")
-_NAMED = {"rail": "rails", "temperature": "temperatures"}
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -51,9 +50,9 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
 
 
 def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
-    """Every line of a log with the recording it belongs to; a str is a line of something else."""
+    """Every line of tegrastats, and where a recording begins; a str is any other line."""
     recording, headers = _Recording(), _Headers()
-    held: Line | None = None  # it does not continue the recording; the next line says more
+    held: Line | None = None  # it does not continue the recording: judged with the next line
     for line in lines:
         if isinstance(line, str):
             headers.take(line, recording.n_lines + (held is not None))
@@ -64,7 +63,7 @@ def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
             recording = recording.after(placed)
             held = None
             yield placed
-        if not again and (recording.breaks(line) or recording.may_be_apart(line)):
+        if not again and recording.breaks(line):
             held = line
             continue
         placed = Placed(line, begins=again)
@@ -75,17 +74,16 @@ def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
 
 
 def _settle(recording: _Recording, held: Line, following: Line | None) -> Placed:
-    """What ``held`` is, now that the line behind it is known; None where none is left."""
-    why = recording.breaks(held)
-    if not why:
-        return Placed(held, begins=recording.gap_before(held, following))
-    if following is not None and not recording.breaks(following):
+    """What ``held`` is, judged with the line that follows it; None at the end of the log."""
+    period_s = recording.period_s(held, following)
+    why = recording.breaks(held, period_s)
+    if why and following is not None and not recording.breaks(following, period_s):
         return Placed(held, refused=why)
     return Placed(held, begins=why)
 
 
 class _Headers:
-    """What stands before the first line of tegrastats, to be known again."""
+    """The lines before the first line of tegrastats, to recognise them further down."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}  # without its digits → as written
@@ -93,7 +91,7 @@ class _Headers:
         self._is_equal = False
 
     def take(self, text: str, n_lines: int) -> None:
-        """Take in a line of something else, after so many of tegrastats."""
+        """Take in another line, which stands after ``n_lines`` of tegrastats."""
         text = " ".join(text.split())[:_LONGEST_HEADER]
         form = _DIGITS.sub("0", text)
         if not n_lines and text and len(self._known) < _MOST_HEADERS:
@@ -107,7 +105,8 @@ class _Headers:
     def again(self, *, is_continued: bool) -> str:
         """Why a recording begins with the next line; empty if no header stands before it.
 
-        One with other numbers may be a script's progress, where dates go on as before.
+        A line that repeats with other numbers may report a script's progress: it counts only where
+        the dates do not simply continue.
         """
         found, self._found = self._found, ""
         if not found or (is_continued and not self._is_equal):
@@ -116,7 +115,7 @@ class _Headers:
 
 
 class _Recording:
-    """The lines of one recording so far: what the next one must be like."""
+    """Dates and board of the recording so far, which the next line has to fit."""
 
     def __init__(self) -> None:
         self.n_lines = 0
@@ -155,60 +154,50 @@ class _Recording:
                 self._names[kind] = self._names.get(kind, frozenset()) | names
         self.n_lines += 1
 
-    def breaks(self, line: Line) -> str:
-        """Why ``line`` does not continue it; empty if it does, as far as can be told."""
+    def breaks(self, line: Line, period_s: float | None = None) -> str:
+        """Why ``line`` does not continue the recording; empty if it does, or may.
+
+        ``period_s``: of the lines, by default their mean so far, which is 0 after the first one.
+        """
         if not self.n_lines:
             return ""
-        return self._breaks_in_time(line.moment) or self._breaks_in_board(line.sample)
+        period_s = self._mean_period_s() if period_s is None else period_s
+        return self._breaks_in_time(line.moment, period_s) or self._breaks_in_board(line.sample)
+
+    def period_s(self, second: Line, third: Line | None) -> float:
+        """The mean period; after the first line alone the step from the second to the third.
+
+        Where no third line tells it, it is the longest period in use.
+        """
+        if self._n_timed > 1:
+            return self._mean_period_s()
+        if second.moment is None or third is None or third.moment is None:
+            return _LONGEST_PERIOD_S
+        step_s = third.moment.time_s - second.moment.time_s
+        return step_s if step_s >= 0 else _LONGEST_PERIOD_S
 
     def pauses(self, line: Line) -> bool:
         """Whether there is more than a pause before ``line``, or no date that tells."""
         if not self._is_timed or line.moment is None:
             return True
         step_s = line.moment.time_s - self._last_s
-        return not 0 <= step_s <= PAUSE_PERIODS * self._period_s() + self._resolution_s
+        return not 0 <= step_s <= PAUSE_PERIODS * self._mean_period_s() + self._resolution_s
 
-    def may_be_apart(self, line: Line) -> bool:
-        """Whether ``line`` is the second, so late that the period must be known to judge it."""
-        return self._n_timed == 1 and line.moment is not None and self._is_gap(line.moment, 0.0)
-
-    def gap_before(self, second: Line, third: Line | None) -> str:
-        """The gap between the first line and the second, if it is far longer than the next.
-
-        Where no third line tells the period, it is none that anybody records with.
-        """
-        if second.moment is None:
-            return ""
-        step_s = _LONGEST_PERIOD_S
-        if third is not None and third.moment is not None:
-            next_s = third.moment.time_s - second.moment.time_s
-            step_s = next_s if next_s >= 0 else step_s
-        if not self._is_gap(second.moment, step_s):
-            return ""
-        return self._gap(second.moment, step_s)
-
-    def _period_s(self) -> float:
+    def _mean_period_s(self) -> float:
         return (self._last_s - self._first_s) / max(self._n_timed - 1, 1)
 
-    def _breaks_in_time(self, moment: Moment | None) -> str:
+    def _breaks_in_time(self, moment: Moment | None, period_s: float) -> str:
         if moment is None:
             return ""
         if not self._is_timed:
             return "the lines get dates"
-        if moment.time_s < self._last_s:
-            return f"dates go back by {self._last_s - moment.time_s:.6g} s"
-        if self._n_timed > 1 and self._is_gap(moment, self._period_s()):
-            return self._gap(moment, self._period_s())
-        return ""
-
-    def _is_gap(self, moment: Moment, period_s: float) -> bool:
+        step_s = moment.time_s - self._last_s
+        if step_s < 0:
+            return f"dates go back by {-step_s:.6g} s"
         resolution_s = max(self._resolution_s, moment.resolution_s)
-        step_s = moment.time_s - self._last_s
-        return step_s > max(GAP_PERIODS * period_s, _SHORTEST_GAP_S) + 2 * resolution_s
-
-    def _gap(self, moment: Moment, period_s: float) -> str:
-        step_s = moment.time_s - self._last_s
-        return f"a gap of {step_s:.6g} s between lines that are {period_s:.2g} s apart"
+        if step_s > max(GAP_PERIODS * period_s, _SHORTEST_GAP_S) + 2 * resolution_s:
+            return f"a gap of {step_s:.6g} s between lines that are {period_s:.2g} s apart"
+        return ""
 
     def _breaks_in_board(self, sample: TegrastatsSample) -> str:
         total_bytes = sample.ram.total_bytes if sample.ram is not None else None
@@ -223,7 +212,7 @@ class _Recording:
             before = self._names.get(kind, frozenset())
             if names and before and not (names <= before or before <= names):
                 return (
-                    f"another board: {_NAMED[kind]} {', '.join(sorted(names - before))}, "
+                    f"another board: {kind} {', '.join(sorted(names - before))}, "
                     f"{', '.join(sorted(before - names))} before"
                 )
         return ""
@@ -238,8 +227,8 @@ def _n_cpus(sample: TegrastatsSample) -> int | None:
 
 def _names(sample: TegrastatsSample) -> dict[str, frozenset[str]]:
     return {
-        "rail": frozenset(sample.rail_names),
-        "temperature": frozenset(each.name for each in sample.temperatures),
+        "rails": frozenset(sample.rail_names),
+        "temperatures": frozenset(each.name for each in sample.temperatures),
     }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
 from mansard.core.records import Record, Source
 from mansard.device.tegrastats.columns import Columns, FieldSummary, Utilisation, utilisation_of
-from mansard.device.tegrastats.energy import TOO_FEW, EnergyTally, RailSummary
+from mansard.device.tegrastats.energy import TOO_FEW, UNKNOWN, Bounds, EnergyTally, RailSummary
 from mansard.device.tegrastats.grammar import refusals_of
 from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
@@ -18,7 +18,7 @@ from mansard.device.tegrastats.times import Moment, Times
 from mansard.device.totals import Total, find_total, total_power
 
 _MOST_EXAMPLES = 8
-_MOST_SESSIONS = 1000  # recordings of one log; more come from junk alone
+_MOST_SESSIONS = 1000  # recordings of one log; only damaged logs have more
 _SIMULATED = "simulated"  # a word in the lines of a simulated board
 
 
@@ -112,15 +112,16 @@ class Summariser:
         rails = self._energy.energies()
         window = self._energy.window()
         total, total_w, energies_j, reason = _total(rails, self._module)
+        duration_s, duration_low_s, duration_high_s = window.span_s or UNKNOWN
+        total_j, total_low_j, total_high_j = energies_j or UNKNOWN
         unknown = {} if self._first else {"first_time": "the first line has no time"}
-        if window.duration_s is None:
+        if duration_s is None:
             names = ("duration_s", "duration_low_s", "duration_high_s", "duration_source")
             unknown |= dict.fromkeys(names, window.reason)
         if total is None:
             unknown |= dict.fromkeys(("total_rule", "total_boundary"), reason)
         if total_w is None:
             unknown["total_w"] = reason
-        total_j, total_low_j, total_high_j = energies_j or (None, None, None)
         if total_j is None:
             totals = ("total_j", "total_low_j", "total_high_j")
             unknown |= dict.fromkeys(totals, reason or window.reason or TOO_FEW)
@@ -133,10 +134,10 @@ class Summariser:
             n_other_lines=n_other_lines,
             n_refused=self._n_refused,
             first_time=self._first,
-            duration_s=window.duration_s,
-            duration_low_s=window.low_s if window.duration_s is not None else None,
-            duration_high_s=window.high_s if window.duration_s is not None else None,
-            duration_source=window.source if window.duration_s is not None else None,
+            duration_s=duration_s,
+            duration_low_s=duration_low_s,
+            duration_high_s=duration_high_s,
+            duration_source=window.source,
             fields=fields,
             utilisation=utilisation_of(fields),
             rails=rails,
@@ -177,11 +178,11 @@ def summarise(
     is a line of tegrastats, or they make more recordings than a log can have.
     """
     summariser, session, begins = new_summariser(), 1, ""
-    other = _OtherLines()
-    for placed in place(_read(lines, other, each, n_ahead)):
+    n_other = Counter[str]()  # other lines than those of tegrastats, since the last summary
+    for placed in place(_read(lines, n_other, each, n_ahead)):
         line = placed.line
         if placed.refused:
-            other.n_lines += 1
+            n_other["lines"] += 1
             summariser.refuse(f"not counted at all: {placed.refused}", line.number)
             continue
         if placed.begins:
@@ -192,33 +193,22 @@ def summarise(
                     where=log,
                     fix="give each board's lines in the order of their dates, a file each",
                 )
-            yield summariser.summary(log, other.take(), session=session, begins=begins)
+            yield summariser.summary(log, n_other.pop("lines", 0), session=session, begins=begins)
             summariser, session = new_summariser(), session + 1
             begins = f"line {line.number}: {placed.begins}"
         summariser.add(line.sample, line.moment, line.number)
     if not summariser.n_lines:
         raise InputError(
-            f"none of its {other.n_lines} lines is one of tegrastats",
+            f"none of its {n_other['lines']} lines is one of tegrastats",
             where=log,
             fix="record one with tegrastats --interval 100 --logfile FILE",
         )
-    yield summariser.summary(log, other.take(), session=session, begins=begins)
-
-
-class _OtherLines:
-    """Counts lines that are none of tegrastats, until they are taken."""
-
-    def __init__(self) -> None:
-        self.n_lines = 0
-
-    def take(self) -> int:
-        n_lines, self.n_lines = self.n_lines, 0
-        return n_lines
+    yield summariser.summary(log, n_other.pop("lines", 0), session=session, begins=begins)
 
 
 def _read(
     lines: Iterable[str],
-    other: _OtherLines,
+    n_other: Counter[str],
     each: Callable[[TegrastatsSample, Moment | None], None] | None,
     n_ahead: int,
 ) -> Iterator[Line | str]:
@@ -235,7 +225,7 @@ def _read(
         text = ahead.popleft()
         if sample is None:
             if text.strip():
-                other.n_lines += 1
+                n_other["lines"] += 1
                 yield text
             continue
         moment = times.of(sample.prefix)
@@ -246,8 +236,8 @@ def _read(
 
 def _total(
     rails: tuple[RailSummary, ...], module: Module | None
-) -> tuple[Total | None, float | None, tuple[float, float, float] | None, str]:
-    """The rule, mean power and energy of the total (and its bounds), and what speaks against it."""
+) -> tuple[Total | None, float | None, Bounds | None, str]:
+    """The rule, mean power and energy of the total, and what speaks against it."""
     if not rails:
         return None, None, None, "the lines have no power rails"
     total = find_total(tuple(rail.rail for rail in rails), module)
@@ -256,18 +246,9 @@ def _total(
     power = total_power({rail.rail: rail.mean_w for rail in rails}, total)
     if power.power_w is None:
         return total, None, None, power.reason
-    added = [rail for rail in rails if rail.rail in total.rails]
-    energies_j = (
-        _sum([rail.energy_j for rail in added]),
-        _sum([rail.energy_low_j for rail in added]),
-        _sum([rail.energy_high_j for rail in added]),
-    )
-    energy_j, low_j, high_j = energies_j
-    if energy_j is None or low_j is None or high_j is None:
+    added = [rail.bounds_j for rail in rails if rail.rail in total.rails]
+    known = [bounds_j for bounds_j in added if bounds_j is not None]
+    if len(known) < len(added):
         return total, power.power_w, None, ""
+    energy_j, low_j, high_j = (sum(column) for column in zip(*known, strict=True))
     return total, power.power_w, (energy_j, low_j, high_j), ""
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, TypeVar
 
-from mansard.device.tegrastats.limits import CLOCK, LOAD, POWER, TEMPERATURE, check_usage
+from mansard.device.tegrastats.limits import (
+    CLOCK,
+    LOAD,
+    MEMORY,
+    POWER,
+    TEMPERATURE,
+    ImplausibleError,
+)
 from mansard.device.tegrastats.sample import (
     NOT_PRINTED,
     OFFLINE,
@@ -86,7 +93,9 @@ def parse_usage(token: str) -> Usage:
     """``1903/15692MB``."""
     used, total, unit = matched(_USAGE, token)
     usage = Usage(int(used) * _BYTES[unit], int(total) * _BYTES[unit], unit)
-    check_usage(usage.used_bytes, usage.total_bytes)
+    MEMORY.check(usage.total_bytes)
+    if usage.used_bytes > usage.total_bytes:
+        raise ImplausibleError("more is in use than there is")
     return usage
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.accounting import (
+    Access,
     BodyGroups,
     FusedGroup,
     Fusion,
@@ -52,17 +53,22 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
     find_aliases(drafts)
     heads: dict[Draft | None, int] = {}
     groups: list[FusedGroup] = []
-    floats: dict[Part, Storage] = {}  # integers that are dequantised by kernels of their own
-    dequantisers: set[int] = set()
+    dequantisers = {part: node for node, part in wiring.idle if node.op_type == "DequantizeLinear"}
+    floats: dict[Part, Access] = {}  # of integers that are dequantised by kernels of their own
+    alone: set[int] = set()  # the indexes of these kernels' nodes
     for draft in ordered:
         group = account(draft, drafts)
-        for node, addend in dequantised_addends(draft, drafts) if group.is_known else ():
+        for addend in dequantised_addends(draft, drafts) if group.is_known else ():
+            node = dequantisers.get(addend)
+            if node is None:
+                continue
             if addend not in floats:
-                floats[addend] = _floats_of(node, addend, wiring)
-                groups.append(_dequantising(node, addend, floats[addend]))
-                dequantisers.add(node.index)
-            is_factor = any(addend in wiring.reads[position] for position in draft.products)
-            group = _with_addend(group, addend, floats[addend], is_factor)
+                n_bytes = node.output.n_bytes(wiring.constants.precision)
+                floats[addend] = Storage(n_bytes, addend.storage.n_elements), n_bytes or 0
+                reads = ((root_storage(addend.storage), addend.n_bytes or 0),)
+                groups.append(FusedGroup(node.index, (node.index,), reads, (floats[addend],)))
+                alone.add(node.index)
+            group = _with_addend(group, addend, floats[addend], draft, wiring)
         heads[draft] = group.head
         owner = wiring.nodes[draft.positions[0]]
         if owner.bodies:
@@ -71,7 +77,7 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
         groups.append(group)
     idle: dict[int, int] = {}
     for node, part in wiring.idle:
-        if node.index in dequantisers:
+        if node.index in alone:
             continue
         maker = part.storage.maker if part is not None else None
         idle[node.index] = heads.get(maker, node.index)
@@ -80,20 +86,14 @@ def _fuse_graph(wiring: Wiring, operators: Operators) -> Fusion:
     return Fusion(tuple(groups), idle, wiring)
 
 
-def _floats_of(node: Node, part: Part, wiring: Wiring) -> Storage:
-    return Storage(node.output.n_bytes(wiring.constants.precision), part.storage.n_elements)
-
-
-def _dequantising(node: Node, part: Part, floats: Storage) -> FusedGroup:
-    reads = ((root_storage(part.storage), part.n_bytes or 0),)
-    return FusedGroup(node.index, (node.index,), reads, ((floats, floats.n_bytes or 0),))
-
-
-def _with_addend(group: FusedGroup, part: Part, floats: Storage, is_factor: bool) -> FusedGroup:
-    """``group``, which reads ``floats`` in place of ``part``, or besides where it multiplies it."""
+def _with_addend(
+    group: FusedGroup, part: Part, floats: Access, draft: Draft, wiring: Wiring
+) -> FusedGroup:
+    """``group``, which adds ``floats`` instead of ``part``, and still reads it as a factor."""
     integers = root_storage(part.storage)
+    is_factor = any(part in wiring.reads[position] for position in draft.products)
     kept = [access for access in group.reads if is_factor or access[0] is not integers]
-    return replace(group, reads=(*kept, (floats, floats.n_bytes or 0)))
+    return replace(group, reads=(*kept, floats))
 
 
 def _inside(node: Node) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""What TensorRT's int8 kernels take in, beyond what those of floats do.
+"""Which nodes TensorRT's int8 kernels contain that its kernels of floats do not.
 
 After "Explicit Quantization" in its documentation, and recorded engines of quantised ResNet-18,
 ResNet-50 and MobileNetV2 (docs/traffic.md).
@@ -6,10 +6,11 @@ ResNet-50 and MobileNetV2 (docs/traffic.md).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mansard.estimator.fusion.drafts import Drafts
 from mansard.estimator.fusion.quantizers import reads_image
 from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
-from mansard.estimator.tensors import Node
 
 _IN_STEM = frozenset({"BatchNormalization", "Conv", "QuantizeLinear", "Relu"})
 _AVERAGE_POOLS = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -27,10 +28,9 @@ def stem_of(position: int, drafts: Drafts) -> Draft | None:
     draft = drafts.feeding(reads[0].storage)
     if draft is None or len(draft.products) != 1 or not reads[0].is_whole:
         return None
-    if not _IN_STEM.issuperset(wiring.nodes[member].op_type for member in draft.positions):
-        return None
     product = draft.products[0]
-    if not reads_image(wiring.nodes[product], wiring.reads[product]):
+    is_stem = _IN_STEM.issuperset(wiring.nodes[member].op_type for member in draft.positions)
+    if not is_stem or not reads_image(wiring.nodes[product], wiring.reads[product]):
         return None
     draft.kind = Kind.CLOSED
     return draft
@@ -43,12 +43,11 @@ def average_pool_of(position: int, drafts: Drafts) -> Draft | None:
         return None
     for part in wiring.reads[position]:
         draft = drafts.feeding(part.storage)
-        if draft is None or draft.kind is not Kind.CLOSED:
-            continue
-        (pool, *_) = draft.positions
-        is_pool = wiring.nodes[pool].op_type in _AVERAGE_POOLS
-        if is_pool and all(read.n_bits == 8 for read in wiring.reads[pool]):
-            return draft
+        if draft is not None and draft.kind is Kind.CLOSED:
+            pool = draft.positions[0]
+            is_pool = wiring.nodes[pool].op_type in _AVERAGE_POOLS
+            if is_pool and all(read.n_bits == 8 for read in wiring.reads[pool]):
+                return draft
     return None
 
 
@@ -58,41 +57,35 @@ def adds_float(draft: Draft, result: Storage, drafts: Drafts) -> bool:
     The precision of that addend and of the result are the same.
     """
     return _is_integer_product(draft, drafts) and any(
-        part.n_bits is None
-        and part.storage.n_elements == result.n_elements
-        and drafts.maker_of(part.storage) is not draft
-        for part in draft.parts
+        part.n_bits is None and _is_addend(part, result, draft, drafts) for part in draft.parts
     )
 
 
-def dequantised_addends(draft: Draft, drafts: Drafts) -> list[tuple[Node, Part]]:
-    """Integers that an int8 product adds to a result of floats, and what dequantises them.
+def dequantised_addends(draft: Draft, drafts: Drafts) -> Collection[Part]:
+    """Integers that an int8 product adds to a result of floats.
 
-    For the same reason as in ``adds_float`` that is a kernel of its own.
+    For the same reason as in ``adds_float`` a kernel of its own dequantises them.
     """
     wiring, result = drafts.wiring, draft.result
     if result is None or not _is_integer_product(draft, drafts):
-        return []
+        return ()
     written = wiring.writes[draft.position]
-    if len(written) != 1 or written[0].n_bits is not None:
-        return []
-    if not wiring.nodes[draft.position].output.dtype.is_float:
-        return []
-    addends = {
+    is_float = wiring.nodes[draft.position].output.dtype.is_float
+    if len(written) != 1 or written[0].n_bits is not None or not is_float:
+        return ()
+    return dict.fromkeys(
         part
         for position in draft.positions
         if position not in draft.products
         for part in wiring.reads[position]
-        if part.n_bits == 8
-        and part.storage.n_elements == result.n_elements
-        and drafts.maker_of(part.storage) is not draft
-    }
-    makers = {
-        part: node
-        for node, part in wiring.idle
-        if part in addends and node.op_type == "DequantizeLinear"
-    }
-    return [(node, part) for part, node in makers.items() if part is not None]
+        if part.n_bits == 8 and _is_addend(part, result, draft, drafts)
+    )
+
+
+def _is_addend(part: Part, result: Storage, draft: Draft, drafts: Drafts) -> bool:
+    """Whether ``part`` has the size of the result and comes from another kernel."""
+    is_own = drafts.maker_of(part.storage) is draft
+    return part.storage.n_elements == result.n_elements and not is_own
 
 
 def _is_integer_product(draft: Draft, drafts: Drafts) -> bool:

@@ -1,4 +1,4 @@
-"""Where quantisers run that TensorRT moves, and what its int8 kernels are made of.
+"""Which quantisers TensorRT moves, and what makes an int8 convolution one of an image.
 
 MaxPool and Concat pick elements, so quantising behind or in front of them gives the same
 integers. TensorRT moves QuantizeLinear in front of them ("Explicit Quantization" in its
@@ -8,7 +8,7 @@ NVIDIA/TensorRT#2627).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,6 @@ from mansard.estimator.fusion.storage import Part
 from mansard.estimator.tensors import Node, Origin, Tensor
 
 IMAGE_CHANNELS = 4  # an image has no more; TensorRT stores these as NC/4HW4, others as NC/32HW32
-_OUTSIDE = None  # a reader that is no node of this graph
 
 
 class Quantizers(msgspec.Struct, frozen=True):
@@ -30,20 +29,15 @@ class Quantizers(msgspec.Struct, frozen=True):
     raw: Collection[str]
 
 
-NO_QUANTIZERS = Quantizers({}, ())
-
-
 def find_quantizers(
     nodes: Sequence[Node],
     roles: Mapping[tuple[str, str], Role],
-    read_elsewhere: Collection[str],
+    read_elsewhere: Iterable[str],
 ) -> Quantizers:
     """The quantisers of one graph. ``read_elsewhere``: outputs, and what inner graphs read."""
-    readers: dict[str, list[Node | None]] = {name: [_OUTSIDE] for name in read_elsewhere}
-    for node in nodes:
-        for tensor in node.distinct:
-            if tensor.origin is Origin.DATA:
-                readers.setdefault(tensor.name, []).append(node)
+    if not any(map(_is_live_quantizer, nodes)):
+        return Quantizers({}, ())
+    readers = _readers(nodes, read_elsewhere)
     common: dict[str, Node] = {}  # the quantiser that all readers of a tensor are equal to
     early: dict[int, Node] = {}
     for node in reversed(nodes):
@@ -51,16 +45,29 @@ def find_quantizers(
             found = _common_quantizer(output.name, readers, common, early)
             if found is None:
                 continue
-            if _is_selection(node):
+            if len(node.outputs) > 1:
+                continue
+            is_of_data = all(tensor.origin is Origin.DATA for tensor in node.present)
+            if node.op_type in ("Concat", "MaxPool") and is_of_data:
                 early[node.index] = found
-            elif roles[node.domain, node.op_type] is Role.VIEW and len(node.outputs) == 1:
+            elif roles[node.domain, node.op_type] is Role.VIEW:
                 common[output.name] = found
     raw = {
         name
         for name, found in readers.items()
-        if all(each is not None and is_live_quantizer(each) for each in found)
+        if all(each is not None and _is_live_quantizer(each) for each in found)
     }
     return Quantizers(early, raw)
+
+
+def _readers(nodes: Iterable[Node], read_elsewhere: Iterable[str]) -> dict[str, list[Node | None]]:
+    """The readers of each tensor of data; None stands for a reader outside this graph."""
+    readers: dict[str, list[Node | None]] = {name: [None] for name in read_elsewhere}
+    for node in nodes:
+        for tensor in node.distinct:
+            if tensor.origin is Origin.DATA:
+                readers.setdefault(tensor.name, []).append(node)
+    return readers
 
 
 def _common_quantizer(
@@ -69,47 +76,32 @@ def _common_quantizer(
     common: Mapping[str, Node],
     early: Mapping[int, Node],
 ) -> Node | None:
-    """The quantiser that everything that reads ``name`` applies to it first; None: differing."""
+    """The quantiser that all readers of ``name`` begin with; None where they differ."""
     chosen: Node | None = None
     for reader in readers.get(name, ()):
-        if reader is _OUTSIDE:
+        if reader is None or not reader.outputs:
             return None
-        found: Node | None
-        if is_live_quantizer(reader):
-            is_returned = _OUTSIDE in readers.get(reader.output.name, ())
-            found = reader if _is_movable(reader) and not is_returned else None
-        elif reader.outputs:
-            found = early.get(reader.index) or common.get(reader.outputs[0].name)
+        if _is_live_quantizer(reader):
+            # One scale, known before any data: an axis may mean another one elsewhere.
+            scale = reader.optional(1)
+            is_one = scale is not None and scale.origin is not Origin.DATA and scale.n_elements == 1
+            is_returned = None in readers.get(reader.output.name, ())
+            found = reader if is_one and not is_returned else None
         else:
-            found = None
+            found = early.get(reader.index) or common.get(reader.output.name)
         if found is None or (chosen is not None and parameters(found) != parameters(chosen)):
             return None
         chosen = chosen or found
     return chosen
 
 
-def _is_selection(node: Node) -> bool:
-    """Whether ``node`` only picks elements of data, and makes one tensor of them."""
-    return (
-        node.op_type in ("Concat", "MaxPool")
-        and len(node.outputs) == 1
-        and all(tensor.origin is Origin.DATA for tensor in node.present)
-    )
-
-
-def is_live_quantizer(node: Node) -> bool:
+def _is_live_quantizer(node: Node) -> bool:
     """Whether ``node`` quantises data."""
     return node.op_type == "QuantizeLinear" and not node.is_constant
 
 
-def _is_movable(node: Node) -> bool:
-    """Whether it has one scale, known before any data: an axis may mean another one elsewhere."""
-    scale = node.optional(1)
-    return scale is not None and scale.origin is not Origin.DATA and scale.n_elements == 1
-
-
 def parameters(node: Node) -> tuple[object, ...]:
-    """What two quantisers of one tensor have in common if one is enough."""
+    """Two quantisers of one tensor with equal parameters make the same integers."""
     return node.outputs[0].dtype.name, *map(_number, node.inputs[1:])
 
 

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from mansard.core.precision import Precision
 from mansard.estimator.fusion.quantizers import (
-    NO_QUANTIZERS,
     find_quantizers,
-    is_live_quantizer,
     parameters,
     reads_image,
 )
@@ -127,21 +125,17 @@ class Wiring:
         self._wide: set[Part] = set()  # of an int8 convolution of an image
         roles = {key: usual_role(*key, operator) for key, operator in operators.items()}
         self._returned = _seen_through(nodes, roles, self.outputs)
-        quantizers = NO_QUANTIZERS
-        if any(is_live_quantizer(node) for node in nodes):
-            inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
-            quantizers = find_quantizers(nodes, roles, {*self.outputs, *inside})
+        inside = (name for node in nodes if node.bodies for name in names_read_inside(node))
+        quantizers = find_quantizers(nodes, roles, chain(self.outputs, inside))
         self._raw = quantizers.raw
         self._early = {quantizer.index for quantizer in quantizers.early.values()}
         for node in nodes:
-            key = node.domain, node.op_type
-            quantizer = quantizers.early.get(node.index)
+            runs, quantizer = node, quantizers.early.get(node.index)
             if quantizer is not None:
-                its_key = quantizer.domain, quantizer.op_type
-                runs = self._quantize_before(node, quantizer, operators[its_key], roles[its_key])
-                self._add(runs, operators[key], roles[key])
-            else:
-                self._add(node, operators[key], roles[key])
+                key = quantizer.domain, quantizer.op_type
+                runs = self._quantize_before(node, quantizer, operators[key], roles[key])
+            key = node.domain, node.op_type
+            self._add(runs, operators[key], roles[key])
         live = {node.index for node in self.nodes} if self._moved else set()
         self.idle += [moved for index, moved in self._moved.items() if index not in live]
         for name in self.outputs:

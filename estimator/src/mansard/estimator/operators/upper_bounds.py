@@ -1,7 +1,7 @@
 """Upper bounds of the dimensions that depend on data, from the shapes that are known.
 
-Of an operator that is not listed a size may be anything: what a Range or an Expand writes follows
-from numbers that no shape bounds.
+Operators without a rule here have no such bound: the sizes of what a Range or an Expand writes
+follow from numbers, which no shape limits.
 """
 
 from __future__ import annotations
@@ -38,13 +38,6 @@ def _non_max_suppression(node: Node) -> Bounds:
     return ((scores.shape[0] * scores.shape[1] * kept, 3),)
 
 
-def _top_k(node: Node) -> Bounds:
-    """All elements along the axis."""
-    data = node.input(0)
-    data.axis(node.integer("axis", -1))
-    return (data.shape, data.shape)
-
-
 def _compress(node: Node) -> Bounds:
     """As many as the condition has elements."""
     data, n = node.input(0), node.input(1).n_elements
@@ -58,8 +51,7 @@ def _unique(node: Node) -> Bounds:
     """All elements differ, or all slices along the axis."""
     data = node.input(0)
     if "axis" not in node.attributes:
-        n = data.n_elements
-        return ((n,), (n,), (n,), (n,))
+        return ((data.n_elements,),) * 4
     n = data.shape[data.axis(node.integer("axis", 0))]
     return (data.shape, (n,), (n,), (n,))
 
@@ -77,7 +69,7 @@ RULES: MappingProxyType[str, Callable[[Node], Bounds]] = MappingProxyType(
         "NonZero": _non_zero,
         "Slice": _part,
         "Split": _part,
-        "TopK": _top_k,
+        "TopK": _part,
         "Unique": _unique,
     }
 )

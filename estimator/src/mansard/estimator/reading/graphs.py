@@ -1,7 +1,7 @@
 """Graphs: from the message GraphProto to nodes, inputs, outputs and stored tensors.
 
 onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are
-8 · field + kind. ``value_info``, the types and shapes that the exporter noted down, serves
+8 · field + kind. ``value_info``, the types and shapes that the exporter noted down, is used
 where no rule gives them: see ``stated``. Nodes are sorted so that each can be computed after
 those before it.
 """

@@ -75,8 +75,8 @@ class StatedTypes:
     def add(self, data: bytes) -> None:
         """Note what the message in ``data`` says."""
         try:
-            written_name, written = _name_and_type(data)
-            name = written_name.decode()
+            held = dict(fields(data))
+            name, written = held[_VALUE_NAME].decode(), held[_VALUE_TYPE]
             stated = self._types.get(written)
             if stated is None:
                 stated = self._types[written] = _stated_type(written)
@@ -86,25 +86,16 @@ class StatedTypes:
             self.by_name[name] = (None, None)
 
 
-def _name_and_type(data: bytes) -> tuple[bytes, bytes]:
-    """The two fields of a ValueInfoProto; a network may have a thousand of these."""
-    n = data[1] if len(data) > 1 else 128
-    # As exporters write it: the name, then the type, each shorter than 128 bytes.
-    if n < 128 and len(data) > n + 3 and data[0] == _VALUE_NAME and data[n + 2] == _VALUE_TYPE:
-        size = data[n + 3]
-        if size < 128 and n + 4 + size == len(data):
-            return data[2 : n + 2], data[n + 4 :]
-    held = dict(fields(data))
-    return held[_VALUE_NAME], held[_VALUE_TYPE]
-
-
 def _stated_type(data: bytes) -> StatedType:
     declared = read_type(data)
+    if declared.kind != "tensor":
+        return None, None
     sizes = declared.dimensions
-    if declared.kind != "tensor" or sizes is None or len(sizes) > MAX_RANK:
-        return declared.dtype if declared.kind == "tensor" else None, None
-    kept = [None if isinstance(size, int) and size < 0 else size for size in sizes]
-    return declared.dtype, tuple(kept)
+    if sizes is None or len(sizes) > MAX_RANK:
+        return declared.dtype, None
+    return declared.dtype, tuple(
+        None if isinstance(size, int) and size < 0 else size for size in sizes
+    )
 
 
 def read_type(data: bytes, name: str = "") -> ModelInput:

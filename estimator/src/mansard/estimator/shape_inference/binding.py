@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -160,22 +161,20 @@ def _check_known(
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
     if needed:
         batch = dimensions.batch_symbols
+        # A dimension with a name of its own, or of a recurrent layer, need not be the batch.
         if dimensions.is_batch_guessed and (
-            _has_recurrence(model) or any(dim.has_name and dim.symbol in batch for dim in missing)
+            any(dim.has_name and dim.symbol in batch for dim in missing)
+            or any(
+                node.op_type in ("GRU", "LSTM", "RNN") and not node.attributes.get("layout")
+                for node in model.nodes
+            )
         ):
-            # What has a name of its own, or leads a recurrent layer, need not be the batch.
             batch = frozenset()
         flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
         raise ModelError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
-
-
-def _has_recurrence(model: Model) -> bool:
-    """Whether the sequence may come before the batch."""
-    recurrent = [node for node in model.nodes if node.op_type in ("GRU", "LSTM", "RNN")]
-    return any(not node.attributes.get("layout") for node in recurrent)
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:
@@ -198,15 +197,15 @@ def present_name(name: str) -> str:
 
 
 def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tuple[str, ...]:
-    """Those names of dimensions that are patterns.
+    """Check the names in ``given``, and return those of dimensions that are patterns.
 
     Raises UsageError for a name in ``given`` that the network does not have.
     """
     patterns = _check_dims(model, dimensions, given)
-    inputs = {source.name for source in model.inputs}
+    inputs = {source.name: source for source in model.inputs}
     others = [name for name in given.shapes if name not in inputs]
     # A stored tensor may be an input with a default value.
-    others += [name for name in given.values if name not in inputs | model.stored.keys()]
+    others += [name for name in given.values if name not in inputs.keys() | model.stored.keys()]
     if others:
         written = _written(model)
         for name in others:
@@ -223,12 +222,15 @@ def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tupl
                 f"the model has no loop named {name!r}",
                 fix=f"it has {_list(loops)}" if loops else "it has no Loop at all",
             )
-    for name, dtype in given.types.items():
-        given_type(name, dtype)
-        source = next((source for source in model.inputs if source.name == name), None)
-        own = None if source is None else source.dtype
-        if own is not None and own.name != dtype:
-            raise UsageError(f"{name!r} is {own.name} in the file, not {dtype}")
+    for name, text in given.types.items():
+        if text not in ELEMENT_TYPES:
+            raise UsageError(
+                f"{text!r}, given for {name!r}, is no element type",
+                fix="write one such as float32, float16, int64 or bool",
+            )
+        own = inputs[name].dtype if name in inputs else None
+        if own is not None and own.name != text:
+            raise UsageError(f"{name!r} is {own.name} in the file, not {text}")
     return patterns
 
 
@@ -317,17 +319,6 @@ def _numbers(name: str, value: Value, dtype: ElementType, shape: Shape) -> Numbe
     return hold_array(dtype, cast)
 
 
-def given_type(name: str, text: str) -> ElementType:
-    """The element type that was given for tensor ``name``; raises UsageError for an unknown one."""
-    found = ELEMENT_TYPES.get(text)
-    if found is None:
-        raise UsageError(
-            f"{text!r}, given for {name!r}, is no element type",
-            fix="write one such as float32, float16, int64 or bool",
-        )
-    return found
-
-
 def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tuple[str, ...]:
     known = {dim.symbol for dim in dimensions} | {dim.indexed_name for dim in dimensions}
     others = [name for name in given.dims if name not in known]
@@ -342,10 +333,16 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tupl
         known |= {size for size in output.dimensions or () if isinstance(size, str)}
     others = [name for name in others if name not in known]
     written = _written(model) if others else set()
-    patterns = [name for name in others if "*" in name]
     for name in others:
-        if name in patterns:
-            _check_pattern(name, model)
+        if "*" in name:
+            nodes = all_nodes(model.nodes)
+            writers = ((node.op_type, output) for node in nodes for output in node.outputs)
+            if not matches_any(name, writers):
+                raise UsageError(
+                    f"--dim {name!r} matches no dimension of the model",
+                    fix="a pattern matches names such as NonZero:tensor[1]; "
+                    "* stands for any characters",
+                )
             continue
         position = _INDEXED_NAME.fullmatch(name)
         if position is None or position[1] not in written:
@@ -354,20 +351,7 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tupl
                 f"the model has no dimension named {name!r}",
                 fix=f"it has {_list(symbols)}" if symbols else "all its dimensions are fixed",
             )
-    return tuple(patterns)
-
-
-def _check_pattern(pattern: str, model: Model) -> None:
-    """Raise UsageError for a pattern that no dimension of a tensor can have as its name."""
-    for node in all_nodes(model.nodes):
-        for name in node.outputs:
-            axes = range(MAX_RANK if "[" in pattern else 1)
-            if any(matches(pattern, f"{node.op_type}:{name}[{axis}]") for axis in axes):
-                return
-    raise UsageError(
-        f"--dim {pattern!r} matches no dimension of the model",
-        fix="a pattern goes over names such as NonZero:tensor[1], with * for any characters",
-    )
+    return tuple(name for name in others if "*" in name)
 
 
 def matches(pattern: str, full_name: str) -> bool:
@@ -375,23 +359,18 @@ def matches(pattern: str, full_name: str) -> bool:
 
     ``full_name`` is ``OPERATOR:tensor[axis]``; the pattern may leave the operator out.
     """
+    wildcard = re.sub(r"[\[?]", r"[\g<0>]", pattern)  # no other character is special
     own_name = full_name.partition(":")[2]
-    return any(_matches(pattern.split("*"), name) for name in (full_name, own_name))
+    return fnmatchcase(full_name, wildcard) or fnmatchcase(own_name, wildcard)
 
 
-def _matches(parts: list[str], name: str) -> bool:
-    """Whether ``name`` holds ``parts`` in their order, the first and last one at its ends."""
-    first, *middle, last = parts
-    end = len(name) - len(last)
-    if not (name.startswith(first) and name.endswith(last)) or len(first) > end:
-        return False
-    at = len(first)
-    for part in middle:
-        at = name.find(part, at, end)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
+def matches_any(pattern: str, writers: Iterable[tuple[str, str]]) -> bool:
+    """Whether ``pattern`` may name a dimension of a tensor: pairs of an operator and its output."""
+    return any(
+        matches(pattern, f"{op_type}:{name}[{axis}]")
+        for op_type, name in writers
+        for axis in range(MAX_RANK)
+    )
 
 
 def _written(model: Model) -> set[str]:

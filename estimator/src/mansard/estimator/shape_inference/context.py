@@ -149,10 +149,10 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     inputs: frozenset[str]
     budget: NodeBudget
     cache: CachedOutputs
-    notes: dict[str, None]
-    used: set[str]
-    bounds: dict[str, int]
-    bounded: set[str]
+    notes: dict[str, None] = msgspec.field(default_factory=dict)
+    used: set[str] = msgspec.field(default_factory=set)
+    bounds: dict[str, int] = msgspec.field(default_factory=dict)
+    bounded: set[str] = msgspec.field(default_factory=set)
     stated: Mapping[str, StatedType] = {}
     sizes: Mapping[str, int] = {}
     computed: dict[str, int | None] = msgspec.field(default_factory=dict)

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode, StatedType
+from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.operators.registry import Spec
@@ -101,7 +101,7 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
 def prepare(model: Model) -> Prepared:
     """The nodes that are the same for all dimensions; never raises for a broken one."""
     tensors, cache = stored_tensors(model.stored, ""), CachedOutputs()
-    context = _context(model, NOTHING_GIVEN, MAX_INNER_NODES, cache, {})
+    context = _context(model, NOTHING_GIVEN, MAX_INNER_NODES, cache)
     nodes: dict[int, Node] = {}
     for written in model.nodes:
         if written.op_type in CONTROL_FLOW or written.op_type in _RANDOM:
@@ -146,7 +146,8 @@ def infer_shapes(
     stated = model.stated
     is_other = bool(stated) and is_resized(model, binding)
     context = msgspec.structs.replace(
-        _context(model, given, max_inner_nodes, prepared.cache, stated),
+        _context(model, given, max_inner_nodes, prepared.cache),
+        stated=stated,
         sizes=binding.named,
         is_resized=is_other,
         patterns=binding.patterns,
@@ -169,11 +170,7 @@ def infer_shapes(
 
 
 def _context(
-    model: Model,
-    given: Given,
-    max_inner_nodes: int,
-    cache: CachedOutputs,
-    stated: Mapping[str, StatedType],
+    model: Model, given: Given, max_inner_nodes: int, cache: CachedOutputs
 ) -> InferenceContext:
     return InferenceContext(
         infer_nodes=infer_nodes,
@@ -182,11 +179,6 @@ def _context(
         inputs=frozenset(source.name for source in model.inputs),
         budget=NodeBudget(max_inner_nodes),
         cache=cache,
-        notes={},
-        used=set(),
-        bounds={},
-        bounded=set(),
-        stated=stated,
     )
 
 
@@ -236,7 +228,7 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
 def _with_states(
     written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
 ) -> tuple[Tensor | None, ...]:
-    """``inputs``, of which initial states are as those of a loop: computed with, and no weights."""
+    """``inputs`` with initial states as a loop has them: they are computed with, not weights."""
     return tuple(
         tensor
         if tensor is None or (written.index, position) not in context.states

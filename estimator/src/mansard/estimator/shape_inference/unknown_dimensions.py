@@ -8,9 +8,9 @@ from mansard.core.errors import UsageError
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import Dimension
 from mansard.estimator.operators.registry import Spec
-from mansard.estimator.shape_inference.binding import check_size, matches
+from mansard.estimator.shape_inference.binding import check_size, matches, matches_any
 from mansard.estimator.shape_inference.context import InferenceContext
-from mansard.estimator.tensors import MAX_RANK, Node, Shape, Tensor
+from mansard.estimator.tensors import Node, Shape, Tensor
 
 Known = Sequence[tuple[ElementType, Shape]]
 
@@ -26,41 +26,28 @@ def filled_dimensions(node: Node, specs: Sequence[Spec], context: InferenceConte
     from mansard.estimator.operators.upper_bounds import upper_bounds
 
     filled: list[tuple[ElementType, Shape]] = []
-    missing: list[str] = []
+    missing: dict[str, int | None] = {}
     bounds = upper_bounds(node)
     for i, (name, (dtype, shape)) in enumerate(zip(node.output_names, specs, strict=False)):
-        sizes: list[int | None] = []
-        for axis, size in enumerate(shape):
-            bound = bounds[i][axis] if i < len(bounds) else None
-            sizes.append(
-                size
-                if size is not None
-                else given_size(node, name, axis, len(shape), bound, context)
-            )
-            if sizes[-1] is None:
-                missing.append(f"{name}[{axis}]")
+        most = bounds[i] if i < len(bounds) else (None,) * len(shape)
+        sizes = [
+            given_size(node, name, axis, len(shape), most[axis], context) if size is None else size
+            for axis, size in enumerate(shape)
+        ]
+        open_axes = [axis for axis, size in enumerate(sizes) if size is None]
+        missing.update({f"{name}[{axis}]": most[axis] for axis in open_axes})
         filled.append((dtype, tuple(size or 0 for size in sizes)))
-    if not missing:
-        return filled
-    known = {
-        f"{name}[{axis}]": size
-        for name, sizes in zip(node.output_names, bounds, strict=False)
-        for axis, size in enumerate(sizes)
-    }
-    return missing_dimensions(node, missing, known)
+    return missing_dimensions(node, missing) if missing else filled
 
 
-def missing_dimensions(
-    node: Node, missing: Sequence[str], bounds: Mapping[str, int | None] | None = None
-) -> str:
-    """Why a shape with the dimensions ``missing`` is unknown, and what to pass."""
+def missing_dimensions(node: Node, missing: Mapping[str, int | None]) -> str:
+    """Why a shape is unknown, and what to pass. ``missing``: its open dimensions, and bounds."""
     flags = " ".join(f"--dim '{name}=N'" for name in missing)
     names = ", ".join(map(repr, missing))
     is_one = len(missing) == 1
     what = f"dimension {names} of what it writes depends" if is_one else f"{names} depend"
-    found = [(bounds or {}).get(name) for name in missing]
-    shown = ", ".join(f"{size}" for size in found)
-    upper = f", or --upper to count at most {shown}" if None not in found else ""
+    most = ", ".join(map(str, missing.values()))
+    upper = "" if None in missing.values() else f", or --upper to count at most {most}"
     return f"{node.label}: {what} on data: pass {flags}{upper}"
 
 
@@ -100,22 +87,17 @@ def _given_size(
         context.used.add(name)
         check_size(indexed_name, shape[axis], 0)
         return shape[axis]
-    if indexed_name in given.dims:
-        context.used.add(indexed_name)
-        return given.dims[indexed_name]
-    if isinstance(symbol, str) and symbol in given.dims:
-        context.used.add(symbol)
-        return given.dims[symbol]
-    return _size_by_pattern(f"{node.op_type}:{indexed_name}", context)
-
-
-def _size_by_pattern(full_name: str, context: InferenceContext) -> int | None:
+    for known in (indexed_name, symbol):
+        if isinstance(known, str) and known in given.dims:
+            context.used.add(known)
+            return given.dims[known]
+    full_name = f"{node.op_type}:{indexed_name}"
     found = [name for name in context.patterns if matches(name, full_name)]
-    sizes = {context.given.dims[name] for name in found}
+    sizes = {given.dims[name] for name in found}
     if len(sizes) > 1:
         listed = " and ".join(map(repr, found))
         raise UsageError(
-            f"--dim {listed} both match {full_name!r} and give it other sizes",
+            f"--dim {listed} both match {full_name!r} and give it different sizes",
             fix="make one of the patterns narrower",
         )
     context.used.update(found)
@@ -138,17 +120,15 @@ def check_used(
             what = f"the shape of {name!r}" if is_shape else f"dimension {given!r}"
             shown = f"it has {list(tensor.shape)}"
             raise UsageError(f"{what} is computed, it cannot be given", fix=shown)
-    unused = [name for name in context.patterns if name not in context.used]
     # What is unknown may turn out to have such a dimension.
-    waiting = [
-        f"{node.op_type}:{tensor.name}[{axis}]"
-        for node in (nodes if unused else ())
-        for tensor in node.outputs
-        for axis in range(MAX_RANK)
-        if tensor.unknown and tensor.name
-    ]
-    for pattern in unused:
-        if not any(matches(pattern, name) for name in waiting):
+    for pattern in context.patterns:
+        waiting = (
+            (node.op_type, tensor.name)
+            for node in nodes
+            for tensor in node.outputs
+            if tensor.unknown and tensor.name
+        )
+        if pattern not in context.used and not matches_any(pattern, waiting):
             raise UsageError(
                 f"--dim {pattern!r} matches no dimension that depends on data",
                 fix="leave it out: the sizes that it matches follow from those of the inputs",

@@ -1,4 +1,4 @@
-"""Where upper bounds of sizes may not be bounds any more of what is computed from them."""
+"""Which tensors follow from an upper bound, and where the result may be no upper bound."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mansard.estimator.model import ModelNode
 from mansard.estimator.shape_inference.context import InferenceContext
 from mansard.estimator.tensors import Origin, Tensor
 
-# Inputs by which a result may fall where they grow.
+# Inputs that may make a result smaller when they grow.
 _FALLING = MappingProxyType(
     {
         "Div": (1,),
@@ -26,9 +26,9 @@ _FALLING = MappingProxyType(
 def follow_bounds(
     written: ModelNode, inputs: tuple[Tensor | None, ...], context: InferenceContext
 ) -> None:
-    """Note that the outputs follow from a bound where an input does, and where that is doubtful.
+    """Mark the outputs as bounds where an input is one; a note where growth may make them smaller.
 
-    A size that is computed from a bound is a bound of its own as long as it grows with it.
+    A size that is computed from an upper bound is one, too, as long as it grows with it.
     """
     bounded = context.bounded
     if bounded.isdisjoint(written.reads):
@@ -41,5 +41,5 @@ def follow_bounds(
         if tensor is not None and tensor.name in bounded and tensor.origin is not Origin.DATA:
             context.notes[
                 f"{written.label}: what it computes of {tensor.name!r}, which is an upper bound, "
-                "may fall where that grows: the score may not be a bound behind it"
+                "may get smaller as that grows: from here on the score may be no upper bound"
             ] = None

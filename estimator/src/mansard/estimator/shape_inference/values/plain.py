@@ -133,7 +133,7 @@ def _pointwise(function: Callable[..., Any]) -> PlainEvaluate:
 
 
 def _cast(node: Node, dtype: ElementType, shape: Shape) -> Numbers | None:
-    """Numbers of another type; None where NumPy must say what does not fit, or is rounded twice."""
+    """Numbers of another type; None where one may not fit or be exact: NumPy converts these."""
     found = node.value(0).flat
     if dtype.name == "bool":
         return hold(dtype, shape, map(bool, found))
