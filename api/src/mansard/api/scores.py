@@ -164,10 +164,11 @@ def _score_case(
     loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
 ) -> ModelScore:
     from mansard.estimator import score_loaded
-    from mansard.estimator.decoding import stage_dims
 
     dims = settings.given.dims
     if stage is not None:
+        from mansard.estimator.decoding import stage_dims
+
         dims = stage_dims(loaded, *stage) | dict(dims)
     given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
     return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
