@@ -66,7 +66,7 @@ def test_nonsense_is_told_as_no_engine(folder: Path, path: str, answer: Any) -> 
     with stand_in_engine(folder, {**DOCKER_28, path: (200, answer)}) as address:
         error = why_not(address)
     assert isinstance(error, ContainerError)
-    assert "what answers there is no container engine" in str(error)
+    assert "the server there is not a container engine" in str(error)
 
 
 def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

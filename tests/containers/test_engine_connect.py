@@ -112,14 +112,14 @@ def test_a_user_without_the_right(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ({"/version": (200, b"<html>no engine</html>")}, "no container engine"),
+        ({"/version": (200, b"<html>no engine</html>")}, "not a container engine"),
         ({"/version": (500, {"message": "boom"})}, "boom"),
         ({**DOCKER_28, "/version": (200, {"ApiVersion": "1.24", "Version": "1"})}, "too old"),
-        ({"/version": (200, {})}, "no container engine"),
-        ({"/version": (200, [])}, "no container engine"),
+        ({"/version": (200, {})}, "not a container engine"),
+        ({"/version": (200, [])}, "not a container engine"),
         (
             {"/version": (200, {"ApiVersion": "1.41", "MinAPIVersion": "1.12"}), "/info": (200, 5)},
-            "no container engine",
+            "not a container engine",
         ),
     ],
 )

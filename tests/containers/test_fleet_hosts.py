@@ -84,7 +84,7 @@ def test_hosts_toml_is_that_of_the_settings_and_not_that_of_the_present_folder(
     ],
 )  # fmt: skip
 def test_what_is_no_board_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no board|is empty"):
+    with pytest.raises(UsageError, match=r"does not name a board|is empty"):
         read_hosts([text])
 
 
@@ -131,7 +131,7 @@ def test_two_simulated_boards_of_one_engine_are_two_boards(tmp_path: Path) -> No
         ("[board.a]\ndocker = 'a'", "'board' is nothing"),
         ("[boards.a]\ndocker = 'a'\ncolour = 'red'", "board 'a': .*colour"),
         ("[boards.a]\nroot = '/x'", "board 'a': .*docker"),
-        ("[boards.a]\ndocker = '-oX'", "board 'a': '-oX' is no board"),
+        ("[boards.a]\ndocker = '-oX'", "board 'a': '-oX' does not name a board"),
         ("[boards.a]\ndocker = 'a'\nroot = 'x'", "board 'a': root is no absolute path"),
         ("[boards.a]\ndocker = 'a'\nroot = '/x/../y'", "board 'a': root is no absolute path"),
         ("[boards.a]\ndocker = 'a'\nsocket = 'x'", "board 'a': socket is no absolute path"),
@@ -169,7 +169,7 @@ def test_folders_are_plain_and_no_two_are_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["ssh://nv:secret@orin", "nv:secret@orin", "a:secr/et@b@c"])
 def test_a_password_in_an_address_is_refused_and_not_shown(text: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no board.*without a password") as caught:
+    with pytest.raises(UsageError, match=r"does not name a board.*without a password") as caught:
         read_hosts([text])
     assert "secr" not in str(caught.value)
     file = tmp_path / "hosts.toml"

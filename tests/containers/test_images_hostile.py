@@ -187,9 +187,9 @@ def test_no_other_image_reaches_the_engine(
 
 FILES = {
     "empty": (b"", "is cut off"),
-    "junk": (b"junk" * 1000, "is no tar.gz"),
-    "no tar": (gzip.compress(b"junk" * 1000), "is no tar.gz"),
-    "cut off": (gzip.compress(image_tar())[:40], "is no tar.gz"),
+    "junk": (b"junk" * 1000, "is not a tar.gz file"),
+    "no tar": (gzip.compress(b"junk" * 1000), "is not a tar.gz file"),
+    "cut off": (gzip.compress(image_tar())[:40], "is not a tar.gz file"),
     "nothing in it": (gzip.compress(END), "has no manifest.json"),
     "no manifest": (gzip.compress(entry("readme", b"hello") + END), "has no manifest.json"),
     "no JSON": (gzip.compress(entry("manifest.json", b"not json") + END), "cannot be read"),

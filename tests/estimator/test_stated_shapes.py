@@ -77,7 +77,10 @@ def test_the_caller_gives_shape_and_type() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ({"h": "float"}, "'float', given for 'h', is no element type; write one such as float32"),
+        (
+            {"h": "float"},
+            "'float', given for 'h', is not an element type; write one such as float32",
+        ),
         ({"x": "int64"}, "'x' is float32 in the file, not int64"),
     ],
 )

@@ -27,7 +27,7 @@ def print_error(line: str) -> None:
 
 
 def note(line: str) -> None:
-    """Something worth knowing that is no error, on stderr; what was said already is counted."""
+    """Print a note on stderr once; equal notes after it are counted."""
     text = printable(line)
     if text in _said:
         _said[text] += 1

@@ -88,7 +88,7 @@ def _current(budget: _Budget) -> Iterator[None]:
 
 
 class _Counted(io.RawIOBase):
-    """The file of a socket, with a budget for what is read from it."""
+    """A socket's file that counts what is read against a budget."""
 
     def __init__(self, raw: Any, budget: _Budget) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ REMEDIES = (
         r"connection aborted|remotedisconnected|connection reset|broken pipe|not a socket|"
         r"protocol error|protocol wrong type|badstatusline|invalid response from docker|"
         r"fetching server api version",
-        "what answers there is no container engine, or it went away",
+        "the server there is not a container engine, or it went away",
         START_ENGINE,
     ),
 )
@@ -163,7 +163,7 @@ def explain(error: BaseException, where: str) -> MansardError:
 
 def no_engine(where: str, why: str = "") -> ContainerError:
     """The error for another program that listens at ``where``."""
-    what = f"what answers there is no container engine{why}"
+    what = f"the server there is not a container engine{why}"
     return ContainerError(what, where=where, fix=START_ENGINE)
 
 

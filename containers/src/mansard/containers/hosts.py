@@ -134,7 +134,7 @@ def _parse(name: str, address: str) -> Host:
     match = _SSH.fullmatch(address)
     port = int(match["port"]) if match is not None and match["port"] else None
     if match is None or port == 0 or (port or 0) > 65535:
-        raise UsageError(f"{_without_password(address)!r} is no board", fix=_GRAMMAR)
+        raise UsageError(f"{_without_password(address)!r} does not name a board", fix=_GRAMMAR)
     return Host(name=name, ssh=match["destination"].replace("[", "").replace("]", ""), port=port)
 
 

@@ -40,7 +40,7 @@ _ONCE_BY_HAND = "connect once by hand ('{ssh}'), and see that it asks for nothin
 _CONNECTING = (
     (
         r"timed out during banner exchange",
-        "what answers there says nothing: it is no sshd, or it hangs",
+        "the server there sends nothing: it is not sshd, or it hangs",
         "find out what listens on that port ('ssh -v'), and restart sshd or the board",
     ),
     (

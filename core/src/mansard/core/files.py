@@ -210,7 +210,7 @@ def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
     except OSError:
         try:
             os.fchown(handle, -1, old.st_gid)
-        except OSError:  # what its group might do is no right of another group
+        except OSError:  # the old group's rights must not go to another group
             mode &= ~0o070 | (mode & 0o007) << 3
         mode &= 0o777
     with contextlib.suppress(OSError):  # a file system without modes

@@ -40,7 +40,7 @@ class Finished(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The output, with marks for what is no text."""
+        """The output, with a mark for each byte that is not text."""
         return self.output.decode("utf-8", "replace")
 
 

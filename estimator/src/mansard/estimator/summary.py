@@ -15,7 +15,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     ``at_least`` then holds the sum over the layers that are known, unless that is 0: the
     network needs this and more. ``is_upper_bound``: the network needs at most the sums; a
-    sum over some of the layers is no bound, so that ``at_least`` is empty then.
+    sum over some of the layers is not a bound, so that ``at_least`` is empty then.
 
     ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
     over fused traffic; None also where nothing moves, and where both are upper bounds: their

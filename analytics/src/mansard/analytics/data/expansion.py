@@ -110,7 +110,7 @@ def _page(stream: IO[bytes], at: int) -> tuple[Fields, int]:
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[Fields, int]:
     """The fields of the struct at ``at``, by number, and where it ends.
 
-    Raises IndexError where the data ends before it, ValueError for what a Parquet file has not.
+    Raises IndexError where the data ends before it, ValueError where it is not Parquet metadata.
     """
     fields: Fields = {}
     number = 0
@@ -138,7 +138,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _LENGTHS:
         return None, at + _LENGTHS[kind]
     if depth > _MOST_DEPTH or kind not in {9, 10, 12}:
-        raise ValueError("its footer is nested too deeply, or holds what a Parquet file has not")
+        raise ValueError("its footer is nested too deeply, or is not Parquet metadata")
     if kind == 12:
         return _struct(data, at, depth + 1)
     return _list(data, at, depth + 1)

@@ -168,7 +168,7 @@ def check_part(part: DatasetPart) -> Contents:
     Of a dataset that was not made here everything is checked to belong to its own run: files are
     those that were written, rows, manifests and measurements name the run that they are filed
     under, and what a run's row repeats of its manifest is the same. Raises SchemaError where it
-    does not, InputError for what cannot be.
+    does not, InputError for impossible values.
     """
     where, runs = part.location, part.runs.sort("run_id")
     manifests = tuple(decode(text, Manifest, where) for text in runs["manifest_json"])

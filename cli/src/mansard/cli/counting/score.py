@@ -262,7 +262,7 @@ def _own(score: ModelScore, n_bytes: int | None) -> str:
 
 
 def _total(total: api.Totals, name: str, unit: float) -> str:
-    """A sum, with what it is where it is no plain one: a bound, or that of the known layers."""
+    """A sum; "at most" marks a bound, "at least" a sum over the known layers alone."""
     value = getattr(total, name)
     if value is None:
         known = total.at_least.get(name)

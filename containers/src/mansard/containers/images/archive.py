@@ -381,7 +381,7 @@ def _entries_of(path: Path) -> Iterator[_Entries]:
         with open_file(path) as file, gzip.GzipFile(fileobj=file) as stream:
             yield _entries(stream, _Limit(_MOST_ENTRIES, "entries"), _unpacked_limit(path))
     except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"is no tar.gz: {error}", where=str(path), fix=_AGAIN) from error
+        raise InputError(f"is not a tar.gz file: {error}", where=str(path), fix=_AGAIN) from error
     except InputError as error:
         raise InputError(error.what, where=str(path), fix=error.fix or _AGAIN) from error
     except OSError as error:

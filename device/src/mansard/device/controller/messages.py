@@ -107,8 +107,8 @@ class Steps(Answer, tag="steps", frozen=True):
 
 
 class Lines(Answer, tag="lines", frozen=True):
-    """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what is no
-    longer as it was set. To Release: none."""
+    """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what has
+    changed since it was set. To Release: none."""
 
     lines: tuple[str, ...]
 

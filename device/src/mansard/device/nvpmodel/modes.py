@@ -72,7 +72,7 @@ def undeclared(config: Config) -> tuple[Param, ...]:
 
 
 def first_cpu(param: Param) -> int | None:
-    """The CPU whose cpufreq folder the clock's cap is in; None where it is no CPU clock."""
+    """The CPU whose cpufreq folder the clock's cap is in; None for any other clock."""
     if param.kind != "CLOCK":
         return None
     found = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))

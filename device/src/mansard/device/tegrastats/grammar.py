@@ -173,7 +173,10 @@ def _memory(name: str, following: Sequence[str], at: int) -> Piece:
 
 
 def cpu_form(token: str) -> str | None:
-    """ "each" or "shared" clock of a list of cores; None if it is none; raises ImplausibleError."""
+    """Whether a list of cores has "each" or a "shared" clock; None for another token.
+
+    Raises ImplausibleError for a clock that no core has.
+    """
     body, bracket, clock = token[1:].partition("]")
     if not bracket or (clock and not re.fullmatch(r"@\d{1,6}", clock, re.ASCII)):
         return None

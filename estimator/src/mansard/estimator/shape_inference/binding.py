@@ -225,7 +225,7 @@ def check_names(model: Model, dimensions: InputDimensions, given: Given) -> tupl
     for name, text in given.types.items():
         if text not in ELEMENT_TYPES:
             raise UsageError(
-                f"{text!r}, given for {name!r}, is no element type",
+                f"{text!r}, given for {name!r}, is not an element type",
                 fix="write one such as float32, float16, int64 or bool",
             )
         own = inputs[name].dtype if name in inputs else None

@@ -1,4 +1,4 @@
-"""The first step of a recurrence that is written out: its constant state is no constant.
+"""The first step of a recurrence that is written out: its constant state must not be folded.
 
 In a loop every iteration computes with its state, the first one too. Written out, the product of
 the initial state (zeros, most often) with the recurrent weights is a constant, which would be free.

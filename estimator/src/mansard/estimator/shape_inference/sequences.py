@@ -105,7 +105,7 @@ def _unknown(node: Node, reason: str) -> tuple[Tensor]:
 def _empty(node: Node) -> tuple[Tensor]:
     dtype = BY_CODE.get(node.integer("dtype", FLOAT32.code))
     if dtype is None:
-        raise node.error("attribute 'dtype' is no element type")
+        raise node.error("attribute 'dtype' is not an element type")
     return (sequence(node.output_names[0], dtype, ()),)
 
 
