@@ -74,7 +74,8 @@ def folders(tmp_path: Path) -> Iterator[None]:
 def plan_of(found: Probe, kernels: set[str]) -> KernelPlan:
     plan = make_plan(identify(), core_count_mode(1), "brief", found)
     assert {spec.kernel for spec in plan.trials} & NEW == kernels & NEW
-    short = msgspec.structs.replace(plan.protocol, time_cap_s=0.2)
+    # On a busy machine all samples of 0.2 s may be rejected, for switches to other work.
+    short = msgspec.structs.replace(plan.protocol, time_cap_s=1.0)
     trials = tuple(spec for spec in plan.trials if spec.kernel in kernels)
     return msgspec.structs.replace(plan, trials=trials, protocol=short)
 
@@ -101,13 +102,9 @@ def roof_of(plan: KernelPlan, runs: Path, measurer: LocalMeasurer) -> Roofline:
 
 def test_kernels_of_a_cpu(folders: None, tmp_path: Path) -> None:
     plan = plan_of(probe("cpu"), {"mirror", "square"})
-    # Other work may disturb all trials of a kernel: the same plan measures these again.
-    roofs = (roof_of(plan, tmp_path / "runs", LocalMeasurer()) for _ in range(5))
-    assert any(
-        {c.kernel for c in roof.bandwidths if c.value} >= {"mirror"}
-        and {peak.kernel for peak in roof.peaks if peak.value} == {"square"}
-        for roof in roofs
-    )
+    roof = roof_of(plan, tmp_path / "runs", LocalMeasurer())
+    assert any(c.kernel == "mirror" and c.value for c in roof.bandwidths)
+    assert {peak.kernel for peak in roof.peaks if peak.value} == {"square"}
 
 
 def test_kernels_of_a_gpu(folders: None, tmp_path: Path) -> None:
