@@ -74,8 +74,8 @@ def folders(tmp_path: Path) -> Iterator[None]:
 def plan_of(found: Probe, kernels: set[str]) -> KernelPlan:
     plan = make_plan(identify(), core_count_mode(1), "brief", found)
     assert {spec.kernel for spec in plan.trials} & NEW == kernels & NEW
-    # On a busy machine all samples of 0.2 s may be rejected, for switches to other work.
-    short = msgspec.structs.replace(plan.protocol, time_cap_s=1.0)
+    # Short beside a time slice of 3 ms, so that some samples of a busy machine are whole.
+    short = msgspec.structs.replace(plan.protocol, time_cap_s=0.5, sample_s=0.0002)
     trials = tuple(spec for spec in plan.trials if spec.kernel in kernels)
     return msgspec.structs.replace(plan, trials=trials, protocol=short)
 
