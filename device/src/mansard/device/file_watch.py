@@ -64,6 +64,7 @@ class FileWatcher:
         os.write(self._waker, b"\0")
 
     def close(self) -> None:
+        """Takes the kernel up to 15 ms: it waits until nothing reads its list of watches."""
         for handle in (self._handle, self._woken, self._waker):
             if handle >= 0:
                 os.close(handle)
