@@ -31,7 +31,7 @@ from mansard.containers.launch import (
     stop_containers,
 )
 from mansard.containers.settings import ContainerLaunch, User
-from mansard.core.errors import ControllerLost, MansardError
+from mansard.core.errors import ContainerError, ControllerLost, MansardError
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 IMAGE = {
@@ -155,6 +155,23 @@ def test_the_stand_in_is_an_engine_where_nothing_is_spoilt(number: int) -> None:
     # Nothing answers in its containers.
     with pytest.raises(ControllerLost) if WORK[number] is control else nullcontext():
         do(good, number)
+
+
+def open_sockets() -> int:
+    files = [entry for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return sum(str(file.readlink()).startswith("socket:") for file in files)
+
+
+@pytest.mark.parametrize("what", [start, control])
+@pytest.mark.parametrize("page", ["create", "c0/attach", "c0/start"])
+def test_a_container_that_does_not_start_leaves_no_connection(
+    what: Callable[[Engine], None], page: str
+) -> None:
+    good = {name: (200, content) for name, content in PAGES.items()}
+    n_open = open_sockets()
+    with pytest.raises(ContainerError, match="not now"):
+        do({**good, f"/containers/{page}": (500, {"message": "not now"})}, WORK.index(what))
+    assert open_sockets() == n_open
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)

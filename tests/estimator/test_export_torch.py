@@ -197,7 +197,7 @@ def test_export_another_result_is_an_error(run: Run, tmp_path: Path) -> None:
         ("json:nothing", UsageError, "'nothing' is not there"),
         ("no.such.module:x", UsageError, "no module 'no'"),
         ("nothing.py:x", UsageError, "no such file"),
-        ("torchvision:resnet51", MansardError, "resnet"),
+        ("torchvision:resnet51", MansardError, "resnet|needs torchvision"),
         ("transformers:bert-base-uncased", MansardError, "transformers"),
     ],
 )

@@ -135,16 +135,15 @@ def board_controller(
     """
     _end_leftovers(engine)
     arguments = controller_arguments(engine, launch, root, quiet_s)
-    with explained(shown_image(launch.image)):
+    with contextlib.ExitStack() as undo, explained(shown_image(launch.image)):
         created: Any = engine.client.containers.create(**arguments)
         ident = str(created.id)
-    try:
-        with explained(shown_image(launch.image)):
-            channel = ContainerChannel(engine, ident, attach(engine.client, ident))
-            created.start()
-    except BaseException:
-        remove(engine, ident)
-        raise
+        undo.callback(remove, engine, ident)
+        attached = attach(engine.client, ident)
+        undo.callback(attached.close)
+        created.start()
+        undo.pop_all()
+    channel = ContainerChannel(engine, ident, attached)
     # Greeted, and at the end closed: the container removes itself when the controller has ended.
     with remote_controller(channel, board) as controller:
         yield controller
