@@ -21,7 +21,10 @@ print(json.dumps({
     "ids": [os.getuid(), os.geteuid(), os.getgid(), os.getegid()],
     "groups": os.getgroups(),
     "network": sorted(os.listdir("/sys/class/net")),
-    "writes": {path: can_write(path) for path in ("/x", "/usr/x", "/sys/x", REPO + "/x", "/tmp/x")},
+    "writes": {
+        path: can_write(path)
+        for path in ("/x", "/usr/x", "/sys/x", REPO + "/x", "/tmp/mansard-may-write")
+    },
     "devices": sorted(os.listdir("/dev")),
     "environment": dict(os.environ),
 }), flush=True)
@@ -34,7 +37,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("up", flush=True)
 time.sleep(600)
 """
-SCRATCH = "/tmp/x"  # noqa: S108 - of a container
+SCRATCH = "/tmp/mansard-may-write"  # noqa: S108 - of a container
 
 # A caller of its own, to be killed: starts a container that waits and says its id.
 CALLER = """
