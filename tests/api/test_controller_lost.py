@@ -27,7 +27,8 @@ from mansard.microbench.trial import kernel_kind
 from mansard.simulator import snapshot
 from tests.device.controller_process import ProcessChannel, controller_process
 from tests.measuring.test_runner import stub_sampling
-from tests.simulator.simulator_bench import CPU, awaited, run, small_board
+from tests.simulator.simulator_bench import CPU, run, small_board
+from tests.waiting import awaited
 
 BeforeTrial = Callable[[int], object]
 N_TRIALS = 10

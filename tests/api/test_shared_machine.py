@@ -28,7 +28,7 @@ from tests.api.test_controller_lost import Target, kept
 from tests.device.clock_trees import make_laptop
 from tests.device.controller_process import controller_process
 from tests.device.test_journal_lock import another_sweep
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 
 class Notes:

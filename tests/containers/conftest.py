@@ -15,8 +15,9 @@ from mansard.containers.engine import Engine, connect
 from mansard.core.leftovers import temporary_folder
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
-from tests.containers.launching import all_containers, wait_for
+from tests.containers.launching import all_containers
 from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon, why_not
+from tests.waiting import awaited
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def containers_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     client = request.getfixturevalue("docker_client")
     yield
-    wait_for(lambda: not remove_all(client), "the test's containers are gone")
+    assert awaited(lambda: not remove_all(client))
 
 
 def remove_all(client: Any) -> list[Any]:

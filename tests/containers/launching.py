@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -24,14 +22,6 @@ def launch(image: str, *command: str, **changes: Any) -> ContainerLaunch:
         **changes,
     }
     return ContainerLaunch(**settings)
-
-
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
-    """Wait until ``condition`` holds; fails the test where it never does."""
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.05)
 
 
 def all_containers(client: Any) -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.measuring.metered_windows import windows_read
 from tests.simulator.simulator_bench import small_board
+from tests.waiting import awaited
 
 pytestmark = [
     pytest.mark.docker,
@@ -41,13 +41,6 @@ def board(tmp_path: Path) -> Iterator[Path]:
 
 def containers_of(client: Any) -> list[Any]:
     return list(client.containers.list(all=True, filters={"label": "mansard.owner"}))
-
-
-def wait_until_gone(client: Any) -> None:
-    end_s = time.monotonic() + 30
-    while containers_of(client):
-        assert time.monotonic() < end_s, "the container outlived its command"
-        time.sleep(0.1)
 
 
 def check_confined(container: Any) -> None:
@@ -86,7 +79,7 @@ def test_four_modes_in_a_container_killed_restored_and_resumed(
     assert snapshot(board) != found  # it has set a mode
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=PATIENCE_S)
-    wait_until_gone(docker_client)
+    assert awaited(lambda: not containers_of(docker_client))
     kept = {(trial.run_id, trial.trial_id) for trial in finished_trials(runs)}
 
     # The next run puts the board back by itself, and goes on where it was.

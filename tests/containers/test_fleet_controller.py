@@ -28,7 +28,7 @@ from tests.containers.throwaway import (
     import_bare_image,
     throwaway_daemon,
 )
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 REAL = PurePosixPath("/")

@@ -19,7 +19,7 @@ from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, UsageError
 from mansard.device.identity import identify
 from mansard.simulator import create_board, snapshot
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 PATIENCE_S = 60
 

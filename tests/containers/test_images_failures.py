@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -20,12 +19,12 @@ from mansard.containers.images.store import find
 from mansard.core.errors import ContainerError, StorageError
 from tests.containers.image_base import import_program
 from tests.containers.throwaway import Daemon, throwaway_daemon, why_not
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 
 BASE = "mansard-test/sleeper:1"
 SLEEP = Path(shutil.which("sleep") or "/bin/sleep")
-GONE_S = 15.0  # within which the engine has stopped a build that nobody listens to
 
 
 @pytest.fixture
@@ -56,24 +55,17 @@ def when_running(action: Callable[[], None]) -> Callable[[str], None]:
     return tell
 
 
-def wait_for(condition: Callable[[], bool]) -> bool:
-    end_s = time.monotonic() + GONE_S
-    while not condition() and time.monotonic() < end_s:
-        time.sleep(0.05)
-    return condition()
-
-
 def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: Engine) -> None:
     running: list[bool] = []
 
     def interrupt() -> None:
-        running.append(wait_for(lambda: len(engine.client.api.containers()) == 1))
+        running.append(awaited(lambda: len(engine.client.api.containers()) == 1))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_step(engine, SLEEPING, network="none", tell=when_running(interrupt))
     assert running == [True]
-    assert wait_for(lambda: engine.client.api.containers(all=True) == [])
+    assert awaited(lambda: engine.client.api.containers(all=True) == [])
     assert find(engine.client, SLEEPING.tag) is None
 
 

@@ -10,11 +10,12 @@ import pytest
 from mansard.containers.engine import Access, Engine
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError
-from tests.containers.launching import SOMEBODY, all_containers, launch, wait_for
+from tests.containers.launching import SOMEBODY, all_containers, launch
 from tests.containers.programs import LOOK, SCRATCH
 from tests.containers.throwaway import (
     REPOSITORY,
 )
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 
@@ -53,7 +54,7 @@ def test_container_may_do_nothing_but_compute(engine: Engine, bare_image: str) -
     assert told["Config"]["User"] == SOMEBODY.text
     assert told["Config"]["StdinOnce"] is True
     assert told["State"]["Running"] is True
-    wait_for(lambda: not all_containers(engine.client), "the container is removed")
+    assert awaited(lambda: not all_containers(engine.client))
 
 
 def test_container_of_a_root_caller_who_needs_root_has_no_capability_either(

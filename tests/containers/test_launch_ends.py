@@ -17,7 +17,7 @@ from mansard.containers.launch import launched, remove_leftovers
 from mansard.containers.settings import OWNER_LABEL, create_arguments
 from mansard.core.errors import ContainerError, UsageError
 from tests.cli.bench_process import Start
-from tests.containers.launching import all_containers, launch, wait_for
+from tests.containers.launching import all_containers, launch
 from tests.containers.programs import CALLER, HANG, WAIT
 from tests.containers.throwaway import (
     REPOSITORY,
@@ -25,6 +25,7 @@ from tests.containers.throwaway import (
     import_bare_image,
     throwaway_daemon,
 )
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 StartCaller = Callable[[str], tuple[subprocess.Popen[str], str]]
@@ -61,7 +62,7 @@ def test_a_good_end_is_no_error_and_leaves_nothing(engine: Engine, bare_image: s
     with launched(engine, launch(bare_image, "-c", program)) as container:
         assert list(container.lines()) == [b"a"]
         assert container.last_words == "b"
-    wait_for(lambda: not all_containers(engine.client), "the container is removed")
+    assert awaited(lambda: not all_containers(engine.client))
 
 
 def test_a_container_that_is_killed_from_outside(engine: Engine, bare_image: str) -> None:
@@ -97,7 +98,7 @@ def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) ->
         assert next(lines) == b"up"
         with pytest.raises(ContainerError, match=r"said nothing for 0\.5 s"):
             next(lines)
-    wait_for(lambda: not all_containers(engine.client), "the container is removed")
+    assert awaited(lambda: not all_containers(engine.client))
 
 
 def test_errors_without_end_are_silence_too(engine: Engine, bare_image: str) -> None:
@@ -173,7 +174,7 @@ def test_container_ends_with_a_host_process_that_is_killed(
     assert [each["Id"] for each in all_containers(engine.client)] == [ident]
     caller.kill()
     caller.communicate()
-    wait_for(lambda: not all_containers(engine.client), "the container ends by itself")
+    assert awaited(lambda: not all_containers(engine.client))
 
 
 @pytest.mark.usefixtures("as_in_a_terminal")

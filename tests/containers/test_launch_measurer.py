@@ -27,8 +27,9 @@ from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
 from mansard.simulator import create_board, running
 from tests.cli.bench_process import Start
-from tests.containers.launching import launch, wait_for
+from tests.containers.launching import launch
 from tests.containers.throwaway import REPOSITORY, Daemon
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 
@@ -112,7 +113,7 @@ def test_a_run_that_is_killed_leaves_no_container_and_resumes(
     assert len(engine.client.api.containers(all=True)) == 1
     keeper.kill()
     keeper.communicate()
-    wait_for(lambda: not engine.client.api.containers(all=True), "the container ends by itself")
+    assert awaited(lambda: not engine.client.api.containers(all=True))
     outcome = run_plan(
         plan, tmp_path / "runs", measurer=ContainerMeasurer(engine, launch(bare_image))
     )

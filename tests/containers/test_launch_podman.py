@@ -27,9 +27,10 @@ from mansard.core.errors import ContainerError
 from mansard.simulator import create_board, running, snapshot
 from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.image_here import Here, build_here
-from tests.containers.launching import SOMEBODY, wait_for
+from tests.containers.launching import SOMEBODY
 from tests.containers.programs import LOOK
 from tests.containers.throwaway_podman import Podman, throwaway_podman, why_not
+from tests.waiting import awaited
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 MANSARD = [sys.executable, "-m", "mansard.cli"]
@@ -108,7 +109,7 @@ def test_a_bench_in_podman_killed_restored_and_resumed(
         assert len(engine.client.api.containers()) == 1
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=PATIENCE_S)
-        wait_for(lambda: not engine.client.api.containers(all=True), "the container ends by itself")
+        assert awaited(lambda: not engine.client.api.containers(all=True))
         kept = {trial.trial_id for trial in finished_trials(runs)}
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=PATIENCE_S

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.launching import wait_for
 from tests.containers.throwaway import REPOSITORY, Daemon, clear_leftovers
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
 
@@ -35,7 +35,7 @@ def test_daemon_dies_with_its_session_and_the_next_one_clears_up(daemon: Daemon)
     assert Path(f"/proc/{pid}").exists()
     session.kill()
     session.communicate()
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the daemon ends")
+    assert awaited(lambda: not Path(f"/proc/{pid}").exists())
     clear_leftovers()  # or that of another worker, which may have been faster
     assert not Path(folder).exists()
     assert daemon.folder.exists()  # of a session that lives: left alone

@@ -17,7 +17,7 @@ from mansard.containers.tunnel import LIMITS, Limits, Tunnel, open_tunnel
 from mansard.core.errors import ContainerError, ControllerLost
 from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
 from tests.containers.test_tunnel_sshd import Engine, children, command_lines, orin
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 REASON = why_no_sshd()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

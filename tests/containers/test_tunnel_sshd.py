@@ -20,7 +20,7 @@ from mansard.core.errors import ContainerError
 from mansard.core.leftovers import temporary_folder
 from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
 from tests.containers.throwaway import Daemon
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 REASON = why_no_sshd()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

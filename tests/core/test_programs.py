@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from mansard.core.errors import ContainerError, DeviceError
 from mansard.core.programs import end_program, run_program, start_program
+from tests.waiting import awaited
 
 FLOOD = "import os\nwhile True: os.write(1, b'x' * 65536)"
 DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -26,13 +26,6 @@ def is_running(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-
-
-def wait_until_gone(pid: int) -> bool:
-    deadline_s = time.monotonic() + 20
-    while is_running(pid) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    return not is_running(pid)
 
 
 def test_both_streams_and_the_exit_code_come_back() -> None:
@@ -75,7 +68,8 @@ def test_a_hung_program_ends_at_its_limit_with_its_children(tmp_path: Path, deaf
     with pytest.raises(ContainerError, match="did not answer within 3 s and was ended"):
         run_program(python(text), timeout_s=3, error=ContainerError)
     assert (tmp_path / "ready").exists()
-    assert wait_until_gone(int((tmp_path / "pid").read_text()))
+    pid = int((tmp_path / "pid").read_text())
+    assert awaited(lambda: not is_running(pid))
 
 
 def test_a_child_that_holds_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
@@ -86,7 +80,7 @@ def test_a_child_that_holds_the_output_open_is_not_waited_for(tmp_path: Path) ->
     )
     done = run_program(python(text), timeout_s=300)  # an hour, were the child waited for
     assert done.exit_code == 0
-    assert wait_until_gone(int(done.output))
+    assert awaited(lambda: not is_running(int(done.output)))
 
 
 def test_a_child_with_outputs_of_its_own_is_left_alone() -> None:

@@ -14,7 +14,7 @@ from mansard.device.controller.messages import HoldBoard, Question, SetMode
 from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.device.holding.journal import find_journal
 from tests.device.controller_process import ProcessChannel, controller_process
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,16 +9,9 @@ import pytest
 from mansard.device.conditions import Watch, disturbances, find_sources
 from mansard.simulator import create_board, running, set_fault
 from tests.device.conditions_machine import mode
+from tests.waiting import awaited
 
 CPUS = (0, 1, 2, 3)
-PATIENCE_S = 60.0
-
-
-def wait_for(is_there: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not is_there():
-        assert time.monotonic() < end_s, "the simulated board did not act"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("name", ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"])
@@ -36,8 +27,8 @@ def test_throttling_is_seen_and_said(agx_orin: Path) -> None:
     sources = find_sources(agx_orin, CPUS)
     with running(agx_orin), Watch(agx_orin, CPUS, 0.01, sources=sources) as watch:
         set_fault(agx_orin, "throttle", True)
-        wait_for(lambda: any(sources.throttling.read_alarms()))
-        wait_for(lambda: (watch.conditions.n_throttle_events or 0) > 0)
+        assert awaited(lambda: any(sources.throttling.read_alarms()))
+        assert awaited(lambda: (watch.conditions.n_throttle_events or 0) > 0)
     assert any("throttled" in said for said in disturbances(watch.conditions, mode()))
 
 
@@ -46,6 +37,6 @@ def test_over_current_events_are_seen_and_said(agx_orin: Path) -> None:
     before = sources.overcurrent.read_counts()
     with running(agx_orin), Watch(agx_orin, CPUS, 3600.0, sources=sources) as watch:
         set_fault(agx_orin, "over_current", 2)
-        wait_for(lambda: sources.overcurrent.read_counts() != before)
+        assert awaited(lambda: sources.overcurrent.read_counts() != before)
     assert watch.conditions.n_overcurrent_events == 2
     assert "2 over-current events" in disturbances(watch.conditions, mode())

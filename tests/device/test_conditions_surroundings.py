@@ -13,7 +13,7 @@ from mansard.device.conditions.surroundings import find_engines, find_fans, read
 from mansard.simulator import create_board as create_simulated
 from mansard.simulator import running
 from tests.device.conditions_machine import HOST1X, PWM_FAN, create_board, put, set_swapped
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 LONG_S = 3600.0
 

@@ -23,6 +23,7 @@ from tests.device.conditions_machine import (
     set_clients,
     set_cpu_khz,
 )
+from tests.waiting import awaited
 
 LONG_S = 3600.0  # a period in which the thread never reads
 
@@ -155,8 +156,9 @@ def test_the_thread_sees_what_passes_between(board: Path) -> None:
     with Watch(board, CPUS, 0.001, clock=clock) as watch:
         put(board, f"{GPU}/cur_freq", 612_000_000)
         assert dips.wait(timeout=60)
-        while watch.conditions.gpu_clock_hz is None or watch.conditions.gpu_clock_hz.low > 612e6:
-            pass
+        assert awaited(
+            lambda: (clock := watch.conditions.gpu_clock_hz) is not None and clock.low <= 612e6
+        )
         put(board, f"{GPU}/cur_freq", 1_300_500_000)
     found = watch.conditions.gpu_clock_hz
     assert found == Spread(before=1.3005e9, low=612e6, high=1.3005e9, after=1.3005e9)

@@ -19,7 +19,7 @@ from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
 from tests.device.controller_board import controller_of, end, is_held, mode_of, put
 from tests.device.controller_process import controller_process, started
-from tests.simulator.simulator_bench import awaited
+from tests.waiting import awaited
 
 ENDS = {"end of questions": 0, "SIGTERM": 130, "SIGHUP": 130, "SIGINT": 130}
 pytestmark = pytest.mark.usefixtures("as_in_a_terminal")

@@ -14,8 +14,7 @@ from mansard.device.meters.meter import NO_METERS, READS_POWER, Meter, Meters
 from mansard.device.meters.sampler import Sampler, affordable_period_s, idle_window, next_tick
 from mansard.device.totals import Total
 from tests.device.replay_meters import ReplayMeter, TraceMeter
-
-PATIENCE_S = 60
+from tests.waiting import awaited
 
 
 def power(time_s: float, power_w: float) -> PowerSample:
@@ -28,17 +27,10 @@ def meters(*found: Meter) -> Meters:
     return Meters(found, {}, Total(("VDD_IN",), "VDD_IN", "module"), "")
 
 
-def wait_for(sampler: Sampler, n_readings: int) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while sampler.n_readings < n_readings:
-        assert time.monotonic() < end_s, "the sampler has stopped"
-        time.sleep(0.001)
-
-
 def test_the_sampler_keeps_every_reading() -> None:
     recorded = [(power(float(i), 10.0 + i),) for i in range(200)]
     with Sampler(meters(ReplayMeter(recorded)), period_s=0.001) as sampler:
-        wait_for(sampler, 5)
+        assert awaited(lambda: sampler.n_readings >= 5)
     samples = sampler.samples
     assert 6 <= len(samples) <= 200  # one before, at least four in between, one after
     assert list(samples) == [reading[0] for reading in recorded[: len(samples)]]

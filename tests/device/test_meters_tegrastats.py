@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mansard.core.errors import DeviceError
 from mansard.device.meters.finding import find_meters
 from mansard.device.meters.sampler import Sampler
 from mansard.device.meters.tegrastats import TegrastatsMeter, open_tegrastats
+from tests.waiting import awaited
 
 # VDD_IN goes up by 10 mW with each line; the parts stay.
 COUNTING = """
@@ -38,6 +40,11 @@ def make_jetson(root: Path) -> Path:
     return root
 
 
+def has_changed(sampler: Sampler, since: int) -> Callable[[], bool]:
+    """Whether there were 15 different powers since that many readings."""
+    return lambda: len({sample.power_w for sample in sampler.samples[since:]}) >= 15
+
+
 def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Path) -> None:
     meters = find_meters(install(make_jetson(tmp_path), COUNTING))
     assert [meter.name for meter in meters.found] == ["tegrastats"]
@@ -47,8 +54,7 @@ def test_a_board_whose_chips_are_hidden_is_read_through_tegrastats(tmp_path: Pat
     with Sampler(meters, period_s=0.005) as sampler:
         for _ in range(40):  # a busy machine may not let it read throughout
             start_s, n_before = time.monotonic(), len(sampler.samples)
-            while len({sample.power_w for sample in sampler.samples[n_before:]}) < 15:
-                time.sleep(0.005)
+            assert awaited(has_changed(sampler, n_before))
             end_s = time.monotonic()
             sampler.read()  # so that the samples reach over the end
             window = sampler.window(start_s, end_s, n_changed_min=5)
@@ -120,8 +126,7 @@ def test_a_printed_power_that_cannot_be_true_is_no_reading(tmp_path: Path) -> No
     meters = find_meters(install(make_jetson(tmp_path), DAMAGED))
     with Sampler(meters, period_s=0.002) as sampler:
         start_s = time.monotonic()
-        while sum(sample.power_w is None for sample in sampler.samples) < 3:
-            time.sleep(0.005)
+        assert awaited(lambda: sum(sample.power_w is None for sample in sampler.samples) >= 3)
         end_s = time.monotonic()
     powers_w = [s.power_w for s in sampler.samples if s.rail == "VDD_IN" and s.power_w is not None]
     assert max(powers_w, default=0) < 10

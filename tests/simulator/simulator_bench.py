@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mansard.simulator import create_board, running
-
-_PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -42,16 +39,6 @@ def small_board(name: str, folder: Path, *, is_metered: bool = False) -> Path:
     for path in needless:
         shutil.rmtree(path)
     return root
-
-
-def awaited(condition: Callable[[], bool]) -> bool:
-    """Whether ``condition`` comes true; how soon is the machine's matter."""
-    end_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.001)
-    return True
 
 
 def run(

@@ -10,7 +10,8 @@ import pytest
 
 from mansard.core.errors import DeviceError, InputError
 from mansard.simulator import create_board, running, set_fault, set_load, snapshot
-from tests.simulator.simulator_bench import CPU, EMC, GPU, INA, awaited, number, run, text
+from tests.simulator.simulator_bench import CPU, EMC, GPU, INA, number, run, text
+from tests.waiting import awaited
 
 POLICY = f"{CPU}/cpufreq/policy4"
 

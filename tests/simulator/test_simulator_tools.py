@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mansard.simulator import create_board, running, set_fault, set_load, snapshot
-from tests.simulator.simulator_bench import CPU, EMC, GPU, awaited, number, run, text
+from tests.simulator.simulator_bench import CPU, EMC, GPU, number, run, text
+from tests.waiting import awaited
 
 
 def test_the_query_prints_what_the_real_one_does(agx_orin: Path) -> None:
