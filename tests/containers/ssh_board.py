@@ -5,11 +5,12 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,19 @@ def ssh_board(folder: Path, *settings: str, knows_key: bool = True) -> Iterator[
             yield SshBoard("orin", ("-F", str(folder / "config")), folder, process.pid)
         finally:
             process.terminate()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below ``pid``, parents first: of an sshd its connections and their parts."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [one for child in found for one in (int(child), *descendants(int(child)))]
+
+
+def end_connections(pid: int) -> None:
+    """Kill every connection of the sshd ``pid``, and not itself: the network goes."""
+    for process in descendants(pid):
+        with suppress(ProcessLookupError):  # it has ended with the one before it
+            os.kill(process, signal.SIGKILL)
 
 
 def _free_port() -> int:

@@ -13,7 +13,7 @@ from mansard.containers.engine_errors import explain
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError, MansardError, StorageError
 from tests.containers.launching import launch
-from tests.containers.throwaway import Daemon, import_bare_image, throwaway_daemon
+from tests.containers.throwaway import import_bare_image, throwaway_daemon
 
 # Answers of engines that cannot be had here. From the sources of moby, the CDI library and
 # NVIDIA's container toolkit, and from people's reports.
@@ -105,8 +105,8 @@ def test_a_real_engine_without_a_gpu(
 
 
 @pytest.mark.docker
-def test_a_real_engine_whose_disk_is_full(daemon: Daemon) -> None:
-    del daemon  # asked for, so that this skips where there can be none
+@pytest.mark.usefixtures("daemon")  # it skips where there can be none
+def test_a_real_engine_whose_disk_is_full() -> None:
     with throwaway_daemon(disk_bytes=64 << 20) as own, connect(own.address) as engine:
         image = import_bare_image(engine.client)
         data = own.folder / "data"

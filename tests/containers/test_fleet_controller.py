@@ -21,7 +21,7 @@ from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
 from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board, snapshot
-from tests.containers.ssh_board import ssh_board, why_no_sshd
+from tests.containers.ssh_board import end_connections, ssh_board, why_no_sshd
 from tests.containers.throwaway import (
     Daemon,
     host_folders,
@@ -171,6 +171,7 @@ def test_when_the_caller_is_killed_the_container_puts_the_board_back(
     assert awaited(lambda: not controllers(engine))
 
 
+@pytest.mark.usefixtures("daemon")  # it skips where there can be none
 def test_when_the_engine_dies_the_controller_puts_the_board_back_by_itself(board: Path) -> None:
     before = snapshot(board)
 
@@ -245,8 +246,7 @@ def test_a_board_behind_ssh_and_what_becomes_of_it_when_the_network_goes(
             mode = controller.choose_modes("gpu=612MHz,cores=4")[0]
             held.set(mode)
             assert snapshot(board) != before
-            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)  # sshd's connections, not sshd
+            end_connections(pid)
             held.set(mode)
 
     with (

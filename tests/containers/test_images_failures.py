@@ -18,7 +18,7 @@ from mansard.containers.images.building import BuildStep, run_step
 from mansard.containers.images.store import find
 from mansard.core.errors import ContainerError, StorageError
 from tests.containers.image_base import import_program
-from tests.containers.throwaway import Daemon, throwaway_daemon, why_not
+from tests.containers.throwaway import Daemon, throwaway_daemon
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
@@ -92,10 +92,8 @@ def test_a_base_that_is_not_there(engine: Engine) -> None:
         run_step(engine, missing, network="none", tell=lambda _: None)
 
 
+@pytest.mark.usefixtures("daemon")  # it skips where there can be none
 def test_the_engine_goes_away_in_the_middle() -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
     with throwaway_daemon() as daemon, connect(daemon.address) as engine:
         import_program(engine.client, SLEEP, BASE)
         kill = when_running(lambda: os.kill(daemon.pid, signal.SIGKILL))
@@ -124,12 +122,10 @@ def test_no_space_for_what_is_sent(
     assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.usefixtures("daemon")  # it skips where there can be none
 def test_the_engine_has_no_space(
     small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
     wheel = sparse(tmp_path / "large.whl", 60 << 20)
     with monkeypatch.context() as patched:
         patched.setattr(tempfile, "tempdir", str(small_disk))  # the daemon's folder goes there

@@ -192,6 +192,7 @@ def test_interrupt_ends_the_container(
 
 # The SDK leaves its socket open where nobody answers.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.usefixtures("daemon")  # it skips where there can be none
 def test_daemon_that_goes_away_in_the_middle_of_a_run() -> None:
     with throwaway_daemon() as own, connect(own.address) as engine:
         image = import_bare_image(engine.client)

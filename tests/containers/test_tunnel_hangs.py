@@ -15,8 +15,8 @@ import pytest
 from mansard.containers.hosts import Host
 from mansard.containers.tunnel import LIMITS, Limits, Tunnel, open_tunnel
 from mansard.core.errors import ContainerError, ControllerLost
-from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
-from tests.containers.test_tunnel_sshd import Engine, children, command_lines, orin
+from tests.containers.ssh_board import SshBoard, descendants, ssh_board, why_no_sshd
+from tests.containers.test_tunnel_sshd import Engine, command_lines, orin
 from tests.waiting import awaited
 
 REASON = why_no_sshd()
@@ -101,11 +101,6 @@ def test_a_line_that_stalls_in_the_middle_of_an_answer(
             for pid in descendants(board.pid):
                 os.kill(pid, signal.SIGCONT)
     assert "the same command puts the board back first" in str(caught.value)
-
-
-def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    return found + [below for child in found for below in descendants(child)]
 
 
 def clients_of(tunnel: Tunnel) -> list[int]:

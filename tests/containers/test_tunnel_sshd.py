@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +16,7 @@ from mansard.containers.hosts import Host
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import ContainerError
 from mansard.core.leftovers import temporary_folder
-from tests.containers.ssh_board import SshBoard, ssh_board, why_no_sshd
+from tests.containers.ssh_board import SshBoard, end_connections, ssh_board, why_no_sshd
 from tests.containers.throwaway import Daemon
 from tests.waiting import awaited
 
@@ -147,8 +145,7 @@ def test_a_board_that_goes_away_is_noticed(tmp_path: Path, engine: Engine) -> No
         ssh_board(tmp_path / "short") as board,
         open_tunnel(orin(engine.path), board.options) as tunnel,
     ):
-        for child in children(board.pid):
-            os.kill(child, signal.SIGKILL)
+        end_connections(board.pid)
         assert awaited(lambda: tunnel.has_ended)
         with pytest.raises(OSError, match=r"refused|No such file"):
             ask(tunnel.address)
@@ -181,11 +178,6 @@ def test_a_killed_caller_leaves_no_ssh_behind(board: SshBoard, engine: Engine) -
 def with_tunnel(host: Host, board: SshBoard) -> None:
     with open_tunnel(host, board.options):
         pass
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in found.split()]
 
 
 def command_lines() -> Iterator[bytes]:

@@ -139,5 +139,5 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     if os.access(tmp_path, os.W_OK):
         pytest.skip("this user may write everywhere (root)")
-    with pytest.raises(StorageError, match="Permission denied; choose a folder"):
+    with pytest.raises(StorageError, match="Permission denied; check its permissions, or choose"):
         RowWriter(tmp_path / "rows.jsonl", PowerSample)
