@@ -296,7 +296,7 @@ def faults_of_engine(daemon: Daemon, here: Here, wanted: set[str] | None) -> Ite
     """Containers and unnamed images that are left, and an image of ours that is not there."""
     client = daemon.connect()
     try:
-        yield from (f"container left: {one.name}" for one in client.containers.list(all=True))
+        yield from (f"container left: {one['Names']}" for one in client.api.containers(all=True))
         unnamed = client.images.list(filters={"dangling": True})
         yield from (f"image without a name left: {one.short_id}" for one in unnamed)
     finally:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mansard.containers.settings import OWNER_LABEL
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
 from mansard.simulator import running, snapshot
@@ -40,7 +41,9 @@ def board(tmp_path: Path) -> Iterator[Path]:
 
 
 def containers_of(client: Any) -> list[Any]:
-    return list(client.containers.list(all=True, filters={"label": "mansard.owner"}))
+    return list(
+        client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER_LABEL})
+    )
 
 
 def check_confined(container: Any) -> None:

@@ -51,8 +51,7 @@ def launch_of(image: str) -> ContainerLaunch:
 
 
 def controllers(engine: Engine) -> list[Any]:
-    found = engine.client.api.containers(filters={"label": CONTROLLER_LABEL})
-    return [engine.client.api.inspect_container(one["Id"]) for one in found]
+    return list(engine.client.api.containers(filters={"label": CONTROLLER_LABEL}))
 
 
 def test_a_sweep_through_a_container_is_a_sweep(
@@ -69,7 +68,7 @@ def test_a_sweep_through_a_container_is_a_sweep(
             (mode,) = controller.choose_modes("gpu=612MHz,cores=4")
             assert held.set(mode).gpu_hz == 612e6
             assert snapshot(board) != before
-            (found,) = controllers(engine)
+            (found,) = (engine.client.api.inspect_container(one) for one in controllers(engine))
         assert snapshot(board) == before
     assert awaited(lambda: not controllers(engine))
     config = found["HostConfig"]
