@@ -54,6 +54,12 @@ def controllers(engine: Engine) -> list[Any]:
     return list(engine.client.api.containers(filters={"label": CONTROLLER_LABEL}))
 
 
+def controller_of(engine: Engine) -> Any:
+    """What the engine says of its one controller, which runs."""
+    (found,) = controllers(engine)
+    return engine.client.api.inspect_container(found["Id"])
+
+
 def test_a_sweep_through_a_container_is_a_sweep(
     engine: Engine, launch: ContainerLaunch, board: Path
 ) -> None:
@@ -68,7 +74,7 @@ def test_a_sweep_through_a_container_is_a_sweep(
             (mode,) = controller.choose_modes("gpu=612MHz,cores=4")
             assert held.set(mode).gpu_hz == 612e6
             assert snapshot(board) != before
-            (found,) = (engine.client.api.inspect_container(one) for one in controllers(engine))
+            found = controller_of(engine)
         assert snapshot(board) == before
     assert awaited(lambda: not controllers(engine))
     config = found["HostConfig"]
@@ -88,7 +94,7 @@ def test_this_machine_as_a_board_by_its_own_root(engine: Engine, launch: Contain
         # Seen from its own root, links and all, it is the machine that it is.
         assert content_hash(controller.identify()) == content_hash(here.identify())
         assert controller.choose_modes("all") == here.choose_modes("all")
-        (found,) = controllers(engine)
+        found = controller_of(engine)
         pid = found["State"]["Pid"]
         held = Path(f"/proc/{pid}/mountinfo").read_text()
         capabilities = effective(pid)
