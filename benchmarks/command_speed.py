@@ -78,6 +78,7 @@ def make(folder: Path, n_networks: int) -> dict[str, tuple[str, ...]]:
         options = ("--device", "board", "--citation", "made up", "--runs", runs[name])
         subprocess.run((*MANSARD, "import", str(table), *options), check=True, capture_output=True)
     return {
+        "--help": ("--help",),
         f"plan, {n_networks} networks, 52 modes": ("plan", runs["few"], "--modes", str(narrow)),
         f"plan, {n_networks} networks, 18,096 modes": ("plan", runs["many"], "--modes", str(wide)),
         "recommend, 1 network": ("recommend", "net0", "--runs", runs["one"]),
