@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+SCRATCH = "/tmp/mansard-may-write"  # noqa: S108 - of a container
 # Says what it was told and then what it sees of itself, as JSON; ends with its input.
 LOOK = """
 import json, os, sys
@@ -21,15 +22,12 @@ print(json.dumps({
     "ids": [os.getuid(), os.geteuid(), os.getgid(), os.getegid()],
     "groups": os.getgroups(),
     "network": sorted(os.listdir("/sys/class/net")),
-    "writes": {
-        path: can_write(path)
-        for path in ("/x", "/usr/x", "/sys/x", REPO + "/x", "/tmp/mansard-may-write")
-    },
+    "writes": {path: can_write(path) for path in ("/x", "/usr/x", "/sys/x", REPO + "/x", SCRATCH)},
     "devices": sorted(os.listdir("/dev")),
     "environment": dict(os.environ),
 }), flush=True)
 sys.stdin.read()
-"""
+""".replace("SCRATCH", repr(SCRATCH))
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 HANG = """
 import signal, time
@@ -37,7 +35,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("up", flush=True)
 time.sleep(600)
 """
-SCRATCH = "/tmp/mansard-may-write"  # noqa: S108 - of a container
 
 # A caller of its own, to be killed: starts a container that waits and says its id.
 CALLER = """

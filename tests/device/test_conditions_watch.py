@@ -157,7 +157,7 @@ def test_the_thread_sees_what_passes_between(board: Path) -> None:
         put(board, f"{GPU}/cur_freq", 612_000_000)
         assert dips.wait(timeout=60)
         assert awaited(
-            lambda: (clock := watch.conditions.gpu_clock_hz) is not None and clock.low <= 612e6
+            lambda: (gpu := watch.conditions.gpu_clock_hz) is not None and gpu.low <= 612e6
         )
         put(board, f"{GPU}/cur_freq", 1_300_500_000)
     found = watch.conditions.gpu_clock_hz

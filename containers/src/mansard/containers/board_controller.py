@@ -20,9 +20,9 @@ import msgspec
 
 from mansard.containers.engine import NO_GPU, Engine
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
-from mansard.containers.launch import is_gone, remove, shown_image, this_process
+from mansard.containers.launch import is_gone, start_attached, this_process
 from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arguments
-from mansard.containers.stream import Attached, Chunk, attach, split_lines
+from mansard.containers.stream import Attached, Chunk, split_lines
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.line_channel import HEARTBEAT
 from mansard.core.text import masked, printable
@@ -135,14 +135,7 @@ def board_controller(
     """
     _end_leftovers(engine)
     arguments = controller_arguments(engine, launch, root, quiet_s)
-    with contextlib.ExitStack() as undo, explained(shown_image(launch.image)):
-        created: Any = engine.client.containers.create(**arguments)
-        ident = str(created.id)
-        undo.callback(remove, engine, ident)
-        attached = attach(engine.client, ident)
-        undo.callback(attached.close)
-        created.start()
-        undo.pop_all()
+    ident, attached = start_attached(engine, launch.image, arguments)
     channel = ContainerChannel(engine, ident, attached)
     # Greeted, and at the end closed: the container removes itself when the controller has ended.
     with remote_controller(channel, board) as controller:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -275,30 +275,39 @@ class Container:
 def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> Iterator[Container]:
     """A container that runs until the end of this, or its own; raises ContainerError.
 
-    ``message`` is written to its standard input, which stays open. It is attached before it
-    is started, so that nothing is missed.
+    ``message`` is written to its standard input, which stays open.
     """
-    shown = shown_image(launch.image)
     _check_mounts(engine, launch)
     remove_leftovers(engine)
-    with explained(shown):
+    with explained(shown_image(launch.image)):
         since_s = engine_time_s(engine.client) - 1
-        created: Any = engine.client.containers.create(**create_arguments(launch, this_process()))
-        ident = str(created.id)
-    try:
-        with explained(shown):
-            attached = attach(engine.client, ident)
-    except BaseException:
-        remove(engine, ident)
-        raise
+    arguments = create_arguments(launch, this_process())
+    ident, attached = start_attached(engine, launch.image, arguments, message)
     container = Container(engine, ident, attached, since_s)
-    attached.send(message)
     try:
-        with explained(shown):
-            created.start()
         yield container
     finally:
         container.end()
+
+
+def start_attached(
+    engine: Engine, image: str, arguments: dict[str, Any], message: bytes = b""
+) -> tuple[str, Attached]:
+    """The id and streams of a container that is started, with nothing of its output missed.
+
+    ``arguments``: of ``containers.create``. Where this fails, the container is removed and its
+    connection closed. Raises ContainerError.
+    """
+    with ExitStack() as undo, explained(shown_image(image)):
+        created: Any = engine.client.containers.create(**arguments)
+        ident = str(created.id)
+        undo.callback(remove, engine, ident)
+        attached = attach(engine.client, ident)
+        undo.callback(attached.close)
+        attached.send(message)
+        created.start()
+        undo.pop_all()
+    return ident, attached
 
 
 def shown_image(image: str) -> str:
