@@ -34,7 +34,7 @@ def read_document(path: Path, record_type: type[Document], within: Path | None =
     expected = record_type.schema
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
-        if (envelope.schema, envelope.version) != (expected.name, expected.version):
+        if envelope.schema != expected.name or not expected.can_read(envelope.version):
             raise SchemaError(
                 f"is {envelope.schema!r} version {envelope.version}, "
                 f"this Mansard reads {expected.name!r} version {expected.version}",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records.base import Record, Schema
 from mansard.core.records.score import Phase
 from mansard.core.records.trial import Processor
@@ -45,10 +47,15 @@ class PublishedRate(Record, frozen=True, kw_only=True):
     method: str | None  # how they came by it: a kernel, a library
 
 
-class PublishedRun(Record, frozen=True, kw_only=True):
-    """One network that others ran in a mode: the latency of a batch, and the power."""
+class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """One network that others ran in a mode: the latency of a batch, and the power.
 
-    schema: ClassVar[Schema] = Schema("published-run", 1)
+    ``figures``: what else the file says, by names that end in SI units: ``samples`` that the
+    latency is the median of, their ``deviation_s``, ``tokens_per_s``. What is not said is absent.
+    """
+
+    # Defaults are not written: the hash of a table of version 1 stays what its file is named by.
+    schema: ClassVar[Schema] = Schema("published-run", 2, oldest=1)
 
     table_id: str
     row: int
@@ -64,3 +71,37 @@ class PublishedRun(Record, frozen=True, kw_only=True):
     power_w: float | None  # mean
     method: str | None
     remark: str | None  # why the power of this row is to be doubted
+    figures: dict[str, float] = msgspec.field(default_factory=dict)  # version 1 had none
+
+
+# "layer": it is its parts. "region": it is all that lies between the first and the last part, or
+# its parts are not said. "engine": the engine added it; it is no node of the network.
+LayerKind = Literal["layer", "region", "engine"]
+
+
+class PublishedLayer(Record, frozen=True, kw_only=True):
+    """One layer of a network as the engine of others ran it, or as that engine lists it."""
+
+    schema: ClassVar[Schema] = Schema("published-layer", 1)
+
+    table_id: str
+    row: int
+    device: str
+    processor: Processor
+    citation: str
+    mode: PublishedMode
+    network: str
+    batch: int | None
+    precision: str | None  # of the network
+    index: int  # in the order of the file
+    name: str  # as the engine calls it
+    parts: tuple[str, ...]  # the network's nodes in it, by their names
+    kind: LayerKind
+    op_type: str | None  # as the engine calls it
+    layer_precision: str | None  # of what it writes
+    tactic: str | None  # the kernel that the engine chose
+    mean_s: float | None  # of one call of the network
+    median_s: float | None
+    share: float | None  # of the time of all layers
+    runs: int | None  # calls that were timed
+    method: str | None

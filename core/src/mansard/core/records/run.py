@@ -1,38 +1,21 @@
-"""A run as a whole: its manifest, and real networks that were measured."""
+"""A run as a whole: its manifest."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.base import Record, Schema
 from mansard.core.records.machine import Gpu, MachineIdentity, PowerMode
-from mansard.core.records.score import Phase
 from mansard.core.records.trial import EnergyWindow
-
-
-class Measurement(Record, frozen=True, kw_only=True):
-    """One real network, run and timed. Raw repetitions, no medians."""
-
-    schema: ClassVar[Schema] = Schema("measurement", 2)
-
-    run_id: str
-    model: str
-    model_hash: str
-    source: Source
-    engine: str
-    phase: Phase
-    batch: int
-    precision: str
-    seconds_s: tuple[float, ...]
-    energy: tuple[EnergyWindow, ...] | None
 
 
 class Manifest(Record, frozen=True, kw_only=True):
     """What a run was: enough to repeat it, and to refuse mixing it with another."""
 
-    schema: ClassVar[Schema] = Schema("manifest", 3)
+    schema: ClassVar[Schema] = Schema("manifest", 4, oldest=3)
 
     run_id: str
+    kind: str = "kernels"  # name of its MeasurementKind; version 3 had this one alone
     tool_version: str
     commit: str | None
     versions: dict[str, str]  # of everything that can change a timing

@@ -41,7 +41,7 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
     total_j: float | None
 
 
-Family = Literal["fma", "stream", "tensor", "latency", "stalled"]
+Family = Literal["fma", "stream", "tensor", "latency", "stalled", "launch"]
 Processor = Literal["cpu", "gpu"]
 Operands = Literal["chaotic", "constant"]
 Scope = Literal["core", "sm", "gpu"]
@@ -55,6 +55,16 @@ class Spread(Record, frozen=True, kw_only=True):
     low: float  # the extremes of all readings
     high: float
     after: float
+
+
+class MemoryUse(Record, frozen=True, kw_only=True):
+    """The share of the memory's bandwidth that was in use, by readings while a trial ran."""
+
+    mean_share: float  # 1 is all of it
+    low_share: float
+    high_share: float
+    n_readings: int
+    source: str  # "actmon"; or NVML's, of cards, which is a share of time
 
 
 class Conditions(Record, frozen=True, kw_only=True):
@@ -74,11 +84,13 @@ class Conditions(Record, frozen=True, kw_only=True):
     swapped_bytes: int | None = None  # moved between memory and swap space, both ways
     fan_speed_rpm: Spread | None = None  # of the fastest fan
     fan_drive_share: Spread | None = None  # of the fan that is driven most; 1 is the most
+    # Rows of version 4 do not have this.
+    memory_use: MemoryUse | None = None
 
     def __post_init__(self) -> None:
         absent = {
             name: _NOT_RECORDED
-            for name in _SINCE_4
+            for name in (*_SINCE_4, *_SINCE_5)
             if getattr(self, name) is None and name not in self.unknown
         }
         if absent:
@@ -87,6 +99,7 @@ class Conditions(Record, frozen=True, kw_only=True):
 
 
 _SINCE_4 = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive_share")
+_SINCE_5 = ("memory_use",)
 _NOT_RECORDED = "the version of Mansard that measured did not record it"
 
 
@@ -97,7 +110,7 @@ class Trial(Record, frozen=True, kw_only=True):
     how stores are counted is said in ``traffic_counting``.
     """
 
-    schema: ClassVar[Schema] = Schema("trial", 4, oldest=3)
+    schema: ClassVar[Schema] = Schema("trial", 5, oldest=3)
 
     run_id: str
     trial_id: str

@@ -15,11 +15,11 @@ from pathlib import Path
 from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
+from mansard.core.protobuf import damaged, field_at, messages, signed, varint
 from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType
 from mansard.estimator.reading.formats import HEAD_BYTES, recognised
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes
 from mansard.estimator.reading.limits import ReadingBudget
-from mansard.estimator.reading.protobuf import damaged, field_at, messages, signed, varint
 from mansard.estimator.reading.skeleton import Source, skeleton
 
 WHOLE_BYTES = 1 << 24  # a file up to this size is read at once

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from mansard.core.errors import ModelError
+from mansard.core.protobuf import messages
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.graphs import GraphReader, Parts, read_opsets, subgraph
 from mansard.estimator.reading.limits import (
@@ -28,7 +29,6 @@ from mansard.estimator.reading.limits import (
     too_many,
 )
 from mansard.estimator.reading.nodes import AttributeReference, Call, read_attribute
-from mansard.estimator.reading.protobuf import messages
 
 _NAME, _DOMAIN, _OVERLOAD, _INPUT, _OUTPUT = 10, 82, 106, 34, 42
 _NODE, _OPSET, _DEFAULT = 58, 74, 90

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from mansard.core.errors import ModelError
+from mansard.core.protobuf import fields, messages, signed
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.limits import (
     MAX_GRAPH_DEPTH,
@@ -21,7 +22,6 @@ from mansard.estimator.reading.limits import (
     too_many,
 )
 from mansard.estimator.reading.nodes import GraphBytes, NodeReader
-from mansard.estimator.reading.protobuf import fields, messages, signed
 from mansard.estimator.reading.tensors import (
     StatedTypes,
     read_declared,

@@ -19,9 +19,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from mansard.core.errors import ModelError
-from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, normal_domain
-from mansard.estimator.reading.limits import ReadingBudget
-from mansard.estimator.reading.protobuf import (
+from mansard.core.protobuf import (
     count_packed,
     damaged,
     encode,
@@ -31,6 +29,8 @@ from mansard.estimator.reading.protobuf import (
     signed32,
     varint,
 )
+from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, normal_domain
+from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.tensors import read_stored, read_stored_sparse, read_type
 
 _ATTRIBUTE_NAME, _ATTRIBUTE_TYPE, _REFERENCE = 10, 160, 170

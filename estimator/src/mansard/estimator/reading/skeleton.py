@@ -15,10 +15,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import BY_CODE
-from mansard.estimator.numbers import MAX_INTEGERS
-from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
-from mansard.estimator.reading.protobuf import (
+from mansard.core.protobuf import (
     BYTES,
     END_GROUP,
     GROUP,
@@ -28,6 +25,9 @@ from mansard.estimator.reading.protobuf import (
     signed32,
     varint,
 )
+from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.numbers import MAX_INTEGERS
+from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
 
 SHORT_BYTES: Final = 1 << 12
 """A content up to this size is kept without a look at what is inside."""

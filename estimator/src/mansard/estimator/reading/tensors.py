@@ -11,11 +11,11 @@ import math
 from typing import Any
 
 from mansard.core.errors import ModelError
+from mansard.core.protobuf import fields, packed, signed, signed32
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.model import Dimension, Kind, ModelInput, StatedType, StoredTensor
 from mansard.estimator.numbers import Numbers, may_keep
 from mansard.estimator.reading.limits import ReadingBudget
-from mansard.estimator.reading.protobuf import fields, packed, signed, signed32
 from mansard.estimator.tensors import MAX_RANK, Shape, is_sane
 
 _VALUE_NAME, _VALUE_TYPE = 10, 18  # of ValueInfoProto

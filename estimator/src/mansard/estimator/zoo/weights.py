@@ -1,9 +1,10 @@
-"""Random weights in place of the constant ones, to run a network of the zoo for real."""
+"""Random weights in place of the constant ones, to run a network without weights for real."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,73 +12,125 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import onnx
 
-Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
+Array: TypeAlias = npt.NDArray[Any]
+Weights: TypeAlias = dict[str, Array]
 
-_FLOAT = 1  # onnx.TensorProto.FLOAT
+_FLOATING = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 of onnx.TensorProto
 _POOL_SIZE = 1_048_573  # a prime, so that no two rows of a matrix come out alike
+
+
+class Missing(NamedTuple):
+    """A weight that a file has no numbers for: all that they are drawn from.
+
+    ``value`` is the constant in its place; ``data_type`` as in onnx.TensorProto.
+    """
+
+    shape: tuple[int, ...]
+    value: float
+    data_type: int
 
 
 def with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     """A copy of ``model`` whose ``ConstantOfShape`` weights are random initialisers.
 
-    ``separate_weights`` says how they are drawn.
+    ``draw`` says how they are drawn.
     """
-    result, weights = separate_weights(model, seed)
-    graph = result.graph
-    inputs = [value for value in graph.input if value.name not in weights]
-    del graph.input[:]
-    graph.input.extend(inputs)
-    for name, values in weights.items():
+    result = _copy(model)
+    for name, values in draw(take_out_weights(result.graph), seed):
         # Filled in place: a list of finished tensors would hold every weight twice.
-        tensor = graph.initializer.add(name=name, data_type=_FLOAT, dims=values.shape)
-        tensor.raw_data = values.astype("<f4", copy=False).tobytes()
+        _tensor(result.graph, name, values)
     return result
 
 
 def separate_weights(model: onnx.ModelProto, seed: int) -> tuple[onnx.ModelProto, Weights]:
-    """A copy of ``model`` that takes its weights as inputs, and random ones to feed it.
+    """A copy of ``model`` that takes its weights as inputs, and random ones to feed it."""
+    from onnx import helper
 
-    The same seed gives the same weights. Matrices and filters whose constant is v,
+    result = _copy(model)
+    missing = take_out_weights(result.graph)
+    for name, (shape, _, data_type) in missing.items():
+        result.graph.input.append(helper.make_tensor_value_info(name, data_type, shape))
+    return result, dict(draw(missing, seed))
+
+
+def draw(missing: Mapping[str, Missing], seed: int) -> Iterator[tuple[str, Array]]:
+    """Random numbers for each weight, one at a time; the same seed gives the same.
+
+    Matrices and filters whose constant is v,
     one over the inputs of an output, get N(0, 2v), which keeps a signal's variance
     through rectified layers (He et al., arXiv:1502.01852); scales and variances get
     0.5 to 1.5 times their constant, and what is zero (biases, means) N(0, 0.0001).
     Numbers repeat after a million elements, so that large networks are filled quickly.
     """
-    from onnx import ModelProto, helper
+    from onnx import helper
 
     pool = np.random.default_rng(seed).standard_normal(_POOL_SIZE, dtype=np.float32)
-    result = ModelProto()
-    result.CopyFrom(model)
-    weights: Weights = {}
     n_drawn = 0
-    for name, (shape, value) in _take_out_weights(result.graph).items():
+    for name, (shape, value, data_type) in missing.items():
         n_elements = prod(shape)
         numbers = _spread(np.roll(pool, -n_drawn)[:n_elements], shape, value)
-        weights[name] = np.resize(numbers, shape)
+        # Narrowed before it is repeated, so that no weight is held in two widths.
+        narrow = numbers.astype(helper.tensor_dtype_to_np_dtype(data_type), copy=False)
+        yield name, np.resize(narrow, shape)
         n_drawn += n_elements
-        result.graph.input.append(helper.make_tensor_value_info(name, _FLOAT, shape))
-    return result, weights
 
 
-def _take_out_weights(graph: onnx.GraphProto) -> dict[str, tuple[tuple[int, ...], float]]:
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    from onnx import ModelProto
+
+    result = ModelProto()
+    result.CopyFrom(model)
+    return result
+
+
+def _tensor(graph: onnx.GraphProto, name: str, values: Array) -> None:
+    from onnx import helper
+
+    tensor = graph.initializer.add(
+        name=name, data_type=helper.np_dtype_to_tensor_dtype(values.dtype), dims=values.shape
+    )
+    tensor.raw_data = values.tobytes()
+
+
+def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
     """Remove the weights' nodes and the shapes that only they read; return what they were."""
     from onnx import numpy_helper
 
-    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    # Numbers that lie in another file (data_location EXTERNAL) are not read here.
+    stored = {tensor.name: tensor for tensor in graph.initializer if not tensor.data_location}
     weights, others = {}, []
     for node in graph.node:
-        if node.op_type == "ConstantOfShape" and node.input[0] in stored:
-            shape = tuple(int(length) for length in stored[node.input[0]])
-            filling = numpy_helper.to_array(node.attribute[0].t)[0] if node.attribute else 0.0
-            weights[node.output[0]] = shape, float(filling)
+        if is_weight(node, stored):
+            shape = tuple(int(length) for length in numpy_helper.to_array(stored[node.input[0]]))
+            fill = node.attribute[0].t if node.attribute else None
+            value = 0.0 if fill is None else float(numpy_helper.to_array(fill).reshape(-1)[0])
+            weights[node.output[0]] = Missing(shape, value, 1 if fill is None else fill.data_type)
         else:
             others.append(node)
-    read = {name for node in others for name in node.input}
-    kept = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(others)
-    graph.initializer.extend(kept)
+    if weights:
+        read = set(_read(graph, others))
+        kept = [tensor for tensor in graph.initializer if tensor.name in read]
+        del graph.node[:], graph.initializer[:]
+        graph.node.extend(others)
+        graph.initializer.extend(kept)
     return weights
+
+
+def is_weight(node: onnx.NodeProto, stored: Collection[str]) -> bool:
+    """Whether ``node`` stands for a weight: a floating constant of a shape that is stored."""
+    if node.op_type != "ConstantOfShape" or node.domain or node.input[0] not in stored:
+        return False
+    return not node.attribute or node.attribute[0].t.data_type in _FLOATING
+
+
+def _read(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """The tensors that ``nodes`` need, inside their graphs too, and the outputs of ``graph``."""
+    yield from (output.name for output in graph.output)
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            for body in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _read(body, body.node)
 
 
 def _spread(

@@ -1,0 +1,143 @@
+"""What was run and timed besides kernels: networks on an engine, and programs of the user's."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.score import Phase
+from mansard.core.records.trial import Conditions, EnergyWindow, Processor
+
+# What a timed call includes besides the network: copies of its inputs from the host's memory,
+# of its outputs to it, both, or neither.
+Copies = Literal["none", "in", "out", "both"]
+# How a call starts the network's kernels: by a function call on the CPU, one by one on a GPU's
+# queue, or all at once as a CUDA graph.
+Launching = Literal["call", "enqueue", "graph"]
+# What a thread does while it waits for the others or for the GPU.
+Waiting = Literal["spin", "block"]
+
+
+# Networks that are run beside others for what a call and a node of an engine take: so many nodes of
+# one element in a row (inference/preparing/chains.py). They are no workload of anybody.
+CHAIN_LENGTHS = (1, 65)
+
+
+def chain_name(length: int) -> str:
+    """How a chain of so many nodes is called, as ``Measurement.model``."""
+    return f"chain of {length} tiny nodes"
+
+
+def chain_length(model: str) -> int | None:
+    """The nodes of a chain, by its name; None for any other network."""
+    return next((each for each in CHAIN_LENGTHS if model == chain_name(each)), None)
+
+
+class LayerTime(Record, frozen=True, kw_only=True):
+    """One layer as the engine ran it: a node of the network, or several that it fused."""
+
+    index: int  # in the order in which the engine first ran them
+    name: str  # as the engine calls it
+    op_type: str  # likewise
+    provider: str  # what ran it, as the engine calls it
+    nodes: tuple[int, ...] | None  # those of the network that it is, by LayerScore.index
+    runs: int  # of one call of the network: more than one in the body of a loop
+    seconds_s: tuple[float, ...]  # one for each profiled call, over all its runs
+
+
+class Measurement(Record, frozen=True, kw_only=True):
+    """One network on one engine, run and timed under one power mode. Raw times, no medians.
+
+    ``seconds_s`` are of calls that follow one another without pause, each a share of a loop;
+    ``call_seconds_s`` are of calls that were timed one by one, in a pass of their own;
+    ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
+    """
+
+    schema: ClassVar[Schema] = Schema("measurement", 3)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    model: str
+    model_hash: str  # as that of ModelScore: without the weights
+    phase: Phase
+    engine: str  # as ``measure --engine`` calls it
+    engine_version: str
+    processor: Processor
+    provider: str  # as ``measure --provider`` calls it
+    options: dict[str, str]  # of the engine, that can change a time
+    threads: int | None  # of the engine on the CPU
+    cpus: tuple[int, ...]
+    precision: str
+    batch: int | None
+    dimensions: dict[str, int]
+    inputs: str  # what it was fed, in words
+    copies: Copies
+    launching: Launching
+    waiting: Waiting
+    failure: str | None  # why it could not be run, such as too little memory; no times then
+    calls_per_sample: int | None
+    seconds_s: tuple[float, ...]  # accepted samples: seconds of one call
+    block: tuple[int, ...]  # the block that each accepted sample belongs to
+    rejected_s: tuple[float, ...]
+    rejected_reason: tuple[str, ...]  # one for each rejected sample
+    stability: Literal["stable", "unstable"]
+    stability_interval: float | None  # half width of the interval of the block medians, relative
+    call_seconds_s: tuple[float, ...]
+    profiled_s: tuple[float, ...] | None
+    layers: tuple[LayerTime, ...] | None
+    energy: tuple[EnergyWindow, ...] | None  # it runs without pause in each; repetitions are calls
+    memory_bytes: int | None  # that the process had more at its most than before loading
+    load_s: float | None  # from the file to a network that can be called
+    first_call_s: float | None
+    conditions: Conditions
+    disturbances: tuple[str, ...]  # why it is kept but never averaged in; empty: none
+    started_utc: str
+    duration_s: float
+
+
+class NamedWindow(Record, frozen=True, kw_only=True):
+    """A stretch of a program that it named itself, with ``mansard.api.window``."""
+
+    name: str
+    start_s: float  # monotonic
+    window_s: float
+    energy: EnergyWindow | None
+
+
+class ProgramRepetition(Record, frozen=True, kw_only=True):
+    """One run of a program, from its start until it and all that it started have ended."""
+
+    start_s: float  # monotonic
+    wall_s: float
+    user_s: float  # CPU time of the program and its children
+    system_s: float
+    peak_memory_bytes: int | None  # of the largest process
+    exit_code: int  # 128 and the signal's number where a signal ended it
+    energy: EnergyWindow | None
+    peak_w: float | None  # the highest reading of the total
+    metric: float | None  # the figure of merit, read from its output
+    windows: tuple[NamedWindow, ...]
+    rejected_reason: str  # why it is kept but never averaged in; empty: it counts
+
+
+class ProgramRun(Record, frozen=True, kw_only=True):
+    """A program of the user's, run so often under one power mode until its time is known."""
+
+    schema: ClassVar[Schema] = Schema("program-run", 1)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    workload: str  # how it is called in tables and by ``recommend``
+    command: tuple[str, ...]
+    folder: str  # that it was started in
+    program_hash: str  # of the program and of the files among its arguments
+    metric_pattern: str | None
+    repetitions: tuple[ProgramRepetition, ...]
+    stability: Literal["stable", "unstable"]
+    stability_interval: float | None  # of the wall times, relative
+    conditions: Conditions
+    disturbances: tuple[str, ...]
+    started_utc: str
+    duration_s: float
