@@ -45,6 +45,17 @@ def disturbances(
     )
 
 
+def of_others(conditions: Conditions, mode: PowerMode) -> tuple[str, ...]:
+    """The same of a whole program: what others did to the machine beside it.
+
+    Its own heat, throttling, swapping and engines belong to what is measured.
+    """
+    return (
+        *(conditions.settings_changed or ()),
+        *_processes(conditions, mode, uses_gpu=True),
+    )
+
+
 def _clocks(
     conditions: Conditions, mode: PowerMode, uses_gpu: bool, cpus: Collection[int]
 ) -> Iterator[str]:

@@ -12,6 +12,7 @@ import msgspec
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import find_clocks
 from mansard.device.conditions.gpu_processes import GpuProcesses
+from mansard.device.conditions.memory_use import MemoryMonitor, find_memory_monitor
 from mansard.device.conditions.mode_settings import Change, ModeSettings, find_mode_settings
 from mansard.device.conditions.surroundings import Engines, Fans, find_engines, find_fans
 from mansard.device.system import below, glob, read_int, read_text
@@ -187,6 +188,7 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     engines: tuple[str, ...] | None  # at work
     fan_speed_rpm: float | None
     fan_drive_share: float | None
+    memory_use_share: float | None
 
 
 class WatchedClock(msgspec.Struct, frozen=True):
@@ -211,6 +213,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     cpu_clocks: tuple[WatchedClock, ...]  # one for each cluster in use
     gpu_clock: WatchedClock | None
     memory_clock: WatchedClock | None
+    memory_use: MemoryMonitor
     thermometers: Thermometers
     throttling: Events
     overcurrent: Events
@@ -218,17 +221,19 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, monotonic_s: float) -> ConditionsReading:
         """One reading, stamped with ``monotonic_s``; never raises."""
+        memory_hz = self.memory_clock.read_hz() if self.memory_clock else None
         return ConditionsReading(
             monotonic_s=monotonic_s,
             cpu_clock_hz=_slowest_hz(self.cpu_clocks),
             gpu_clock_hz=self.gpu_clock.read_hz() if self.gpu_clock else None,
-            memory_clock_hz=self.memory_clock.read_hz() if self.memory_clock else None,
+            memory_clock_hz=memory_hz,
             temperature_c=self.thermometers.read_c(),
             limits=self.throttling.read_alarms(),
             changes=self.settings.changes(),
             engines=self.engines.read(),
             fan_speed_rpm=self.fans.read_speed_rpm(),
             fan_drive_share=self.fans.read_drive(),
+            memory_use_share=self.memory_use.read_share(memory_hz),
         )
 
     def losses(self) -> tuple[str, ...]:
@@ -236,8 +241,11 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings.losses(is_throttled=any(self.throttling.read_alarms()))
 
 
-def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
-    """What tells how ``cpus`` and the rest of the machine run; costs some milliseconds."""
+def find_sources(root: Path, cpus: Sequence[int], *, uses_gpu: bool = False) -> Sources:
+    """What tells how ``cpus`` and the rest of the machine run; costs some milliseconds.
+
+    ``uses_gpu``: whether the trials run on the GPU. A card's own memory counts only then.
+    """
     clocks = find_clocks(root)
     emc = clocks.emc.domain if clocks.emc else None
     clusters = tuple(domain for domain in clocks.cpu if set(domain.cpus) & set(cpus))
@@ -250,6 +258,7 @@ def find_sources(root: Path, cpus: Sequence[int]) -> Sources:
         cpu_clocks=_clocks(root, clusters) if clocked.issuperset(cpus) else (),
         gpu_clock=next(iter(_clocks(root, (clocks.gpu,))), None),
         memory_clock=next(iter(_clocks(root, (emc,))), None),
+        memory_use=find_memory_monitor(root, uses_gpu=uses_gpu),
         thermometers=find_thermometers(root),
         throttling=find_throttling(root, cpus),
         overcurrent=find_overcurrent(root),

@@ -11,6 +11,7 @@ import msgspec
 
 from mansard.core.records import Conditions, Spread
 from mansard.device.conditions.gpu_processes import GpuProcessesFound
+from mansard.device.conditions.memory_use import memory_use_of
 from mansard.device.conditions.mode_settings import describe
 from mansard.device.conditions.sources import (
     ConditionsReading,
@@ -83,6 +84,11 @@ def summarise(
         "swapped_bytes": (
             _swapped_bytes(looks),
             "/proc/vmstat does not count pages swapped in and out",
+        ),
+        "memory_use": (
+            # The first and the last reading are of the machine before and after the trial.
+            memory_use_of(sources.memory_use.source, [r.memory_use_share for r in readings[1:-1]]),
+            sources.memory_use.why_not or "no reading while the trial ran told it",
         ),
     }
     return Conditions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from math import ceil
 
@@ -17,6 +18,7 @@ CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
 _N_TRIED = 3  # readings whose cost decides the period
 _LONGEST_SLEEP_S = 0.05  # so that it ends soon when it is told to
+MOST_SAMPLES = 200_000  # about 50 MB; of four rails read forty times a second, twenty minutes
 
 
 class Sampler:
@@ -25,7 +27,8 @@ class Sampler:
     The period is the meters' own unless ``period_s`` says otherwise, and longer where
     readings at that pace would cost more than ``CPU_SHARE``. Ticks lie on a fixed schedule:
     a late reading does not move those after it. A meter that stops answering gives samples
-    without a number, and goes on being asked.
+    without a number, and goes on being asked. Whenever there are more than ``most_samples``, every
+    other reading is dropped, and the period doubles: what is sampled for hours fits into memory.
     """
 
     def __init__(
@@ -33,7 +36,10 @@ class Sampler:
         meters: Meters,
         period_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        most_samples: int = MOST_SAMPLES,
     ) -> None:
+        self._most_samples = most_samples
         self._meters = meters
         self._chosen_s = period_s
         self._clock = clock
@@ -70,11 +76,27 @@ class Sampler:
                 taken.extend(self._read_meter(meter))
             self._samples.extend(taken)
             self._count(taken)
+            if len(self._samples) > self._most_samples:
+                self._thin(len(taken))
 
     @property
     def samples(self) -> tuple[PowerSample, ...]:
         """All samples so far, in the order of time."""
         return tuple(self._samples)
+
+    def between(self, start_s: float, end_s: float) -> tuple[PowerSample, ...]:
+        """The samples within a stretch, in the order of time."""
+        samples = self._samples
+        first = bisect_left(samples, start_s, key=_time_s)
+        return tuple(samples[first : bisect_right(samples, end_s, key=_time_s)])
+
+    def forget(self, before_s: float) -> None:
+        """Drop what no stretch from ``before_s`` on needs."""
+        with self._reading:
+            n_rails = sum(len(meter.rails) for meter in self._meters.found)
+            first = bisect_left(self._samples, before_s, key=_time_s)
+            whole = max(0, first - 2 * n_rails)  # readings: of each rail one sample
+            self._samples = self._samples[whole - whole % max(1, n_rails) :]
 
     def window(
         self,
@@ -101,6 +123,15 @@ class Sampler:
             now_s, why = self._clock(), str(error)
             return tuple(silent(rail, now_s, why) for rail in meter.rails)
 
+    def _thin(self, n_rails: int) -> None:
+        """Keep every other reading, and the first and the last: they cover what was begun."""
+        readings = [
+            self._samples[at : at + n_rails] for at in range(0, len(self._samples), n_rails)
+        ]
+        kept = [readings[0], *readings[1 + len(readings) % 2 :: 2]]
+        self._samples = [sample for reading in kept for sample in reading]
+        self.period_s *= 2
+
     def _count(self, taken: list[PowerSample]) -> None:
         if not taken:
             return
@@ -122,9 +153,11 @@ class Sampler:
         return affordable_period_s(self.period_s, cpu_s / _N_TRIED, wall_s / _N_TRIED)
 
     def _run(self) -> None:
-        start_s, tick = self._clock(), 0
+        start_s, tick, period_s = self._clock(), 0, self.period_s
         while True:
             now_s = self._clock()
+            if self.period_s != period_s:  # a schedule of its own begins
+                start_s, tick, period_s = now_s, 0, self.period_s
             tick = next_tick(now_s - start_s, self.period_s, tick)
             due_s = start_s + tick * self.period_s
             # A sleep costs less than waiting for an event, which matters a hundred times a second.
@@ -134,6 +167,10 @@ class Sampler:
             if self._stop.is_set():
                 return
             self.read()
+
+
+def _time_s(sample: PowerSample) -> float:
+    return sample.monotonic_s
 
 
 def next_tick(elapsed_s: float, period_s: float, tick: int) -> int:
