@@ -41,19 +41,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--board", type=Path, default=SYSTEM_ROOT, help="root folder of the board's /sys"
     )
+    parser.add_argument("--files", type=Path, help="folder of the files that the job names")
     parser.add_argument(
         "--heartbeat", type=float, metavar="S", help="end when stdin is silent for so long"
     )
     options = parser.parse_args(arguments)
     turn_signals_into_interrupts()
     try:
-        return measure_for_pipe(options.board, options.heartbeat)
+        return measure_for_pipe(options.board, options.heartbeat, options.files)
     except KeyboardInterrupt:
         sys.stderr.write("mansard.measuring: interrupted; finished trials are kept\n")
         return 130
 
 
-def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
+def measure_for_pipe(
+    root: Path, heartbeat_s: float | None = None, files: Path | None = None
+) -> int:
     """Do the job on standard input; returns the exit code. Errors are the last event.
 
     With ``heartbeat_s``, an input that is silent for so long counts as ended.
@@ -69,7 +72,8 @@ def measure_for_pipe(root: Path, heartbeat_s: float | None = None) -> int:
         # A shell starts what runs in its background with Ctrl-C ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_interrupt_at_end, args=(lines,), daemon=True).start()
-        measurer = LocalMeasurer(meters=find_meters(root, job.plan.machine), root=root)
+        meters = find_meters(root, job.plan.machine)
+        measurer = LocalMeasurer(meters=meters, root=root, files=files, tell=send)
         for event in measurer(job):
             send(event)
     except MansardError as error:

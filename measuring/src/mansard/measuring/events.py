@@ -38,6 +38,16 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     now: str
 
 
+class Lengthy(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What a trial does now may take long, such as loading a network or building an engine.
+
+    It is announced, not repeated: what loads may hold up every thread of the process.
+    """
+
+    now: str
+    at_most_s: float  # until the next event; silence beyond it is a hang
+
+
 class Row(msgspec.Struct, Generic[RowT], frozen=True, tag="Row"):
     """A finished trial, as the row of its kind."""
 
@@ -67,7 +77,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The last event of a job that is through."""
 
 
-Event: TypeAlias = Started | Progress | Row[Any] | Readings | Idle | Aborted | Done
+Event: TypeAlias = Started | Progress | Lengthy | Row[Any] | Readings | Idle | Aborted | Done
 # Does a job; its last event is Done or Aborted. Closing the iterator stops the measurement.
 Measurer: TypeAlias = Callable[[Job], Iterator[Event]]
 
@@ -76,7 +86,7 @@ def event_decoder(row_type: Any) -> msgspec.json.Decoder[Event]:
     """A decoder of the lines of a measuring process whose rows are of the class ``row_type``."""
     row: Any = Row
     return msgspec.json.Decoder(
-        Union[Started, Progress, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
+        Union[Started, Progress, Lengthy, row[row_type], Readings, Idle, Aborted, Done]  # noqa: UP007
     )
 
 

@@ -30,6 +30,10 @@ class Instruments(msgspec.Struct, frozen=True, kw_only=True):
     meters: Meters
     keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
     gpu: Gpu | None  # as it is in this mode
+    files: Path | None = None  # folder of the files that the plan names
+    # Says what the trial does now, and how many seconds that may take at most. To be called before
+    # anything of more than a minute, else the measurement is taken for hung after 15.
+    announce: Callable[[str, float], None] = lambda _now, _at_most_s: None
 
     def metering(self, plan: RunPlan) -> EnergyMetering | None:
         """The meters, set up as the plan's protocol wants them; None where there are none."""

@@ -40,7 +40,7 @@ class Opened(Generic[RowT]):
 class MeasurementKind(Generic[PlanT, RowT]):
     """One kind of measurement: what its plans and rows are, and how a trial is made."""
 
-    name: str
+    name: str  # of the runs of this kind, in their manifests
     plan_type: type[PlanT]
     row_type: type[RowT]
     open: Callable[[PlanT], AbstractContextManager[Opened[RowT]]]

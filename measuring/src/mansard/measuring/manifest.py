@@ -10,7 +10,7 @@ from mansard.core.records import EnergyWindow, Manifest
 from mansard.core.version import read_commit
 from mansard.measuring.events import Started
 from mansard.measuring.instruments import utc_now
-from mansard.measuring.kind import Job
+from mansard.measuring.kind import Job, find_kind
 
 _RUNNING = "the run has not finished yet, or was interrupted"
 
@@ -38,6 +38,7 @@ def new_manifest(job: Job, started: Started, image: ContainerImage | None) -> Ma
         unknown |= dict.fromkeys(("total_rails", "total_rule", "boundary"), started.why_no_total)
     return Manifest(
         run_id=plan.run_id,
+        kind=find_kind(plan.kind).name,
         tool_version=plan.versions["mansard"],
         commit=commit,
         versions=plan.versions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from mansard.core.records import PowerSample
 from mansard.device.conditions import Sources, Watch, find_sources, mode_lost
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Done, Event, Idle, Progress, Readings, Row, started
+from mansard.measuring.events import Done, Event, Idle, Lengthy, Progress, Readings, Row, started
 from mansard.measuring.instruments import Instruments
 from mansard.measuring.kind import Job, MeasurementKind, Opened, find_kind
 from mansard.measuring.plan import PlannedTrial, RunPlan
@@ -28,6 +28,9 @@ class LocalMeasurer:
     meters: Meters = NO_METERS
     root: Path = SYSTEM_ROOT
     kind: MeasurementKind[Any, Any] | None = None
+    files: Path | None = None  # folder of the files that the plan names, such as networks
+    # Gets, at once, what a trial announces: an event that comes while another is waited for.
+    tell: Callable[[Event], None] = lambda _: None
 
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; raises DeviceError or MeasurementError, and what sampling raises.
@@ -37,7 +40,7 @@ class LocalMeasurer:
         Errors are raised, not turned into events: that is done at the end of a pipe.
         """
         _check_cpus(job.plan)
-        sources = find_sources(self.root, job.plan.cpus)
+        sources = find_sources(self.root, job.plan.cpus, uses_gpu=job.plan.processor == "gpu")
         kind = self.kind or find_kind(job.plan.kind)
         with ExitStack() as stack:
             with sources.processes.learn_own():
@@ -55,6 +58,8 @@ class LocalMeasurer:
             meters=self.meters,
             keep=readings.append,
             gpu=opened.gpu,
+            files=self.files,
+            announce=lambda now, at_most_s: self.tell(Lengthy(now=now, at_most_s=at_most_s)),
         )
         wanted = set(job.missing)
         missing = [spec for spec in plan.trials if spec.trial_id in wanted]

@@ -11,7 +11,7 @@ from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler, idle_window
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SampleSource
+from mansard.measuring.raw_samples import RawSample, SampleSource
 
 _CHUNK_S = 0.25  # how often it is looked whether a window has seen enough
 
@@ -87,16 +87,20 @@ class _Runner:
     ) -> None:
         self._source = source
         self._repetitions = repetitions
-        self._sample_s = sample_s
         self._should_stop = should_stop
+        # A repetition may take longer than a sample is to last.
+        self._sample_s = max(sample_s, self._take(1)[0].duration_s)
 
     def run(self, duration_s: float) -> Stretch:
-        n_samples = max(1, round(duration_s / self._sample_s))
+        raw = self._take(max(1, round(duration_s / self._sample_s)))
+        end_s = max(sample.started_s + sample.duration_s for sample in raw)
+        return Stretch(raw[0].started_s, end_s, len(raw) * self._repetitions)
+
+    def _take(self, n_samples: int) -> list[RawSample]:
         raw = self._source.take(n_samples, self._repetitions, self._should_stop)
         if not raw:
             raise MeasurementError("stopped before the window was through")
-        end_s = max(sample.started_s + sample.duration_s for sample in raw)
-        return Stretch(raw[0].started_s, end_s, len(raw) * self._repetitions)
+        return raw
 
 
 def _settle(runner: _Runner, sampler: Sampler, protocol: Protocol) -> None:

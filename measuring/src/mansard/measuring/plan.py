@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Record
 from mansard.measuring.protocol import Profile, Protocol
+
+
+def cpus_of(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
+    """The CPUs to measure on: those of ``machine`` that ``mode`` leaves on.
+
+    Raises UsageError where there is none.
+    """
+    cpus = machine.cpus[: mode.n_cpus]
+    if mode.clusters:
+        on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
+        cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
+    if not cpus:
+        raise UsageError(
+            f"power mode {mode.name!r} leaves no CPU on that this process may use",
+            fix="run without taskset or a smaller cpuset",
+        )
+    return cpus
 
 
 class PlannedTrial(Record, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from mansard.core.errors import UsageError
 from mansard.core.records import Record
 
 Profile = Literal["brief", "quick", "full"]
@@ -88,6 +89,15 @@ _BRIEF = msgspec.structs.replace(
 PROTOCOLS: MappingProxyType[Profile, Protocol] = MappingProxyType(
     {"brief": _BRIEF, "quick": _QUICK, "full": _FULL}
 )
+
+
+def find_protocol(profile: str) -> Protocol:
+    """The protocol of ``profile``; raises UsageError for an unknown one."""
+    for name, protocol in PROTOCOLS.items():
+        if name == profile:
+            return protocol
+    raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
+
 
 MODE_CHANGE_S = 3.0  # nvpmodel, a query, the locks and their reading back: seconds on a board
 

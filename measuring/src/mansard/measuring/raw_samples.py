@@ -31,6 +31,7 @@ class RawSample:
     cpu_share: float | None = None  # least of all threads: CPU time over wall time
     n_switches: int | None = None  # involuntary context switches of all threads
     clock_hz: float | None = None  # of an SM, counted by the kernel itself
+    waited_s: float | None = None  # that threads were ready and had no CPU, over all of them
 
 
 class SampleSource(Seam):
@@ -48,4 +49,8 @@ def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
         return f"{sample.n_switches} involuntary context switches"
     if sample.cpu_share is not None and sample.cpu_share <= cpu_share_min:
         return f"CPU time is {sample.cpu_share:.3f} of wall time"
+    if sample.waited_s is not None:
+        waited_share = sample.waited_s / sample.duration_s
+        if waited_share >= 1 - cpu_share_min:
+            return f"threads waited for a CPU for {waited_share:.3f} of the time"
     return None

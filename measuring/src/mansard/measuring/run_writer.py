@@ -21,6 +21,7 @@ from mansard.measuring.events import (
     Done,
     Event,
     Idle,
+    Lengthy,
     Measurer,
     Progress,
     Readings,
@@ -69,6 +70,10 @@ class RunWriter:
         self._samples: RowWriter[PowerSample] | None = None
         missing = set(job.missing)
         self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
+        n_total = len(job.plan.trials)
+        self._state = SweepState(
+            n_done=n_total - len(missing), n_total=n_total, remaining_s=None, now=""
+        )
         is_there = find_status(self._path, self._runs) is not None
         self.manifest = read_document(self._path, Manifest, self._runs) if is_there else None
 
@@ -93,7 +98,7 @@ class RunWriter:
     def _write_event(self, event: Event) -> None:
         if isinstance(event, Row):
             self._keep_row(event.row)
-        elif isinstance(event, Progress):
+        elif isinstance(event, Progress | Lengthy):
             self._report(event)
         elif isinstance(event, Readings):
             self._samples_writer().extend(event.samples)
@@ -146,16 +151,16 @@ class RunWriter:
             self._samples = self._stack.enter_context(writer)
         return self._samples
 
-    def _report(self, event: Progress) -> None:
-        n_total = len(self._job.plan.trials)
-        state = SweepState(
-            n_done=n_total - event.n_left,
-            n_total=n_total,
-            remaining_s=event.remaining_s,
-            now=event.now,
-        )
+    def _report(self, event: Progress | Lengthy) -> None:
+        self._state = msgspec.structs.replace(self._state, now=event.now)
+        if isinstance(event, Progress):
+            self._state = msgspec.structs.replace(
+                self._state,
+                n_done=self._state.n_total - event.n_left,
+                remaining_s=event.remaining_s,
+            )
         if self._on_progress is not None:
-            self._on_progress(state)
+            self._on_progress(self._state)
 
     def _write(self, manifest: Manifest) -> None:
         write_document(self._path, manifest, self._runs)

@@ -92,23 +92,30 @@ def collect(
     should_stop: Callable[[], bool] = lambda: False,
     clock: Clock = SYSTEM_CLOCK,
     judge: Judge | None = None,
+    *,
+    repetitions: int | None = None,
 ) -> Samples:
     """Calibrate, warm up, and take blocks until they agree or the time is up.
 
+    ``repetitions`` of a sample are given where the source is warm and they are known: then
+    the first block begins at once.
     ``judge`` says of all samples so far why each does not count, None where it does; by
     default as on shared CPUs, each sample by itself.
     """
     judge = judge or partial(_judge_each, cpu_share_min=protocol.cpu_share_min)
     deadline_s = clock.now_s() + protocol.time_cap_s
-    repetitions = calibrate(source, protocol.sample_s, should_stop)
-    _warm_up(source, repetitions, should_stop, clock)
+    if repetitions is None:
+        repetitions = calibrate(source, protocol.sample_s, should_stop)
+        _warm_up(source, repetitions, should_stop, clock)
     per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
     collected = _Collected()
     problem: str | None = "not begun"
     interval = None
     while problem is not None and not should_stop():
-        # The first sample of a block finds caches and clocks as the pause left them.
-        raw = source.take(per_block + 1, repetitions, should_stop)[1:]
+        # The first sample of a block finds caches and clocks as the pause left them. One that
+        # is a block by itself is so long that this does not show.
+        n_dropped = 1 if per_block > 1 else 0
+        raw = source.take(per_block + n_dropped, repetitions, should_stop)[n_dropped:]
         collected.add(raw, judge)
         accepted = collected.accepted()
         medians = block_medians([one.duration_s for one, _ in accepted], [b for _, b in accepted])
