@@ -3,7 +3,8 @@
 A kernel is added in one file of ``cpu/kernels`` or ``cuda/kernels``, in its tuple ``KERNELS``.
 Its ``family`` says which roof it can raise, and stands in the row of each of its trials: "fma"
 and "tensor" the peak of its precision, "stream" the bandwidth of the memory levels of its
-``level_scopes``, "latency" the latency of these levels, "stalled" none: what the GPU draws.
+``level_scopes``, "latency" the latency of these levels, "stalled" none: what the GPU draws,
+"launch" none: what it takes to start a kernel.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class Kernel:
     ``entry(case)`` with the signature ``(void* a, void* b, void* c, long long n_elements,
     int fma_per_element, int repetitions, unsigned long long* clock)``. Its thread 0 of block 0
     leaves in ``clock`` how many cycles (clock64) and nanoseconds (globaltimer) went by between
-    its first and last repetition. Arrays keep their values from one launch to the next.
+    its first and last repetition. Of the family "launch" it takes no arguments, a repetition is a
+    launch of it, and the clock is read by kernels before and after. Arrays keep their values from
+    one launch to the next.
     """
 
     name: str
@@ -156,6 +159,7 @@ class Kernel:
     is_brief: bool = True  # whether the profile "brief" measures it
     scopes: tuple[Scope, ...] = ("gpu",)
     level_scopes: tuple[Scope, ...] = ("gpu",)  # in which it shows a memory level
+    is_graph: bool = False  # of the family launch: its launches are nodes of a CUDA graph
     # precision -> compute capabilities, from the first up to but without the second, on which
     # other units do its work piece by piece: the time would not be that of the precision
     emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)

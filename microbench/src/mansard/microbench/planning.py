@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import msgspec
 
-from mansard.core.errors import UsageError
 from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Record, Schema
 from mansard.core.version import VERSION
-from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.plan import cpus_of
+from mansard.measuring.protocol import find_protocol
 from mansard.microbench.catalog import cpu_kernels, cuda_kernels
 from mansard.microbench.cpu.trials import cpu_trials
 from mansard.microbench.cuda.probe import probe_gpu
@@ -74,10 +74,9 @@ def make_plan(
     a random but repeatable order, so that a machine that warms up or slows down in the
     middle does not bend a curve. Raises UsageError for an unknown profile.
     """
-    if profile not in PROTOCOLS:
-        raise UsageError(f"unknown profile {profile!r}", fix=f"use {' or '.join(PROTOCOLS)}")
+    protocol = find_protocol(profile)
     found = found or probe("cpu")
-    cpus = _cpus(machine, mode)
+    cpus = cpus_of(machine, mode)
     if found.gpu is None:
         trials = cpu_trials(machine, cpus, profile)
     else:
@@ -91,7 +90,7 @@ def make_plan(
         mode=mode,
         cpus=cpus,
         trials=tuple(trials),
-        protocol=PROTOCOLS[profile],  # type: ignore[index]
+        protocol=protocol,
         seed=SEED,
         versions=found.versions,
         unknown={"gpu": "the kernels run on the CPU"} if found.gpu is None else {},
@@ -104,17 +103,3 @@ def _gpu_trials(
     """The trials of a GPU with the SMs that ``mode`` leaves on, as far as it says so."""
     n_sms = mode.n_sms or gpu.n_sms
     return gpu_trials(msgspec.structs.replace(gpu, n_sms=n_sms), profile, versions)
-
-
-def _cpus(machine: MachineIdentity, mode: PowerMode) -> tuple[int, ...]:
-    """The CPUs to measure on: those of the machine that the mode leaves on."""
-    cpus = machine.cpus[: mode.n_cpus]
-    if mode.clusters:
-        on = {cpu for cluster in mode.clusters for cpu in cluster.cpus}
-        cpus = tuple(cpu for cpu in machine.cpus if cpu in on)
-    if not cpus:
-        raise UsageError(
-            f"power mode {mode.name!r} leaves no CPU on that this process may use",
-            fix="run without taskset or a smaller cpuset",
-        )
-    return cpus

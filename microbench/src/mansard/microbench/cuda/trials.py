@@ -1,7 +1,7 @@
 """The trials of a GPU plan, and the working sets that they visit: some for every memory level.
 
-The trials are chains, streams, tensor cores, latency, and a stalled kernel. The levels' windows
-are core/gpu_levels.py's, which the analysis goes by too.
+The trials are chains, streams, tensor cores, latency, a stalled kernel, and launches of an empty
+one. The levels' windows are core/gpu_levels.py's, which the analysis goes by too.
 """
 
 from __future__ import annotations
