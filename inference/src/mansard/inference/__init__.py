@@ -1,0 +1,1 @@
+"""Real networks, and programs of the user's: latency, layers and energy."""

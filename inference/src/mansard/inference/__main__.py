@@ -1,0 +1,26 @@
+"""``python -m mansard.inference --probe ENGINE``: what there is of an engine, as one JSON line.
+
+It runs on a board, in a container or not. Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from mansard.inference.engines import ENGINES, find_engine
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what the engine says of itself; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="mansard.inference", description=__doc__)
+    parser.add_argument("--probe", choices=sorted(ENGINES), required=True, help="the engine")
+    options = parser.parse_args(arguments)
+    sys.stdout.write(msgspec.json.encode(find_engine(options.probe).probe()).decode() + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

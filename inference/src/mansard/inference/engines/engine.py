@@ -1,0 +1,61 @@
+"""What every engine is: what it needs, and a network that it has loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from mansard.core.records import Launching, LayerTime, Record, Schema
+from mansard.inference.plan import NetworkTrial
+
+
+class EngineProbe(Record, frozen=True, kw_only=True):
+    """What an engine has in the process that asks; with no provider, the reason in ``unknown``."""
+
+    schema: ClassVar[Schema] = Schema("engine-probe", 1)
+
+    engine: str
+    version: str | None
+    versions: dict[str, str]  # of everything that can change a timing
+    providers: tuple[str, ...] | None  # "cpu", "cuda", "tensorrt": those that can run here
+    absent: dict[str, str]  # why each of the others cannot
+
+
+class LoadedNetwork(Protocol):
+    """A network on an engine, with its inputs bound: ready to be called.
+
+    Whatever fails raises MeasurementError, with what the engine says of it in one line.
+    """
+
+    launching: Launching
+    options: Mapping[str, str]  # that can change a time, beside those of the trial
+
+    def call(self) -> None:
+        """Run the network once, until its outputs are there."""
+
+    def start_profiling(self) -> None:
+        """From now on the engine times its layers, which makes calls slower."""
+
+    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in those calls since profiling was started that are ``kept``.
+
+        Of no layer is there the reason. The network cannot be called any more afterwards.
+        """
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class Engine(Protocol):
+    """A runtime of networks."""
+
+    name: str
+
+    def probe(self) -> EngineProbe:
+        """What there is of it in this process."""
+
+    def load(
+        self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
+    ) -> LoadedNetwork:
+        """The network of ``trial`` from its file; raises MeasurementError where it cannot run."""

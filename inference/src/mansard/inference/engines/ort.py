@@ -1,0 +1,358 @@
+"""ONNX Runtime, with its providers for CPUs, for CUDA, and for TensorRT.
+
+https://onnxruntime.ai/docs/api/python/api_summary.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.records import Launching, LayerTime
+from mansard.core.text import printable
+from mansard.inference.engines.engine import EngineProbe
+from mansard.inference.engines.node_graph import read_nodes
+from mansard.inference.engines.ort_fusions import TracedNode, trace
+from mansard.inference.engines.ort_profile import read_profile
+from mansard.inference.plan import NetworkTrial
+
+# The providers that a trial may name, and what ONNX Runtime calls them.
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+# One distribution for each way to build it; all are imported as onnxruntime.
+_DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-qnn")
+_OPTIMISED, _WEIGHTS = "optimised.onnx", "weights"
+_FATAL_ONLY = 4  # log_severity_level: errors are raised, and said by us
+# Parts of its messages.
+_BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")
+_IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)")
+_SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and a function
+_FIX = "install onnxruntime (onnxruntime-gpu for a GPU); 'mansard doctor' says what is there"
+# A network of one Identity on one number, to see whether a provider can be used.
+_IDENTITY = bytes.fromhex(
+    "08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a080801"
+    "12040a020801620f0a0179120a0a08080112040a02080142040a00100d"
+)
+Options: TypeAlias = dict[str, str]
+
+
+class OnnxRuntime:
+    """The engine "ort"."""
+
+    name = "ort"
+
+    def probe(self) -> EngineProbe:
+        """Which providers can run a network here: those in the build that a session accepts."""
+        try:
+            import onnxruntime
+        except ImportError as error:
+            reason = f"onnxruntime cannot be imported: {printable(str(error))}"
+            return EngineProbe(
+                engine=self.name,
+                version=None,
+                versions={},
+                providers=None,
+                absent=dict.fromkeys(PROVIDERS, reason),
+                unknown=dict.fromkeys(("version", "providers"), reason),
+            )
+        built = onnxruntime.get_available_providers()
+        absent = {
+            name: _why_absent(path, built) for name, path in PROVIDERS.items() if name != "cpu"
+        }
+        absent = {name: reason for name, reason in absent.items() if reason}
+        return EngineProbe(
+            engine=self.name,
+            version=str(onnxruntime.__version__),
+            versions=_versions(),
+            providers=tuple(name for name in PROVIDERS if name not in absent),
+            absent=absent,
+        )
+
+    def load(
+        self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
+    ) -> LoadedOrtNetwork:
+        """Load the network; raises MeasurementError where it cannot run."""
+        return LoadedOrtNetwork(trial, folder / trial.file, inputs, n_threads)
+
+
+ORT = OnnxRuntime()
+
+
+class LoadedOrtNetwork:
+    """A session with its inputs and outputs bound."""
+
+    def __init__(
+        self, trial: NetworkTrial, path: Path, inputs: Mapping[str, Any], n_threads: int
+    ) -> None:
+        self._trial, self._path, self._inputs, self._n_threads = trial, path, inputs, n_threads
+        self._device = "cpu" if trial.provider == "cpu" else "cuda"
+        self.launching: Launching = "call" if trial.provider == "cpu" else "enqueue"
+        self._profiled: tempfile.TemporaryDirectory[str] | None = None
+        self.options: dict[str, str] = {"graph_optimization_level": "all"}
+        if trial.with_graph and trial.provider != "cpu":
+            self._load_with_graph()
+        else:
+            self._bound = self._open()
+
+    def call(self) -> None:
+        """Run the network once, until its outputs are there."""
+        try:
+            self._bound.call()
+        except Exception as error:
+            raise _explained(error, self._path) from error
+
+    def start_profiling(self) -> None:
+        """Load it anew, with profiling on; the session so far is closed first, for its memory."""
+        self._drop_session()
+        self._profiled = tempfile.TemporaryDirectory(prefix="mansard-")
+        folder = Path(self._profiled.name)
+        try:
+            self._bound = self._open(folder, saves_graph=True)
+        except MeasurementError:  # it cannot save what a provider compiled, as TensorRT's does
+            self._bound = self._open(folder)
+
+    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+        with _one_line(self._path):
+            profile = Path(self._bound.session.end_profiling())
+        traced = self._trace(profile.parent / _OPTIMISED)
+        return read_profile(profile.read_bytes(), kept, traced)
+
+    def close(self) -> None:
+        """Drop the session: its memory is given back with it."""
+        self._drop_session()
+        if self._profiled is not None:
+            self._profiled.cleanup()
+
+    def _drop_session(self) -> None:
+        self.__dict__.pop("_bound", None)
+
+    def _trace(self, optimised: Path) -> tuple[TracedNode, ...]:
+        """The nodes of its graph; none where it saved none."""
+        if not optimised.exists():
+            return ()
+        try:
+            return trace(read_nodes(self._path), read_nodes(optimised))
+        except (MansardError, OSError, ValueError):
+            return ()
+
+    def _load_with_graph(self) -> None:
+        """With a CUDA graph, and without where ONNX Runtime cannot make one of this network."""
+        try:
+            self._bound = self._open(with_graph=True)
+            self.call()  # the first call captures it
+        except MeasurementError as error:
+            self.options["cuda_graph"] = f"not possible: {error.what}"
+            self._bound = self._open()
+        else:
+            self.options["cuda_graph"] = "on"
+            self.launching = "graph"
+
+    def _open(
+        self,
+        profile_folder: Path | None = None,
+        *,
+        saves_graph: bool = False,
+        with_graph: bool = False,
+    ) -> _Bound:
+        with _one_line(self._path):
+            options = _options(self._trial, self._n_threads, profile_folder)
+            if saves_graph and profile_folder is not None:
+                _save_graph(options, profile_folder)
+            session = _session(self._path, self._trial, options, with_graph=with_graph)
+            return _Bound(session, self._inputs, self._device, self._trial, with_graph=with_graph)
+
+
+class _Bound:
+    """One session whose inputs and outputs have their places; ``call`` copies what it should."""
+
+    def __init__(
+        self,
+        session: Any,
+        inputs: Mapping[str, Any],
+        device: str,
+        trial: NetworkTrial,
+        *,
+        with_graph: bool,
+    ) -> None:
+        from onnxruntime import OrtValue
+
+        self.session = session
+        self._binding = binding = session.io_binding()
+        # On a CPU the value is the array: where inputs are copied in, one of its own is needed.
+        copies_in = trial.copies in {"in", "both"}
+        self._values = {
+            name: OrtValue.ortvalue_from_numpy(array.copy() if copies_in else array, device, 0)
+            for name, array in inputs.items()
+        }
+        for name, value in self._values.items():
+            binding.bind_ortvalue_input(name, value)
+        for output in session.get_outputs():
+            if with_graph:  # it writes to the same addresses every time
+                value = OrtValue.ortvalue_from_shape_and_type(
+                    _fixed_shape(output), _numpy_type(output.type), device, 0
+                )
+                binding.bind_ortvalue_output(output.name, value)
+            else:
+                binding.bind_output(output.name, device)
+        self._arrays = dict(inputs)
+        self.call: Callable[[], None] = {
+            "none": self._run,
+            "in": self._copy_and_run,
+            "out": self._run_and_copy,
+            "both": self._copy_run_and_copy,
+        }[trial.copies]
+
+    def _run(self) -> None:
+        self.session.run_with_iobinding(self._binding)
+
+    def _copy_and_run(self) -> None:
+        for name, value in self._values.items():
+            value.update_inplace(self._arrays[name])
+        self._run()
+
+    def _run_and_copy(self) -> None:
+        self._run()
+        self._binding.copy_outputs_to_cpu()
+
+    def _copy_run_and_copy(self) -> None:
+        self._copy_and_run()
+        self._binding.copy_outputs_to_cpu()
+
+
+def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = n_threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = _FATAL_ONLY
+    spins = "1" if trial.waiting == "spin" else "0"
+    options.add_session_config_entry("session.intra_op.allow_spinning", spins)
+    if profile_folder is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile_folder / "profile")
+    return options
+
+
+def _session(path: Path, trial: NetworkTrial, options: Any, *, with_graph: bool) -> Any:
+    import onnxruntime
+
+    wanted = _providers(trial, with_graph=with_graph)
+    session = onnxruntime.InferenceSession(str(path), options, providers=wanted)
+    name = PROVIDERS[trial.provider]
+    if name not in session.get_providers():
+        raise MeasurementError(f"ONNX Runtime did not take {name}: it fell back to the CPU")
+    return session
+
+
+def _save_graph(options: Any, folder: Path) -> None:
+    """Save the optimised graph, without its weights: they go where nothing is kept."""
+    (folder / _WEIGHTS).symlink_to(os.devnull)
+    options.optimized_model_filepath = str(folder / _OPTIMISED)
+    key = "session.optimized_model_external_initializers"
+    options.add_session_config_entry(f"{key}_file_name", _WEIGHTS)
+    options.add_session_config_entry(f"{key}_min_size_in_bytes", "0")
+
+
+def _providers(trial: NetworkTrial, *, with_graph: bool) -> list[str | tuple[str, Options]]:
+    """The providers in the order in which they may take nodes, with their options."""
+    cpu = PROVIDERS["cpu"]
+    if trial.provider == "cpu":
+        return [cpu]
+    cuda = (PROVIDERS["cuda"], {"device_id": "0", "enable_cuda_graph": str(int(with_graph))})
+    if trial.provider == "cuda":
+        return [cuda, cpu]
+    options = {
+        "device_id": "0",
+        "trt_fp16_enable": str(int(trial.precision == "fp16")),
+        "trt_int8_enable": str(int(trial.precision == "int8")),
+        "trt_cuda_graph_enable": str(int(with_graph)),
+    }
+    return [(PROVIDERS["tensorrt"], options), (PROVIDERS["cuda"], {"device_id": "0"}), cpu]
+
+
+def _fixed_shape(output: Any) -> list[int]:
+    if not all(isinstance(size, int) for size in output.shape):
+        raise MeasurementError(f"the shape of output {output.name!r} depends on data")
+    return list(output.shape)
+
+
+def _numpy_type(type_name: str) -> Any:
+    """The NumPy type of what ONNX Runtime calls ``tensor(float)`` and the like."""
+    import numpy as np
+
+    inner = type_name.removeprefix("tensor(").removesuffix(")")
+    return np.dtype({"float": "float32", "double": "float64"}.get(inner, inner)).type
+
+
+def _why_absent(path: str, built: list[str]) -> str:
+    """Why the provider cannot be used; empty where it can."""
+    import onnxruntime
+
+    if path not in built:
+        return "this build of ONNX Runtime does not have it"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL_ONLY
+    try:
+        session = onnxruntime.InferenceSession(_IDENTITY, options, providers=[path])
+    except Exception as error:
+        return _line(error)
+    return "" if path in session.get_providers() else "ONNX Runtime cannot load it here"
+
+
+def _versions() -> dict[str, str]:
+    import onnxruntime
+
+    versions = {"onnxruntime": str(onnxruntime.__version__)}
+    for name in _DISTRIBUTIONS[1:]:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
+
+
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """Turns what ONNX Runtime raises in its block into a MeasurementError."""
+    try:
+        yield
+    except Exception as error:  # its classes have no base but this
+        raise _explained(error, path) from error
+
+
+def _explained(error: Exception, path: Path) -> MansardError:
+    if isinstance(error, MansardError):
+        return error
+    if isinstance(error, MemoryError):
+        return MeasurementError("too little memory")
+    return MeasurementError(_line(error).replace(str(path), path.name))
+
+
+def _line(error: Exception) -> str:
+    """What went wrong, without ONNX Runtime's numbers and source files around it."""
+    text = str(error).strip()
+    buffer = _BUFFER.search(text)
+    if buffer:
+        return f"too little memory: it asks for {buffer[1]} bytes at once"
+    if any(word in text.lower() for word in _OUT_OF_MEMORY):
+        return "too little memory"
+    if text.startswith("[ONNXRuntimeError]"):
+        text = text.split(" : ", 3)[-1]
+    text = text.partition("\n")[0]
+    in_node = _IN_NODE.search(text)
+    if in_node:
+        return f"{in_node[1]} {in_node[2]}: {_SOURCE.sub('', in_node[3])}"
+    return _SOURCE.sub("", text)

@@ -1,0 +1,189 @@
+"""Which nodes of a network each node of ONNX Runtime's own graph does the work of.
+
+ONNX Runtime optimises the graph before it runs it. What it fuses, it names in many ways: after
+one of the nodes (``@7@/MatMulScaleFusion/``), after the tensor that it writes (``conv1_nchwc``),
+or after the operator alone (``BiasGelu_token_3``). Tensors tell more: one that both graphs have
+holds the same numbers in both. So a node of the optimised graph does all the work between the
+tensors that it writes and the nearest ones that other nodes of that graph write. A tensor that
+the optimised graph alone has stands for one of the network's: the one that its reader read
+in the network, or that is made of it by moving its elements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mansard.inference.engines.node_graph import GraphNode
+from mansard.inference.labels import label_of, labels_of
+
+# What ends the name of a node in blocked layout, after the tensor that it writes.
+_NCHWC = ("_bn_nchwc", "_nchwc")
+# What begins the name of a tensor in single precision that the network has in half: a CPU
+# runs few operators in half precision.
+_IN_SINGLE = "InsertedPrecisionFreeCast_"
+# Operators that ONNX Runtime adds of its own, to convert or to move a tensor.
+_ADDED = frozenset(
+    {
+        "Cast",
+        "DequantizeLinear",
+        "MemcpyFromHost",
+        "MemcpyToHost",
+        "QuantizeLinear",
+        "ReorderInput",
+        "ReorderOutput",
+        "Reshape",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+
+
+class TracedNode(NamedTuple):
+    """A node of ONNX Runtime's graph, and the network's nodes that it does the work of."""
+
+    name: str  # may be empty
+    op_type: str
+    nodes: tuple[int, ...]
+
+
+def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tuple[TracedNode, ...]:
+    """The nodes of the network that each node of ``optimised`` does the work of.
+
+    Both are in the order of their files, in which a tensor is written before it is read. Every
+    node of the network is given to the first that does its work, and to all pieces that
+    it was taken apart into. None are given to what ONNX Runtime added of its own.
+    """
+    network = _Network(original)
+    names = [node.name for node in optimised]
+    optimised = [_renamed(node) for node in optimised]
+    anchors = network.anchors(optimised)
+    written = {tensor for found in anchors for tensor in found}
+    taken: set[int] = set()
+    parts: list[tuple[int, ...]] = []
+    for node, found in zip(optimised, anchors, strict=True):
+        nodes = network.behind([*network.labelled(node), *map(network.writer, found)], written)
+        parts.append(tuple(sorted(nodes - taken)))
+        taken |= nodes
+    _give_to_pieces(optimised, parts)
+    return tuple(
+        TracedNode(name, node.op_type, nodes)
+        for name, node, nodes in zip(names, optimised, parts, strict=True)
+    )
+
+
+def _renamed(node: GraphNode) -> GraphNode:
+    """The node with tensors named as the network has them."""
+    return node._replace(
+        name=node.name.removeprefix(_IN_SINGLE) if node.name.endswith(_NCHWC) else node.name,
+        inputs=tuple(name.removeprefix(_IN_SINGLE) for name in node.inputs),
+        outputs=tuple(name.removeprefix(_IN_SINGLE) for name in node.outputs),
+    )
+
+
+class _Network:
+    """The nodes of the network by their labels, and which of them writes a tensor."""
+
+    def __init__(self, nodes: Sequence[GraphNode]) -> None:
+        labelled = [(label_of(node.name), node) for node in nodes]
+        self._nodes = {label: node for label, node in labelled if label is not None}
+        times = Counter(tensor for node in nodes for tensor in node.outputs if tensor)
+        # Two bodies may call a tensor the same: then its name tells nothing.
+        self._writer = {
+            tensor: label
+            for label, node in self._nodes.items()
+            for tensor in node.outputs
+            if times[tensor] == 1
+        }
+
+    def writer(self, tensor: str) -> int:
+        """The node that writes ``tensor``, which is one of the network's."""
+        return self._writer[tensor]
+
+    def anchors(self, optimised: Sequence[GraphNode]) -> list[tuple[str, ...]]:
+        """The network's tensors that each node of ``optimised`` is the first to hold."""
+        named = [self._named(node) for node in optimised]
+        known = {tensor for found in named for tensor in found}
+        stands_for: dict[str, str] = {}
+        for node, found in zip(reversed(optimised), reversed(named), strict=True):
+            found += [stands_for[name] for name in node.outputs if name in stands_for]
+            if node.inputs and node.inputs[0] not in self._writer:
+                read = self._first_input(node, found, known)
+                if read in self._writer:
+                    stands_for.setdefault(node.inputs[0], read)
+        claimed: set[str] = set()
+        anchors = []
+        for found in named:
+            anchors.append(tuple(dict.fromkeys(name for name in found if name not in claimed)))
+            claimed.update(found)
+        return anchors
+
+    def labelled(self, node: GraphNode) -> list[int]:
+        """The nodes that the name of ``node`` holds."""
+        return [label for label in labels_of(node.name) if label in self._nodes]
+
+    def behind(self, labels: Iterable[int], written: set[str]) -> set[int]:
+        """The nodes ``labels``, and those before them up to the tensors in ``written``."""
+        ahead, found = list(labels), set[int]()
+        while ahead:
+            label = ahead.pop()
+            if label in found:
+                continue
+            found.add(label)
+            ahead += [
+                self._writer[tensor]
+                for tensor in self._nodes[label].inputs
+                if tensor in self._writer and tensor not in written
+            ]
+        return found
+
+    def _named(self, node: GraphNode) -> list[str]:
+        names = [node.name.removesuffix(ending) for ending in _NCHWC if node.name.endswith(ending)]
+        return [name for name in (*names, *node.outputs) if name in self._writer]
+
+    def _first_input(self, node: GraphNode, holds: list[str], known: set[str]) -> str:
+        """The network's tensor that the first input of ``node`` stands for; empty: unknown."""
+        heads = self.labelled(node) + [self._writer[tensor] for tensor in holds]
+        if node.op_type not in _ADDED:
+            heads += [label for head in heads for label in self._before(head, known)]
+        for head in heads:
+            if self._nodes[head].op_type == node.op_type and self._nodes[head].inputs:
+                return self._nodes[head].inputs[0]
+        if node.op_type in _ADDED:
+            return holds[0] if holds else ""
+        if node.name.endswith(_NCHWC) and holds:  # another operator, in the form of this one
+            return (*self._nodes[self._writer[holds[0]]].inputs, "")[0]
+        return ""
+
+    def _before(self, label: int, known: set[str]) -> list[int]:
+        """The nodes before ``label`` on its first input, up to the tensors in ``known``."""
+        found: list[int] = []
+        while True:
+            read = (*self._nodes[label].inputs, "")[0]
+            if read in known or read not in self._writer:
+                return found
+            label = self._writer[read]
+            found.append(label)
+
+
+def _give_to_pieces(optimised: Sequence[GraphNode], parts: list[tuple[int, ...]]) -> None:
+    """A node that nothing was given to works for the one that reads it: both are pieces."""
+    reader = _first_readers(optimised)
+    served = list(parts)
+    for position in reversed(range(len(optimised))):
+        node = optimised[position]
+        readers = [reader[tensor] for tensor in node.outputs if tensor in reader]
+        if not parts[position] and readers and min(readers) > position:
+            served[position] = served[min(readers)]
+            if node.op_type not in _ADDED:
+                parts[position] = served[position]
+
+
+def _first_readers(optimised: Sequence[GraphNode]) -> Mapping[str, int]:
+    readers: dict[str, int] = {}
+    for position, node in enumerate(optimised):
+        for tensor in node.inputs:
+            readers.setdefault(tensor, position)
+    return readers

@@ -1,0 +1,161 @@
+"""Layers and their times from a profile of ONNX Runtime.
+
+https://onnxruntime.ai/docs/performance/tune-performance/profiling-tools.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from mansard.core.errors import SchemaError
+from mansard.core.records import LayerTime
+from mansard.inference.engines.ort_fusions import TracedNode
+from mansard.inference.labels import labels_of
+
+_SUFFIX = "_kernel_time"
+_CALL = "model_run"
+_CPU = "CPUExecutionProvider"
+_UNTRACED = "the engine does not say which they are"
+_Key: TypeAlias = tuple[str, str]  # name and number of a node of the engine's
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """One event of the file; times in microseconds from the start of profiling."""
+
+    cat: str
+    name: str
+    ts: int
+    dur: int
+    args: dict[str, Any] = {}
+
+
+def read_profile(
+    text: bytes, kept: Sequence[bool], traced: Sequence[TracedNode]
+) -> tuple[tuple[LayerTime, ...], str]:
+    """The layers in the calls that are ``kept``; none, and the reason, where it has none.
+
+    ``kept``: of each call in the profile, whether its times are wanted. ``traced``: the engine's
+    nodes in the order in which it runs them; where it does not say, layers are traced by their
+    names alone. Raises SchemaError where the text is none of ONNX Runtime's profiles.
+    """
+    try:
+        events = msgspec.json.decode(text, type=list[_Event])
+    except msgspec.DecodeError as error:
+        raise SchemaError(f"cannot read the profile of ONNX Runtime: {error}") from error
+    calls = sorted((e.ts, e.ts + e.dur) for e in events if e.name == _CALL)
+    if len(calls) != len(kept):
+        held = f"the profile holds {len(calls)} of {len(kept)} calls"
+        return (), f"{held}: ONNX Runtime cuts it at a million events"
+    nodes = _with_kernels(events)
+    on_gpu = [node for node in nodes if node.event.args.get("provider") not in {_CPU, None}]
+    if on_gpu and not any(node.kernels_us for node in on_gpu):
+        return (), "this build of ONNX Runtime does not time the kernels of a GPU"
+    nodes.sort(key=lambda node: (node.event.ts, -node.event.dur))
+    wanted = [call for call, is_kept in zip(calls, kept, strict=True) if is_kept]
+    return _layers(nodes, wanted, traced), ""
+
+
+class _Node(NamedTuple):
+    event: _Event
+    kernels_us: list[int]  # of the kernels that it started on a GPU
+
+
+def _with_kernels(events: Sequence[_Event]) -> list[_Node]:
+    """The runs of nodes, each with the kernels after it in the file: these are its own.
+
+    https://github.com/microsoft/onnxruntime/pull/9567 put them there. The time of the node
+    itself is then that of the CPU, which puts them into a queue.
+    """
+    nodes: list[_Node] = []
+    for event in events:
+        if event.cat == "Node" and event.name.endswith(_SUFFIX):
+            nodes.append(_Node(event, []))
+        elif event.cat == "Kernel" and nodes:
+            nodes[-1].kernels_us.append(event.dur)
+    return nodes
+
+
+def _layers(
+    nodes: Sequence[_Node], calls: Sequence[tuple[int, int]], traced: Sequence[TracedNode]
+) -> tuple[LayerTime, ...]:
+    seconds: dict[_Key, list[float]] = {}
+    first: dict[_Key, _Event] = {}
+    runs: Counter[_Key] = Counter()
+    own_us = _own_times([node.event for node in nodes])
+    call = 0
+    for (event, kernels_us), of_cpu_us in zip(nodes, own_us, strict=True):
+        while call < len(calls) and event.ts >= calls[call][1]:
+            call += 1
+        if call == len(calls) or event.ts < calls[call][0]:
+            continue
+        key = (event.name.removesuffix(_SUFFIX), str(event.args.get("node_index", "")))
+        first.setdefault(key, event)
+        on_cpu = event.args.get("provider") in {_CPU, None}
+        us = of_cpu_us if on_cpu else sum(kernels_us)
+        seconds.setdefault(key, [0.0] * len(calls))[call] += us * 1e-6
+        runs[key] += 1
+    found = _match(first, traced)
+    return tuple(
+        LayerTime(
+            index=index,
+            name=key[0],
+            op_type=_op_type(event),
+            provider=str(event.args.get("provider", "")),
+            nodes=found[key],
+            runs=max(1, round(runs[key] / len(calls))),
+            seconds_s=tuple(seconds[key]),
+            unknown={} if found[key] is not None else {"nodes": _UNTRACED},
+        )
+        for index, (key, event) in enumerate(first.items())
+    )
+
+
+def _match(
+    first: Mapping[_Key, _Event], traced: Sequence[TracedNode]
+) -> dict[_Key, tuple[int, ...] | None]:
+    """The network's nodes of each layer; ``first`` is in the order of running.
+
+    Names that several nodes have, and those without a name, which the profile calls by their
+    operator and a number of its own, are matched by their order.
+    """
+    if not traced:
+        return {key: tuple(sorted(labels_of(key[0]))) or None for key in first}
+    nodes: dict[tuple[str, str], list[tuple[int, ...]]] = {}
+    for one in traced:
+        nodes.setdefault((one.name, one.op_type), []).append(one.nodes)
+    layers: dict[tuple[str, str], list[_Key]] = {}
+    for key, event in first.items():
+        op_type = _op_type(event)
+        is_unnamed = key[0] == f"{op_type}_{key[1]}" and (key[0], op_type) not in nodes
+        layers.setdefault(("" if is_unnamed else key[0], op_type), []).append(key)
+    found: dict[_Key, tuple[int, ...] | None] = dict.fromkeys(first)
+    for group, keys in layers.items():
+        if len(nodes.get(group, ())) == len(keys):
+            found.update(zip(keys, nodes[group], strict=True))
+    return found
+
+
+def _op_type(event: _Event) -> str:
+    return str(event.args.get("op_name", ""))
+
+
+def _own_times(nodes: Sequence[_Event]) -> list[int]:
+    """Microseconds of each event without those of events inside it: a loop's body is in the loop.
+
+    ``nodes`` are in the order of their starts, the longer of two first.
+    """
+    own = [event.dur for event in nodes]
+    open_events: list[int] = []
+    for position, event in enumerate(nodes):
+        while open_events:
+            outer = nodes[open_events[-1]]
+            if event.ts + event.dur <= outer.ts + outer.dur:
+                own[open_events[-1]] -= event.dur
+                break
+            open_events.pop()
+        open_events.append(position)
+    return own

@@ -1,0 +1,87 @@
+"""Memory of the process that measures: a limit, so that an allocation fails in time; its peak."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from mansard.device.system import SYSTEM_ROOT, read_text
+from mansard.device.topology import memory_limit_bytes
+
+_SHARE = 0.9  # of what is available: the rest is for everybody else
+_PROCESS = Path("proc/self")
+
+
+@contextlib.contextmanager
+def limited_to_available(root: Path = SYSTEM_ROOT) -> Iterator[None]:
+    """Within its block an allocation that the machine has no memory for fails.
+
+    Without that the kernel would let it pass and end this process, or another one, when the
+    memory is used: Linux gives out more than there is. The limit is of private memory that can
+    be written (``RLIMIT_DATA``), to which address space that a driver only reserves does
+    not count.
+    """
+    available = _available_bytes(root)
+    data = _status_bytes(root, "VmData")
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if available is None or data is None:
+        yield
+        return
+    limit = data + int(available * _SHARE)
+    for other in (soft, hard):
+        limit = limit if other == resource.RLIM_INFINITY else min(limit, other)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+class PeakMemory:
+    """The most memory that this process has had since it was made, above what it had then."""
+
+    def __init__(self, root: Path = SYSTEM_ROOT) -> None:
+        self._root = root
+        gc.collect()
+        # Memory that was freed and kept would be used again, and not be seen.
+        with contextlib.suppress(OSError, AttributeError):  # a C library without it
+            ctypes.CDLL(None).malloc_trim(0)
+        with contextlib.suppress(OSError):
+            (root / _PROCESS / "clear_refs").write_text("5")  # proc(5): the peak begins anew
+        self._before_bytes = _status_bytes(root, "VmRSS")
+        self._peak_before_bytes = _status_bytes(root, "VmHWM")
+
+    def bytes(self) -> int | None:
+        """None where the kernel does not say, or an earlier peak of the process hides it."""
+        peak = _status_bytes(self._root, "VmHWM")
+        before, peak_before = self._before_bytes, self._peak_before_bytes
+        if peak is None or before is None or peak_before is None or peak <= peak_before:
+            return None
+        return peak - before
+
+
+def _available_bytes(root: Path) -> int | None:
+    """Memory that can be used without swapping, by the kernel and by the limit of our group."""
+    available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
+    limit, used = memory_limit_bytes(root), _status_bytes(root, "VmRSS")
+    if available is None or limit is None or used is None:
+        return available
+    return min(available, max(0, limit - used))
+
+
+def _status_bytes(root: Path, name: str) -> int | None:
+    return _bytes_of(read_text(root / _PROCESS / "status"), name)
+
+
+def _bytes_of(text: str | None, name: str) -> int | None:
+    """The number of a line such as ``VmRSS:     1234 kB``."""
+    for line in (text or "").splitlines():
+        found, _, value = line.partition(":")
+        if found == name:
+            number = value.split()[0] if value.split() else ""
+            return int(number) * 1024 if number.isdecimal() else None
+    return None

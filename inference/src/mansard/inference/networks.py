@@ -1,0 +1,368 @@
+"""The kind of measurement "networks": a network is loaded, warmed up, looped, and called singly."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.records import Launching, LayerTime, Measurement
+from mansard.inference.cpu_waits import CpuWaits
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import Engine, EngineProbe, LoadedNetwork
+from mansard.inference.inputs import make_inputs
+from mansard.inference.memory import PeakMemory, limited_to_available
+from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.measuring.instruments import Instruments, Observation
+from mansard.measuring.kind import MeasurementKind, Opened
+from mansard.measuring.metering import UNMETERED, Metered
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.sampling import Samples, collect
+
+_LOADING_S = 3600.0  # at most, with the first call: TensorRT then builds its kernels
+# Of a network whose call takes so long that no part of the protocol has its time: warming up,
+# the samples, single calls, energy windows and the profile then have one call each, or some.
+_N_SLOW_CALLS = 60
+_WARM_CHUNK_S = 0.05
+_WARM_CHANGE = 0.02  # warm once the medians of two chunks in a row agree to this
+_WARM_SHARE = 0.25  # of the protocol's time, at most
+_SINGLE_SHARE = 0.5  # likewise of the calls that are timed one by one
+_SINGLE_FACTOR = 5  # so many of them as samples are asked for, times this
+_PROFILE_SHARE = 0.25
+_PROFILE_DIVISOR = 4
+_OF_A_RUN = (
+    "calls_per_sample",
+    "stability_interval",
+    "profiled_s",
+    "layers",
+    "energy",
+    "memory_bytes",
+    "load_s",
+    "first_call_s",
+)
+
+
+class CallSource:
+    """Samples of calls in a row, with what our threads waited for a CPU in each."""
+
+    def __init__(self, call: Callable[[], None], waits: CpuWaits) -> None:
+        self._call, self._waits = call, waits
+
+    def take(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        """Samples of ``repetitions`` calls each."""
+        call, waits = self._call, self._waits
+        waits.find_threads()
+        raw = []
+        for _ in range(n_samples):
+            if should_stop():
+                break
+            waited_s, start_s = waits.seconds(), time.monotonic()
+            for _ in range(repetitions):
+                call()
+            end_s = time.monotonic()
+            waited_s = waits.seconds() - waited_s
+            raw.append(RawSample(end_s - start_s, start_s, waited_s=waited_s))
+        return raw
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """What became of one network that ran."""
+
+    launching: Launching
+    options: dict[str, str]
+    load_s: float
+    first_call_s: float
+    samples: Samples
+    call_seconds_s: tuple[float, ...]
+    energy: Metered
+    memory_bytes: int | None
+    profiled_s: tuple[float, ...] | None
+    layers: tuple[LayerTime, ...] | None
+    why_no_layers: str
+
+
+def measure_network(
+    spec: NetworkTrial,
+    plan: NetworkPlan,
+    run_id: str,
+    instruments: Instruments,
+    engine: Engine,
+    probe: EngineProbe,
+) -> Measurement:
+    """Measure one trial of run ``run_id``; what the engine cannot run is a row with ``failure``.
+
+    Raises MeasurementError where there is no folder of files, or not this file in it.
+    """
+    folder = instruments.files
+    if folder is None:
+        raise MeasurementError("no folder of networks was given", fix="report this")
+    for name in filter(None, (spec.file, spec.inputs_file)):
+        if not (folder / name).is_file():
+            raise MeasurementError("there is no such file", where=str(folder / name))
+    timed, failure = None, ""
+    with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
+        try:
+            timed = _time(spec, plan, instruments, engine, folder)
+        except MeasurementError as error:
+            failure = str(error)
+        except MemoryError:
+            failure = "too little memory"
+    return _row(
+        spec,
+        plan,
+        run_id,
+        seen=seen,
+        timed=timed,
+        failure=failure,
+        engine_version=probe.version or "",
+    )
+
+
+def _time(
+    spec: NetworkTrial, plan: NetworkPlan, instruments: Instruments, engine: Engine, folder: Path
+) -> _Timed:
+    protocol, n_threads = plan.protocol, spec.n_threads or len(plan.cpus)
+    with ExitStack() as stack:
+        peak = PeakMemory()
+        if spec.provider == "cpu":
+            stack.enter_context(limited_to_available())
+        inputs = make_inputs(spec, folder, plan.seed)
+        instruments.announce(f"loading {spec.title}", _LOADING_S)
+        start_s = time.monotonic()
+        network = engine.load(spec, folder, inputs, n_threads)
+        stack.callback(network.close)
+        load_s = time.monotonic() - start_s
+        first_call_s = _seconds_of(network.call)
+        instruments.announce(spec.title, _N_SLOW_CALLS * first_call_s)
+        call_s = warm_up(network.call, protocol)
+        waits = stack.enter_context(CpuWaits())
+        source = CallSource(network.call, waits)
+        n_calls = max(1, round(protocol.sample_s / call_s))
+        paced = paced_protocol(protocol, n_calls * call_s)
+        samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
+        singles = single_calls(network.call, protocol)
+        metering = instruments.metering(plan)
+        energy = UNMETERED if metering is None else metering.run(source, n_calls, lambda: False)
+        memory_bytes = peak.bytes()
+        profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
+    return _Timed(
+        launching=network.launching,
+        options=dict(network.options),
+        load_s=load_s,
+        first_call_s=first_call_s,
+        samples=samples,
+        call_seconds_s=singles,
+        energy=energy,
+        memory_bytes=memory_bytes,
+        profiled_s=profiled_s,
+        layers=layers,
+        why_no_layers=why_no_layers,
+    )
+
+
+def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:
+    """Call until two stretches in a row take the same time; returns the seconds of one call."""
+    end_s = clock.now_s() + _WARM_SHARE * protocol.time_cap_s
+    before_s: float | None = None
+    while True:
+        chunk_end_s = clock.now_s() + _WARM_CHUNK_S
+        seconds = [_seconds_of(call, clock)]
+        while clock.now_s() < chunk_end_s:
+            seconds.append(_seconds_of(call, clock))
+        now_s = median(seconds)
+        if before_s is not None and abs(now_s - before_s) <= _WARM_CHANGE * before_s:
+            return now_s
+        if clock.now_s() >= end_s:
+            return now_s
+        before_s = now_s
+
+
+def paced_protocol(protocol: Protocol, sample_s: float) -> Protocol:
+    """The protocol for samples that last ``sample_s``: fewer in a block where they are long.
+
+    The blocks together are to take half of the time at most; the other half is for samples that
+    do not count. A block has one sample at least, so a network whose call takes seconds
+    may not get all its blocks, and is unstable then.
+    """
+    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
+    fitting = int(0.5 * protocol.time_cap_s / (protocol.n_blocks_min * sample_s))
+    n_accepted = max(1, min(per_block, fitting)) * protocol.n_blocks_min
+    return msgspec.structs.replace(protocol, n_accepted_min=n_accepted)
+
+
+def single_calls(
+    call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK
+) -> tuple[float, ...]:
+    """Seconds of calls that are timed one by one; all of them, with whatever disturbed them."""
+    end_s = clock.now_s() + _SINGLE_SHARE * protocol.time_cap_s
+    seconds = [_seconds_of(call, clock)]
+    n_most = _SINGLE_FACTOR * protocol.n_accepted_min
+    while len(seconds) < n_most and clock.now_s() < end_s:
+        seconds.append(_seconds_of(call, clock))
+    return tuple(seconds)
+
+
+def _seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:
+    start_s = clock.now_s()
+    call()
+    return clock.now_s() - start_s
+
+
+def _layers(
+    spec: NetworkTrial,
+    network: LoadedNetwork,
+    source: CallSource,
+    protocol: Protocol,
+    call_s: float,
+) -> tuple[tuple[float, ...] | None, tuple[LayerTime, ...] | None, str]:
+    """The profiled calls, their layers, and why there are none."""
+    if not spec.with_layers:
+        return None, None, "layers were not asked for"
+    fitting = int(_PROFILE_SHARE * protocol.time_cap_s / call_s)
+    n_calls = max(1, min(protocol.n_accepted_min // _PROFILE_DIVISOR, fitting))
+    try:
+        network.start_profiling()
+        raw = source.take(1 + n_calls, 1, lambda: False)
+        kept = undisturbed(raw, protocol.cpu_share_min)
+        layers, reason = network.end_profiling(kept)
+    except (MeasurementError, SchemaError, OSError, MemoryError) as error:
+        return None, None, f"the network runs, but not with profiling on: {error}"
+    if not layers:
+        return None, None, reason
+    profiled_s = (sample.duration_s for sample, is_kept in zip(raw, kept, strict=True) if is_kept)
+    return tuple(profiled_s), layers, ""
+
+
+def undisturbed(raw: Sequence[RawSample], cpu_share_min: float) -> list[bool]:
+    """Which calls count, the first never: it finds nothing in the caches.
+
+    Where all others were disturbed, the one that waited for a CPU for the smallest share of
+    its time does, so that something is known of the layers.
+    """
+    shares = [(sample.waited_s or 0.0) / sample.duration_s for sample in raw]
+    most = max(min(shares[1:]), 1 - cpu_share_min)
+    return [False, *(share <= most for share in shares[1:])]
+
+
+@contextmanager
+def _kept_to(cpus: tuple[int, ...]) -> Iterator[None]:
+    """Let this thread, and those that it starts, run on ``cpus`` alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _row(
+    spec: NetworkTrial,
+    plan: NetworkPlan,
+    run_id: str,
+    *,
+    seen: Observation,
+    timed: _Timed | None,
+    failure: str,
+    engine_version: str,
+) -> Measurement:
+    samples = timed.samples if timed else None
+    return Measurement(
+        run_id=run_id,
+        trial_id=spec.trial_id,
+        source="simulated" if plan.machine.is_simulated else "measured",
+        model=spec.model,
+        model_hash=spec.model_hash,
+        phase=spec.phase,
+        engine=spec.engine,
+        engine_version=engine_version,
+        processor="cpu" if spec.provider == "cpu" else "gpu",
+        provider=spec.provider,
+        options=timed.options if timed else {},
+        threads=spec.n_threads or len(plan.cpus),
+        cpus=plan.cpus,
+        precision=spec.precision,
+        batch=spec.batch,
+        dimensions=spec.dimensions,
+        inputs=spec.inputs,
+        copies=spec.copies,
+        launching=timed.launching if timed else ("call" if spec.provider == "cpu" else "enqueue"),
+        waiting=spec.waiting,
+        failure=None if timed else failure,
+        calls_per_sample=samples.repetitions_per_sample if samples else None,
+        seconds_s=samples.seconds_s if samples else (),
+        block=samples.block if samples else (),
+        rejected_s=samples.rejected_s if samples else (),
+        rejected_reason=samples.rejected_reason if samples else (),
+        stability=samples.stability if samples else "unstable",
+        stability_interval=samples.stability_interval if samples else None,
+        call_seconds_s=timed.call_seconds_s if timed else (),
+        profiled_s=timed.profiled_s if timed else None,
+        layers=timed.layers if timed else None,
+        energy=timed.energy.windows if timed else None,
+        memory_bytes=timed.memory_bytes if timed else None,
+        load_s=timed.load_s if timed else None,
+        first_call_s=timed.first_call_s if timed else None,
+        conditions=seen.conditions,
+        disturbances=seen.disturbances,
+        started_utc=seen.started_utc,
+        duration_s=seen.duration_s,
+        unknown=_reasons(spec, timed, failure),
+    )
+
+
+def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str, str]:
+    unknown = {}
+    if spec.batch is None:
+        unknown["batch"] = spec.unknown["batch"]
+    if timed is None:
+        return unknown | dict.fromkeys(_OF_A_RUN, f"it could not be run: {failure}")
+    unknown["failure"] = "it ran"
+    if timed.samples.stability_interval is None:
+        unknown["stability_interval"] = timed.samples.stability_reason or "too few samples"
+    if timed.layers is None:
+        unknown |= dict.fromkeys(("layers", "profiled_s"), timed.why_no_layers)
+    if timed.energy.windows is None:
+        unknown["energy"] = timed.energy.reason or "no meter"
+    if timed.memory_bytes is None:
+        unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
+    return unknown
+
+
+@contextmanager
+def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
+    """Raises MeasurementError where an engine of the plan cannot be used in this process."""
+    probes = {name: find_engine(name).probe() for name in {spec.engine for spec in plan.trials}}
+    for spec in plan.trials:
+        _check(spec, probes[spec.engine])
+    run_id = plan.run_id
+
+    def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
+        engine, probe = find_engine(spec.engine), probes[spec.engine]
+        return measure_network(spec, plan, run_id, instruments, engine, probe)
+
+    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+
+
+def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
+    fix = "'mansard doctor' says what is missing"
+    if probe.providers is None:
+        raise MeasurementError(probe.unknown["providers"], fix=fix)
+    if spec.provider not in probe.providers:
+        reason = probe.absent.get(spec.provider, "it has no such provider")
+        raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
+
+
+NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(
+    "networks", NetworkPlan, Measurement, _open, rows_name="measurements.jsonl"
+)

@@ -1,0 +1,46 @@
+"""From prepared networks to the plan of one mode, by what the engine has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mansard.core.records import Gpu, MachineIdentity, PowerMode
+from mansard.core.version import VERSION
+from mansard.inference.engines.engine import EngineProbe
+from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.measuring.plan import cpus_of
+from mansard.measuring.protocol import find_protocol
+
+SEED = 20_180_613  # of weights and inputs; the value means nothing
+
+
+def make_network_plan(
+    machine: MachineIdentity,
+    mode: PowerMode,
+    profile: str,
+    trials: Sequence[NetworkTrial],
+    probe: EngineProbe,
+    gpu: Gpu | None,
+) -> NetworkPlan:
+    """The plan of ``trials`` in one mode, in their order.
+
+    ``gpu``: that the networks run on, as the kernels' probe found it, so that both are of one
+    device; None: they run on the CPU. Raises UsageError for an unknown profile.
+    """
+    if gpu is not None and mode.n_sms is not None:
+        gpu = msgspec.structs.replace(gpu, n_sms=mode.n_sms)
+    return NetworkPlan(
+        profile=profile,  # type: ignore[arg-type]  # checked by find_protocol
+        machine=machine,
+        processor="cpu" if gpu is None else "gpu",
+        gpu=gpu,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=tuple(trials),
+        protocol=find_protocol(profile),
+        seed=SEED,
+        versions={"mansard": VERSION, **probe.versions},
+        unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},
+    )

@@ -1,0 +1,8 @@
+"""Networks prepared to be run: from a model's file, or one of the zoo, to what an engine loads.
+
+Only a host prepares: the process that measures needs neither onnx nor the estimator.
+"""
+
+from mansard.inference.preparing.prepare import PreparedNetwork, prepare
+
+__all__ = ["PreparedNetwork", "prepare"]

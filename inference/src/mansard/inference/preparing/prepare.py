@@ -1,0 +1,236 @@
+"""From a model to the files that an engine loads, and what is to be said about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mansard.core.errors import ModelError
+from mansard.core.files import make_folder
+from mansard.core.precision import parse_precision
+from mansard.core.records import Copies, ModelScore, Waiting
+from mansard.core.text import printable
+from mansard.inference.plan import InputSpec, NetworkTrial
+
+if TYPE_CHECKING:
+    import onnx
+
+    from mansard.estimator import Loaded
+    from mansard.estimator.tensors import Tensor
+    from mansard.inference.inputs import Array
+
+_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_STEM_CHARACTERS = 60
+_SHOWN = 4  # inputs named in words
+
+
+class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A network as it lies in a folder, ready for an engine; fields as those of NetworkTrial.
+
+    ``data_files`` lie beside ``file``. ``score`` is what is predicted from, of the same model
+    hash, precision, batch and dimensions; ``LayerScore.index`` is in the names of the file's nodes.
+    ``notes``: what the user should know, a line each.
+    """
+
+    model: str
+    model_hash: str
+    file: str
+    file_hash: str
+    data_files: tuple[str, ...]
+    inputs_file: str
+    inputs_hash: str
+    input_specs: tuple[InputSpec, ...]
+    inputs: str
+    precision: str
+    batch: int | None
+    dimensions: dict[str, int]
+    score: ModelScore
+    notes: tuple[str, ...]
+
+    def trial(
+        self,
+        *,
+        engine: str,
+        provider: str,
+        n_threads: int | None = None,
+        copies: Copies = "none",
+        waiting: Waiting = "spin",
+        with_graph: bool = False,
+        with_layers: bool = True,
+    ) -> NetworkTrial:
+        """The network as one trial of a plan, run in this way."""
+        shared: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if name in NetworkTrial.__struct_fields__
+        }
+        unknown = {} if n_threads is not None else {"n_threads": "as many as the mode has CPUs"}
+        if self.batch is None:
+            unknown["batch"] = self.score.unknown["batch"]
+        return NetworkTrial(
+            unknown=unknown,
+            engine=engine,
+            provider=provider,
+            n_threads=n_threads,
+            copies=copies,
+            waiting=waiting,
+            with_graph=with_graph,
+            with_layers=with_layers,
+            **shared,
+        )
+
+
+def prepare(
+    source: Path | str,
+    *,
+    folder: Path,
+    seed: int,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    inputs: Path | None = None,
+    precision: str | None = None,
+) -> PreparedNetwork:
+    """Write the network ``source`` into ``folder`` as an engine loads it.
+
+    ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
+    where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``. ``seed``: of the
+    weights where the file has none. ``inputs``: an .npz of arrays for some or all inputs;
+    dimensions that are open follow from these. ``precision``: None is the file's own; a network of
+    fp32 is converted to fp16. It keeps its model hash and the indexes of its layers, and its score
+    is that of the file at this precision.
+
+    The same input gives the same files, called by the hash of their content. Raises ModelError,
+    UsageError, InputError or StorageError.
+    """
+    from mansard.estimator import Given, Settings, load, score_loaded, zoo
+    from mansard.estimator.scoring import naming_model
+    from mansard.estimator.shape_inference.binding import bind
+    from mansard.estimator.shape_inference.inference import infer_shapes
+    from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
+    from mansard.inference.preparing.conversion import check_convertible
+    from mansard.inference.preparing.guessing import check_guessable, guess
+    from mansard.inference.preparing.sources import link
+    from mansard.inference.preparing.writing import write
+
+    given = dict(dims or {})
+    if isinstance(source, str):
+        usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
+        given = usual | given
+        batch = 1 if batch is None and "batch" not in given else batch
+        loaded = load(zoo.read(source), source)
+    else:
+        loaded = load(source)
+    arrays: dict[str, Array] = {}
+    with naming_model(loaded.where):
+        stated = Given(batch, given)
+        if inputs is not None:
+            arrays, stated = given_by_arrays(loaded.model, stated, inputs)
+        own = [each.name for each in loaded.model.inputs if each.name not in arrays]
+        check_guessable(own, loaded.model)
+    score = score_loaded(loaded, Settings(stated, allow_unknown=True))
+    is_converted = precision is not None and precision != score.precision
+    if precision is not None and is_converted:
+        with naming_model(loaded.where):
+            wanted = parse_precision(precision)
+            check_convertible(score.precision, precision)
+        score = score_loaded(loaded, Settings(stated, wanted, allow_unknown=True))
+    with naming_model(loaded.where):
+        binding = bind(loaded.model, stated)
+        tensors = infer_shapes(loaded.model, binding, loaded.prepared).tensors
+        specs = tuple(
+            spec_of_array(tensor, arrays[tensor.name], loaded.model, tensors, inputs)
+            if inputs is not None and tensor.name in arrays
+            else guess(tensor, loaded.model, tensors)
+            for tensor in binding.tensors.values()
+        )
+        model = _read(source, loaded)
+        _fix_dimensions(model.graph, tensors)
+        make_folder(folder)
+        stem = _file_stem(loaded.name)
+        path = source if isinstance(source, Path) else None
+        written = write(model, stem, folder, seed, path, is_converted=is_converted)
+    inputs_file = "" if inputs is None else link(inputs, folder, stem, "npz")
+    return PreparedNetwork(
+        model=loaded.name,
+        model_hash=loaded.model_hash,
+        file=written.file,
+        file_hash=written.file_hash,
+        data_files=written.data_files,
+        inputs_file=inputs_file,
+        inputs_hash=inputs_file.split("-")[-1].removesuffix(".npz"),
+        input_specs=specs,
+        inputs=in_words(specs),
+        precision=score.precision,
+        batch=score.batch,
+        dimensions=score.dimensions,
+        score=score,
+        notes=(*written.notes, *notes_on(arrays)),
+    )
+
+
+def _read(source: Path | str, loaded: Loaded) -> onnx.ModelProto:
+    """The model with its weights, but for those in other files; nodes labelled."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    from mansard.estimator import zoo
+    from mansard.inference.preparing.labelling import check_numbers, label_nodes
+
+    try:
+        if isinstance(source, str):
+            model = onnx.load_from_string(zoo.read(source))
+        else:
+            model = onnx.load(str(source), load_external_data=False)
+        labelled = label_nodes(model)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"the onnx package cannot read it ({error})") from error
+    check_numbers(labelled, loaded.model)
+    return labelled.model
+
+
+def _fix_dimensions(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> None:
+    """Write the numbers of ``tensors`` over the dimensions of inputs and outputs.
+
+    What the file notes of other tensors may be for other dimensions, so it goes.
+    """
+    del graph.value_info[:]
+    for declared in (*graph.input, *graph.output):
+        tensor = tensors.get(declared.name)
+        kind = declared.type.WhichOneof("value")
+        if tensor is None or tensor.unknown is not None or kind != "tensor_type":
+            continue
+        shape = declared.type.tensor_type.shape
+        del shape.dim[:]
+        for size in tensor.shape:
+            shape.dim.add(dim_value=size)
+
+
+def _file_stem(name: str) -> str:
+    """``name`` as a file of any system can be called."""
+    return _SAFE.sub("_", name).strip("._")[:_STEM_CHARACTERS] or "model"
+
+
+def in_words(specs: Iterable[InputSpec]) -> str:
+    """What the inputs are fed: ``input_ids: integers from 0 to 30521; mask: ones``."""
+    by_words: dict[str, list[str]] = {}
+    for spec in specs:
+        by_words.setdefault(_words(spec), []).append(printable(spec.name))
+    return "; ".join(
+        f"{', '.join(names[:_SHOWN])}"
+        f"{f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''}: {words}"
+        for words, names in by_words.items()
+    )
+
+
+def _words(spec: InputSpec) -> str:
+    if spec.fill == "uniform":
+        return f"random numbers from {spec.low:g} to {spec.high:g}"
+    if spec.fill == "integers" and spec.high - spec.low <= 1:
+        return f"{spec.low:.0f}"
+    if spec.fill == "integers":
+        return f"random integers from {spec.low:.0f} to {spec.high - 1:.0f}"
+    return "ones" if spec.fill == "ones" else "as in the file of inputs"

@@ -1,0 +1,158 @@
+"""Weights that a model has in other files: checked, and brought into the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from onnx import GraphProto, TensorProto, helper
+
+from mansard.core.errors import ModelError
+from mansard.core.files import open_file, storage_errors
+from mansard.core.hashing import ID_CHARACTERS, stream_hash
+from mansard.core.leftovers import temporary_folder
+from mansard.estimator.zoo.weights import Missing
+from mansard.inference.preparing.labelling import bodies
+
+_FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+
+def bring(graph: GraphProto, source: Path, folder: Path, stem: str) -> tuple[str, ...]:
+    """Put the files that ``graph`` has its weights in into ``folder``; returns their names there.
+
+    They are linked, or copied where that cannot be. Weights whose file is missing lose their place:
+    see ``without_numbers``. Raises ModelError for a place that leads out of the model's folder or
+    beyond the end of its file.
+    """
+    names: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    for tensor in all_tensors(graph):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        location = place.get("location", "")
+        path = _inside(source.parent, location, tensor.name)
+        if location not in names:
+            with storage_errors(path):
+                is_there = path.is_symlink() or path.exists()
+            if not is_there:
+                _forget(tensor)
+                continue
+            names[location] = link(path, folder, stem, "data")
+            with storage_errors(path):
+                sizes[location] = path.stat().st_size
+        _check_place(tensor, place, sizes[location])
+        next(e for e in tensor.external_data if e.key == "location").value = names[location]
+    return tuple(dict.fromkeys(names.values()))
+
+
+def _forget(tensor: TensorProto) -> None:
+    del tensor.external_data[:]
+    tensor.ClearField("data_location")
+
+
+def _inside(parent: Path, location: str, name: str) -> Path:
+    """The file of weights; links to other folders are followed, as stores of models have them."""
+    parts = (*PurePosixPath(location).parts, *PureWindowsPath(location).parts)
+    is_rooted = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive
+    if not location or "\0" in location or is_rooted or ".." in parts:
+        raise ModelError(
+            f"its weights are said to be in {location!r}, which is not below its folder",
+            where=f"tensor {name!r}",
+            fix="the file may be hostile; get it from another place",
+        )
+    return parent / location
+
+
+def _check_place(tensor: TensorProto, place: dict[str, str], size: int) -> None:
+    try:
+        offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
+    except ValueError:
+        offset, length = -1, -1
+    wanted = _size_bytes(tensor)
+    if length == -1 and offset >= 0:
+        length = wanted
+    if offset < 0 or length != wanted or offset + length > size:
+        raise ModelError(
+            f"its {wanted} bytes are not at the place that the file names",
+            where=f"tensor {tensor.name!r}",
+            fix="the files do not belong together, or one is cut short; get both again",
+        )
+
+
+def _size_bytes(tensor: TensorProto) -> int:
+    n_elements: int = prod(tensor.dims)
+    if tensor.data_type in (TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1):
+        return (n_elements + 1) // 2
+    try:
+        return n_elements * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except KeyError:
+        raise ModelError(
+            f"has the element type {tensor.data_type}", where=f"tensor {tensor.name!r}"
+        ) from None
+
+
+def link(path: Path, folder: Path, stem: str, suffix: str) -> str:
+    """Put ``path`` into ``folder``, called by the hash of its content; returns that name.
+
+    Raises StorageError, also where it is no regular file.
+    """
+    with storage_errors(path), open_file(path) as stream:
+        digest = stream_hash(stream)
+        name = f"{stem}-{digest[:ID_CHARACTERS]}.{suffix}"
+        with temporary_folder(folder, stem) as scratch:
+            held = scratch / "data"
+            try:
+                os.link(os.path.realpath(path), held)
+            except OSError:  # on another disk, or of another user
+                with held.open("wb") as copy:
+                    stream.seek(0)
+                    shutil.copyfileobj(stream, copy, 1 << 20)
+                    os.fsync(copy.fileno())
+            held.replace(folder / name)
+            # Renaming one link of a file over another does nothing, and leaves the first.
+            with contextlib.suppress(FileNotFoundError):
+                held.unlink()
+    return name
+
+
+def without_numbers(graph: GraphProto) -> dict[str, Missing]:
+    """The stored tensors that have no numbers, as the export without weights would put them.
+
+    Raises ModelError for integers, which cannot be drawn.
+    """
+    found: dict[str, Missing] = {}
+    for tensor in graph.initializer:
+        if not prod(tensor.dims) or tensor.data_location == TensorProto.EXTERNAL:
+            continue
+        if any(getattr(tensor, field) for field in _DATA_FIELDS) or tensor.string_data:
+            continue
+        if tensor.data_type not in _FLOATS:
+            raise ModelError(
+                "has no numbers in the file, and indices or quantised weights cannot be drawn",
+                where=f"tensor {tensor.name!r}",
+                fix="give the file together with its weights",
+            )
+        dims = tuple(tensor.dims)
+        value = 1 / prod(dims[1:]) if len(dims) > 1 else 1.0
+        found[tensor.name] = Missing(dims, value, tensor.data_type)
+    return found
+
+
+def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """Every tensor of ``graph`` and of the graphs inside its nodes."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for body in bodies(node):
+            yield from all_tensors(body)

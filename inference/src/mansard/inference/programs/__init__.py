@@ -1,0 +1,1 @@
+"""Programs of the user's, measured as they are: time, memory, energy, and windows they name."""

@@ -1,0 +1,198 @@
+"""One run of a program, from its start until it and all that it started have ended.
+
+A process between us and the program (``supervisor.py``) starts it, waits for its descendants, and
+says when they ended and what they used. The program's three streams are ours; where a metric is
+read, its output goes through a pipe and is passed on byte by byte, as it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import selectors
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from mansard.core.errors import MeasurementError
+from mansard.inference.programs.metric import MetricReader
+from mansard.inference.programs.supervisor import STOP
+from mansard.inference.programs.windows import VARIABLE
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_READ_BYTES = 1 << 16
+_REPORT_BYTES = 1 << 16
+_REST_S = 2.0  # for the rest of the output, where a process that we cannot end holds the pipe
+NOT_FOUND, NOT_RUNNABLE = 127, 126  # exit codes, as shells have them
+BY_SIGNAL = 128  # and the signal's number: as shells have it
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a program was, without what the meters read."""
+
+    start_s: float  # monotonic
+    end_s: float
+    user_s: float
+    system_s: float
+    peak_memory_bytes: int | None  # None: less than the process that started it
+    exit_code: int
+    metric: float | None
+    n_ended: int  # processes that it left behind, and that had to be ended
+    ended: str  # names of some of them
+
+
+class ProgramFailed(MeasurementError):  # noqa: N818 - it says what happened
+    """The program did not succeed; the exit code is its own."""
+
+    def __init__(self, what: str, exit_code: int, *, where: str, fix: str) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.exit_code = exit_code
+
+
+def find_input() -> int | None:
+    """Where standard input stands, if it is a file: every run then reads it from there."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:  # a terminal, a pipe, or closed
+        return None
+
+
+def execute(
+    command: Sequence[str],
+    folder: str,
+    windows: Path,
+    *,
+    pattern: re.Pattern[str] | None = None,
+    stdout: int = 1,
+    input_at: int | None = None,
+) -> Execution:
+    """Run ``command`` once in ``folder``; its windows go to the file ``windows``.
+
+    ``stdout``: the descriptor that its standard output goes to. ``input_at``: see ``find_input``.
+    Raises ProgramFailed where it cannot be started, MeasurementError where it succeeded but the
+    metric is not in its output. An interrupt is raised when the program has ended, which is
+    asked to, and killed where it does not.
+    """
+    if input_at is not None:
+        os.lseek(0, input_at, os.SEEK_SET)
+    reading, writing = os.pipe()
+    reader = None if pattern is None else MetricReader(pattern)
+    with open(reading, "rb") as report:  # noqa: PTH123
+        try:
+            supervisor = subprocess.Popen(
+                # -I -S: nothing of the user's Python is loaded, so that this process stays small.
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), str(writing), *command],
+                cwd=folder,
+                env={**os.environ, VARIABLE: str(windows)},
+                pass_fds=(writing,),
+                stdout=stdout if reader is None else subprocess.PIPE,
+                stderr=None if reader is None else subprocess.PIPE,
+                bufsize=0,
+            )
+        finally:
+            os.close(writing)
+        with _passing(supervisor, stdout, reader):
+            _wait(supervisor)
+        said = report.read(_REPORT_BYTES).decode("utf-8", "replace").split()
+    return _read_report(said, command[0], reader)
+
+
+def _wait(supervisor: subprocess.Popen[bytes]) -> None:
+    """Wait until it has ended; an interrupt ends it, and is raised after that."""
+    try:
+        supervisor.wait()
+    except BaseException:
+        supervisor.send_signal(STOP)
+        while supervisor.returncode is None:  # it ends in seconds, whatever the program does
+            with contextlib.suppress(KeyboardInterrupt):
+                supervisor.wait()
+        raise
+
+
+@contextlib.contextmanager
+def _passing(
+    supervisor: subprocess.Popen[bytes], stdout: int, reader: MetricReader | None
+) -> Iterator[None]:
+    """Pass on what comes through the pipes, until all that writes to them has ended."""
+    if reader is None or supervisor.stdout is None or supervisor.stderr is None:
+        yield
+        return
+    pipes = ((supervisor.stdout, stdout), (supervisor.stderr, 2))
+    ending = threading.Event()
+    thread = threading.Thread(
+        target=_pass_on, args=(pipes, reader, ending), name="output", daemon=True
+    )
+    with supervisor.stdout, supervisor.stderr:
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
+
+
+def _pass_on(
+    pipes: Sequence[tuple[IO[bytes], int]], reader: MetricReader, ending: threading.Event
+) -> None:
+    """Copy each pipe to its descriptor as it comes, and let the metric's reader see it."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, target in pipes:
+            selector.register(pipe, selectors.EVENT_READ, (pipe, target))
+        while selector.get_map():
+            ready = selector.select(_REST_S)
+            if not ready and ending.is_set():
+                return  # another user's process, which we cannot end, has the pipe
+            for key, _ in ready:
+                pipe, target = key.data
+                data = os.read(key.fd, _READ_BYTES)
+                reader.feed(key.fd, data)
+                if not data or not _write_all(target, data):
+                    selector.unregister(pipe)
+                    pipe.close()  # where nobody reads any more, the program is to see that
+
+
+def _write_all(target: int, data: bytes) -> bool:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(target, view) :]
+        except BlockingIOError:  # another program has made our terminal so
+            select.select([], [target], [])
+        except OSError:
+            return False
+    return True
+
+
+def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) -> Execution:
+    if said[:1] == ["failed"]:
+        number = int(said[1])
+        raise ProgramFailed(
+            f"cannot be run: {os.strerror(number).lower()}",
+            NOT_FOUND if number == errno.ENOENT else NOT_RUNNABLE,
+            where=name,
+            fix="check that it is there and that you may run it",
+        )
+    if said[:1] != ["ran"] or len(said) < 9:
+        raise MeasurementError("what waits for the program was killed", where=name)
+    start_ns, end_ns, user_us, system_us, peak_kib, own_kib, status, n_left = map(int, said[1:9])
+    code = os.waitstatus_to_exitcode(status)
+    exit_code = code if code >= 0 else BY_SIGNAL - code
+    return Execution(
+        start_s=start_ns / 1e9,
+        end_s=end_ns / 1e9,
+        user_s=user_us / 1e6,
+        system_s=system_us / 1e6,
+        peak_memory_bytes=peak_kib * 1024 if peak_kib > own_kib else None,
+        exit_code=exit_code,
+        metric=reader.value() if reader is not None and exit_code == 0 else None,
+        n_ended=n_left,
+        ended=", ".join(said[9:]),
+    )

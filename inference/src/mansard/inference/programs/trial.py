@@ -1,0 +1,262 @@
+"""The kind of measurement "programs": a command runs until its time is known, and is metered."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from mansard.core.errors import MeasurementError
+from mansard.core.records import (
+    EnergyWindow,
+    NamedWindow,
+    ProgramRepetition,
+    ProgramRun,
+)
+from mansard.device.conditions.disturbances import of_others
+from mansard.device.meters.meter import Meters
+from mansard.device.meters.sampler import Sampler
+from mansard.inference.programs.execution import (
+    Execution,
+    ProgramFailed,
+    execute,
+    find_input,
+)
+from mansard.inference.programs.metric import compile_metric
+from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
+from mansard.inference.programs.windows import WindowLine, read_windows
+from mansard.measuring.instruments import Instruments, Observation
+from mansard.measuring.kind import MeasurementKind, Opened
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.sampling import relative_half_width
+
+MOST_WINDOWS = 10_000  # of one run; what comes later is counted alone
+# The energy of a stretch between two monotonic times, or why there is none.
+EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
+_NO_METER = "no meter; the manifest says what is missing"
+
+
+class Passing(msgspec.Struct, frozen=True):
+    """What is no matter of the plan: where output goes, and who is told what is worth knowing."""
+
+    say: Callable[[str], object] = lambda _line: None
+    stdout: int = 1  # the descriptor that the program's standard output goes to
+
+
+def program_kind(passing: Passing = Passing()) -> MeasurementKind[ProgramPlan, ProgramRun]:  # noqa: B008
+    """The kind "programs"."""
+    opening = partial(_open, passing=passing)
+    return MeasurementKind("programs", ProgramPlan, ProgramRun, opening, rows_name="programs.jsonl")
+
+
+@contextmanager
+def _open(plan: ProgramPlan, passing: Passing) -> Iterator[Opened[ProgramRun]]:
+    input_at = find_input()
+
+    def measure(spec: ProgramTrial, instruments: Instruments) -> ProgramRun:
+        return measure_program(spec, plan, instruments, passing, input_at)
+
+    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+
+
+def measure_program(
+    spec: ProgramTrial,
+    plan: ProgramPlan,
+    instruments: Instruments,
+    passing: Passing = Passing(),  # noqa: B008
+    input_at: int | None = None,
+) -> ProgramRun:
+    """Run a program as often as the plan's protocol wants; raises ProgramFailed, MeasurementError.
+
+    A run that fails ends it: nothing is kept of a program that does not do its work.
+    """
+    pattern = None if spec.metric_pattern is None else compile_metric(spec.metric_pattern)
+    repetitions: list[ProgramRepetition] = []
+    start_s, problem = time.monotonic(), "not begun"
+    with (
+        tempfile.TemporaryDirectory(prefix="mansard-windows-") as folder,
+        Observation(instruments, plan) as seen,
+        Sampler(instruments.meters) as sampler,
+    ):
+        lines = Path(folder) / "windows"
+        while problem:
+            lines.write_bytes(b"")
+            sampler.read()
+            ran = execute(
+                spec.command,
+                spec.folder,
+                lines,
+                pattern=pattern,
+                stdout=passing.stdout,
+                input_at=input_at,
+            )
+            sampler.read()
+            _check_success(ran, spec, len(repetitions))
+            windows = _read_windows(lines, ran, passing.say)
+            repetitions.append(
+                _repetition(ran, windows, sampler, instruments.meters, plan.protocol)
+            )
+            if ran.n_ended:
+                passing.say(
+                    f"{ran.n_ended} processes that the program left behind were ended: {ran.ended}"
+                )
+            walls_s = [one.wall_s for one in repetitions]
+            interval = relative_half_width(walls_s)
+            problem = _missing(walls_s, interval, plan.protocol)
+            end_s = time.monotonic() + max(walls_s) - start_s  # of one more run
+            if end_s > plan.protocol.time_cap_s and len(repetitions) >= plan.protocol.n_blocks_min:
+                break
+    for sample in sampler.samples:
+        instruments.keep(sample)
+    return ProgramRun(
+        run_id=plan.run_id,
+        trial_id=spec.trial_id,
+        source="simulated" if plan.machine.is_simulated else "measured",
+        workload=spec.workload,
+        command=spec.command,
+        folder=spec.folder,
+        program_hash=spec.program_hash,
+        metric_pattern=spec.metric_pattern,
+        repetitions=tuple(repetitions),
+        stability="unstable" if problem else "stable",
+        stability_interval=interval,
+        conditions=seen.conditions,
+        disturbances=of_others(seen.conditions, instruments.mode),
+        started_utc=seen.started_utc,
+        duration_s=seen.duration_s,
+        unknown=_reasons(spec, interval, problem),
+    )
+
+
+def _check_success(ran: Execution, spec: ProgramTrial, n_before: int) -> None:
+    if ran.exit_code == 0:
+        return
+    which = "" if n_before == 0 else f" in its run {n_before + 1}"
+    raise ProgramFailed(
+        f"ended with exit code {ran.exit_code}{which}; nothing is kept of it",
+        ran.exit_code,
+        where=spec.workload,
+        fix="the same command measures it again",
+    )
+
+
+def _missing(walls_s: Sequence[float], interval: float | None, protocol: Protocol) -> str:
+    """What the protocol still asks for; empty when it is satisfied."""
+    if len(walls_s) < protocol.n_blocks_min:
+        return f"only {len(walls_s)} runs of {protocol.n_blocks_min}"
+    if len(walls_s) < protocol.n_accepted_min or interval is None:
+        return f"{len(walls_s)} runs are too few for an interval"
+    if interval > protocol.stream_interval:
+        return f"the runs differ: ±{interval:.1%} (limit ±{protocol.stream_interval:.1%})"
+    return ""
+
+
+def _reasons(spec: ProgramTrial, interval: float | None, problem: str) -> dict[str, str]:
+    unknown = {}
+    if spec.metric_pattern is None:
+        unknown["metric_pattern"] = spec.unknown["metric_pattern"]
+    if interval is None:
+        unknown["stability_interval"] = problem
+    return unknown
+
+
+def _read_windows(
+    lines: Path, ran: Execution, say: Callable[[str], object]
+) -> Sequence[WindowLine]:
+    """The windows of one run that lie within it."""
+    found, _ = read_windows(str(lines))
+    within = [
+        one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s
+    ]
+    if len(within) < len(found):
+        say("windows that are not of this run were left out; their times are of CLOCK_MONOTONIC")
+    if len(within) > MOST_WINDOWS:
+        say(f"{len(within)} windows in one run: the first {MOST_WINDOWS} are kept")
+    return within[:MOST_WINDOWS]
+
+
+def _repetition(
+    ran: Execution,
+    windows: Sequence[WindowLine],
+    sampler: Sampler,
+    meters: Meters,
+    protocol: Protocol,
+) -> ProgramRepetition:
+    energy_of = partial(_energy, sampler, meters, protocol.n_changed_min)
+    energy, why = energy_of(ran.start_s, ran.end_s)
+    peak_w, why_no_peak = _peak(sampler, meters, ran.start_s, ran.end_s)
+    unknown: dict[str, str] = {}
+    if ran.peak_memory_bytes is None:
+        unknown["peak_memory_bytes"] = "less than the small process that started it"
+    if energy is None:
+        unknown["energy"] = why
+    if peak_w is None:
+        unknown["peak_w"] = why_no_peak
+    if ran.metric is None:
+        unknown["metric"] = "none was asked for"
+    return ProgramRepetition(
+        start_s=ran.start_s,
+        wall_s=ran.end_s - ran.start_s,
+        user_s=ran.user_s,
+        system_s=ran.system_s,
+        peak_memory_bytes=ran.peak_memory_bytes,
+        exit_code=ran.exit_code,
+        energy=energy,
+        peak_w=peak_w,
+        metric=ran.metric,
+        windows=tuple(_named(line, energy_of) for line in windows),
+        rejected_reason="",
+        unknown=unknown,
+    )
+
+
+def _named(line: WindowLine, energy_of: EnergyOf) -> NamedWindow:
+    start_s, end_s = line.start_ns / 1e9, line.end_ns / 1e9
+    energy, why = energy_of(start_s, end_s)
+    return NamedWindow(
+        name=line.name,
+        start_s=start_s,
+        window_s=end_s - start_s,
+        energy=energy,
+        unknown={} if energy is not None else {"energy": why},
+    )
+
+
+def _energy(
+    sampler: Sampler, meters: Meters, n_changed_min: int, start_s: float, end_s: float
+) -> tuple[EnergyWindow | None, str]:
+    """The energy of a stretch, or why there is none."""
+    if not meters.found:
+        return None, _NO_METER
+    try:
+        return sampler.window(start_s, end_s, n_changed_min=n_changed_min, repetitions=1), ""
+    except MeasurementError as error:
+        return None, str(error)
+
+
+def _peak(
+    sampler: Sampler, meters: Meters, start_s: float, end_s: float
+) -> tuple[float | None, str]:
+    """The highest power of the total at any reading of a stretch, or why it is not known."""
+    if not meters.found:
+        return None, _NO_METER
+    if meters.total is None:
+        return None, meters.why_no_total
+    rails = meters.total.rails
+    powers_w: dict[str, list[float]] = {rail: [] for rail in rails}
+    for sample in sampler.between(start_s, end_s):
+        if sample.rail in powers_w and sample.power_w is not None:
+            powers_w[sample.rail].append(sample.power_w)
+    readings = list(zip(*powers_w.values(), strict=False))
+    if not readings:
+        return None, "no reading of power of all its rails lies within the run"
+    return max(map(sum, readings)), ""
+
+
+PROGRAMS = program_kind()

@@ -1,0 +1,64 @@
+"""Windows that a program names itself: how a line of them crosses to the process that measures.
+
+The environment variable MANSARD_WINDOWS names a file. Whoever has run a window appends one line to
+it, in one write: start and end on CLOCK_MONOTONIC in ns, and the name. A program in any language
+can; ``mansard.api.window`` does. Standard library alone: every program that uses it imports this.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+VARIABLE = "MANSARD_WINDOWS"
+MOST_BYTES = 64 << 20  # of the file; what comes later is not read
+_LONGEST_NAME = 200
+_BLANKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+
+class WindowLine(NamedTuple):
+    """One window that has ended."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+def encode_window(name: str, start_ns: int, end_ns: int) -> bytes:
+    """The line of a window, its end included; short enough to be written in one piece."""
+    text = name.translate(_BLANKS)[:_LONGEST_NAME]
+    return f"{start_ns} {end_ns} {text}\n".encode("utf-8", "replace")
+
+
+def read_windows(path: str, offset: int = 0) -> tuple[list[WindowLine], int]:
+    """The windows in a file from ``offset`` on, and where they end; junk is passed over.
+
+    In the order of their starts. A line that has no end yet is left for the next time.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123
+        file.seek(offset)
+        data = file.read(MOST_BYTES)
+    whole = data[: data.rfind(b"\n") + 1]
+    found = [line for text in whole.split(b"\n") if (line := _decode(text)) is not None]
+    return sorted(found, key=lambda line: (line.start_ns, -line.end_ns)), offset + len(whole)
+
+
+def _decode(line: bytes) -> WindowLine | None:
+    words = line.decode("utf-8", "replace").split(" ", 2)
+    if len(words) < 3 or not all(len(word) < 20 and word.isdecimal() for word in words[:2]):
+        return None
+    start_ns, end_ns = int(words[0]), int(words[1])
+    return WindowLine(words[2][:_LONGEST_NAME], start_ns, end_ns) if end_ns >= start_ns else None
+
+
+def append_window(path: str, name: str, start_ns: int, end_ns: int) -> None:
+    """Append a window to the file; raises OSError.
+
+    The file is opened anew each time: a program may close all descriptors that it does not know,
+    and the number of one that was kept would then be another file's.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        os.write(handle, encode_window(name, start_ns, end_ns))
+    finally:
+        os.close(handle)
