@@ -16,8 +16,15 @@ from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_rails
 from mansard.analytics.predict.engine import SHARE_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
+from mansard.analytics.predict.measured import (
+    NetworkTimes,
+    ProgramTimes,
+    measured_networks,
+    measured_programs,
+)
 from mansard.analytics.predict.models import find_models
 from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
+from mansard.analytics.predict.preference import prefer_measured
 from mansard.analytics.predict.totals_calibration import TotalsCalibration
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
@@ -60,6 +67,9 @@ class Results:
     coefficients: pl.DataFrame
     predictions: pl.DataFrame
     observations: pl.DataFrame
+    measured: tuple[NetworkTimes, ...]
+    programs: tuple[ProgramTimes, ...]
+    workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
     findings: tuple[Finding, ...]  # what cannot be true; nothing serious is recommended from
@@ -86,7 +96,8 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
     of_runs = predict(models, each_run=True)
     findings = find_faults(models)
     scored = found.scores["score_id"].to_list()
-    refused = refusals(findings, found.predictions, scored, needs_energy=True)
+    decided = prefer_measured(found)
+    refused = refusals(findings, decided, scored, needs_energy=True)
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -105,10 +116,11 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         coefficients=found.coefficients,
         predictions=found.predictions,
         observations=models.observations,
+        measured=measured_networks(dataset, found.predictions),
+        programs=measured_programs(dataset),
+        workload_notes=models.notes,
         calibration=calibration_of(models),
-        recommendations=recommend_each(
-            found.predictions, modes, Wanted(falls_back=True), refused=refused
-        ),
+        recommendations=recommend_each(decided, modes, Wanted(falls_back=True), refused=refused),
         findings=findings,
     )
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from mansard.core.hashing import content_hash
-from mansard.core.records import MachineIdentity, Manifest, Measurement, ModelScore, Processor
+from mansard.core.records import (
+    MachineIdentity,
+    Manifest,
+    Measurement,
+    ModelScore,
+    Processor,
+    ProgramRun,
+)
 
 UNDISTURBED = pl.col("disturbances").list.len() == 0  # of ``trials``: those that count
 
@@ -22,6 +29,10 @@ class Dataset:
     ``repetitions`` (accepted or not) and power ``samples``, so those two are scans of files:
     collect what is needed of them. ``notes`` says in one line each what was put aside or
     looks odd.
+
+    Of all these only runs of kernels are in: what asks for roofs never meets another run.
+    Runs of networks and programs are ``workload_manifests``, their rows ``measurements`` (with
+    the times of layers) and ``programs``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs
@@ -33,8 +44,15 @@ class Dataset:
     layers: pl.DataFrame
     manifests: tuple[Manifest, ...]
     scores: tuple[ModelScore, ...]
+    workload_manifests: tuple[Manifest, ...]
     measurements: tuple[Measurement, ...]
+    programs: tuple[ProgramRun, ...]
     notes: tuple[str, ...]
+
+    @property
+    def all_manifests(self) -> tuple[Manifest, ...]:
+        """Those of kernels, then those of networks and programs."""
+        return (*self.manifests, *self.workload_manifests)
 
     def manifest(self, run_id: str) -> Manifest:
         """The manifest of one run; raises KeyError for a run that is not here."""
@@ -56,16 +74,24 @@ def machine_id(machine: MachineIdentity) -> str:
 
 
 def processor_of(manifest: Manifest) -> Processor:
-    """What the kernels of a run ran on: a plan is for one processor."""
+    """What the kernels or networks of a run ran on: a plan is for one processor."""
     return "cpu" if manifest.gpu is None else "gpu"
+
+
+def whole_machine(manifest: Manifest) -> bool:
+    """Whether a run is of a whole machine with a GPU: a program may use all of it."""
+    return manifest.kind == "programs" and manifest.machine.kind != "cpu"
 
 
 def device_id(manifest: Manifest) -> str:
     """A short name for one processor of one machine; a GPU is not the CPU beside it.
 
-    SMs that a mode switches off belong to the GPU all the same.
+    A program's device is the whole machine, unless it has nothing but a CPU. SMs that a mode
+    switches off belong to the GPU all the same.
     """
     gpu = manifest.gpu
+    if whole_machine(manifest):
+        return content_hash([machine_id(manifest.machine), "whole"])
     own = None if gpu is None else [gpu.name, gpu.sm, gpu.l2_bytes, gpu.mig]
     return content_hash([machine_id(manifest.machine), own])
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.layout import RUN_ENTRY_SCHEMA, RUN_TABLES, run_entry
-from mansard.analytics.data.limits import check_manifest, check_measurement, check_score
+from mansard.analytics.data.limits import check_manifest, check_score
 from mansard.analytics.data.read import (
     DatasetPart,
     dataset_of,
@@ -33,9 +33,7 @@ from mansard.analytics.data.run_folder import (
 )
 from mansard.analytics.data.store import (
     Store,
-    measurement_entries,
     score_entries,
-    write_measurements,
     write_scores,
 )
 from mansard.core.documents import read_document
@@ -43,11 +41,11 @@ from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import entries_in, find_status, storage_errors
 from mansard.core.jsonl import Row, read_rows
 from mansard.core.leftovers import sweep, system_temporary, temporary_folder
-from mansard.core.records import Manifest, Measurement, ModelScore
+from mansard.core.records import Manifest, ModelScore
 
 DATASET_FOLDER = "dataset"
 PUBLISHED_FOLDER = "published"  # tables of others, see published.store
-_TABLES = ("runs", *RUN_TABLES, "scores", "layers", "measurements")
+_TABLES = ("runs", *RUN_TABLES, "scores", "layers")
 
 
 def ingest(runs: Path) -> Dataset:
@@ -96,22 +94,17 @@ def _updated(runs: Path, folders: list[Path], store: Store, notes: list[str]) ->
     there = _part_there(store)
     entries = _run_entries(folders, store, there.runs)
     scores = _read(runs / "scores.jsonl", ModelScore, notes)
-    measurements = _read(runs / "measurements.jsonl", Measurement, notes)
     for score in scores:
         check_score(score, runs / "scores.jsonl")
-    for measurement in measurements:
-        check_measurement(measurement, runs / "measurements.jsonl")
     found = DatasetPart(
         location=str(runs),
         store=store,
         runs=entries,
         scores=score_entries(scores),
-        measurements=measurement_entries(measurements),
         notes=tuple(notes),
         is_made_here=True,
     )
     kept = write_scores(store, found.scores, there.scores)
-    kept |= write_measurements(store, found.measurements, there.measurements)
     kept |= {run_entry(run_id) for run_id in entries["run_id"]} | files_of_runs(found).keys()
     store.remove_others(_TABLES, kept)
     return found

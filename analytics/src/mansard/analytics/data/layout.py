@@ -18,6 +18,11 @@ from mansard.analytics.data.run_frames import (
     SAMPLE_SCHEMA,
     TRIAL_SCHEMA,
 )
+from mansard.analytics.data.workload_frames import (
+    LAYER_TIME_SCHEMA,
+    MEASUREMENT_SCHEMA,
+    PROGRAM_SCHEMA,
+)
 from mansard.core.hashing import content_hash
 
 
@@ -38,32 +43,30 @@ RUN_TABLES: dict[str, FrameSchema] = {
     "repetitions": REPETITION_SCHEMA,
     "energy": ENERGY_SCHEMA,
     "samples": SAMPLE_SCHEMA,
+    "measurements": MEASUREMENT_SCHEMA,
+    "layer_times": LAYER_TIME_SCHEMA,
+    "programs": PROGRAM_SCHEMA,
 }
 # One row of each run: what a report shows of it, and where the rest of it lies.
 RUN_ENTRY_SCHEMA: FrameSchema = {
     **RUN_SCHEMA,
     "manifest_json": pl.String,
-    "n_trials": pl.Int64,  # that were measured
+    "n_trials": pl.Int64,  # rows of its kind that were measured
     "content": pl.String,  # hash of the files it was made of
     "folder": pl.String,
     "stamps_json": pl.String,  # lengths and times of those files: unchanged, they are not read
     "files_json": pl.String,  # RunFiles
     "notes": pl.List(pl.String),
 }
-# Scores and measurements as they are, in the words of docs/records.md.
+# Scores as they are, in the words of docs/records.md.
 # ``position``: in the file that they come from.
 SCORE_ENTRY_SCHEMA: FrameSchema = {
     "score_id": pl.String,
     "position": pl.Int64,
     "score_json": pl.String,
 }
-MEASUREMENT_SCHEMA: FrameSchema = {
-    "run_id": pl.String,
-    "position": pl.Int64,
-    "measurement_json": pl.String,
-}
 
-_ALL = [*RUN_TABLES.values(), RUN_ENTRY_SCHEMA, SCORE_ENTRY_SCHEMA, MEASUREMENT_SCHEMA]
+_ALL = [*RUN_TABLES.values(), RUN_ENTRY_SCHEMA, SCORE_ENTRY_SCHEMA]
 _MARKS = "files with digests and expansions, 2026-11"  # what RunFiles says
 _COLUMNS = [[[name, str(kind)] for name, kind in each.items()] for each in (*_ALL, LAYER_SCHEMA)]
 LAYOUT = content_hash([_MARKS, *_COLUMNS])
@@ -96,8 +99,3 @@ def score_entry(score_id: str) -> str:
 def layer_part(score_id: str) -> str:
     """The file of the layers of one score, for other programs to read."""
     return f"layers/score_id={score_id}/{ENTRY_FILE}"
-
-
-def measurement_part(run_id: str) -> str:
-    """The file of the networks measured in one run."""
-    return f"measurements/run_id={run_id}/{ENTRY_FILE}"

@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mansard.core.errors import InputError
-from mansard.core.records import EnergyWindow, Manifest, Measurement, ModelScore, Record, Trial
+from mansard.core.records import (
+    EnergyWindow,
+    Manifest,
+    Measurement,
+    ModelScore,
+    ProgramRun,
+    Record,
+    Trial,
+)
 
+# The table that holds the rows of a run, by its manifest's kind.
+ROW_TABLES = {"kernels": "trials", "networks": "measurements", "programs": "programs"}
 MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
@@ -22,8 +32,14 @@ _MEASURE_AGAIN = "the file was changed by hand; measure again into another folde
 
 
 def check_manifest(manifest: Manifest, path: Path | str) -> None:
-    """Raises InputError for counts that cannot be, two caches of one level, or an odd run id."""
+    """Raises InputError for counts that cannot be, two caches of one level, odd ids or kinds."""
     machine = manifest.machine
+    if manifest.kind not in ROW_TABLES:
+        raise InputError(
+            f"a run of the kind {manifest.kind!r}; known are {', '.join(ROW_TABLES)}",
+            where=str(path),
+            fix="read it with the version of Mansard that measured it",
+        )
     if not RUN_ID.fullmatch(manifest.run_id):
         raise InputError(
             f"the run id {manifest.run_id!r} cannot name a folder",
@@ -83,18 +99,60 @@ def check_score(score: ModelScore, path: Path | str) -> None:
 
 
 def check_measurement(measurement: Measurement, path: Path | str) -> None:
-    """Raises InputError for a negative count, a time that cannot be, or an odd run id."""
-    where, fix = f"{path}, model {measurement.model!r}", "measure the model again"
-    _check_counts(measurement, where, fix)
+    """Raises InputError for times or counts that cannot be, or lists that do not match."""
+    where, layers = f"{path}, trial {measurement.trial_id}", measurement.layers or ()
+    for record in (measurement, measurement.conditions, *layers):
+        _check_counts(record, where, _MEASURE_AGAIN)
     _check_windows(measurement.energy or (), where)
-    if not RUN_ID.fullmatch(measurement.run_id):
-        raise InputError(f"the run id {measurement.run_id!r} is none", where=where, fix=fix)
-    if any(not SHORTEST_S <= s <= LONGEST_S for s in measurement.seconds_s):
-        raise InputError(
-            f"a repetition takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s",
-            where=where,
-            fix=fix,
-        )
+    n_profiled = len(measurement.profiled_s or ())
+    calls_s = (*measurement.seconds_s, *measurement.call_seconds_s, *(measurement.profiled_s or ()))
+    once_s = (measurement.load_s, measurement.first_call_s)
+    if not all(map(_is_duration, calls_s)):
+        problem = f"a call takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
+    elif not all(_is_share(s) for layer in layers for s in layer.seconds_s):
+        problem = f"a layer takes less than 0 s or more than {LONGEST_S:g} s"
+    elif not all(s is None or _is_share(s) for s in once_s):
+        problem = f"loading or the first call takes less than 0 s or more than {LONGEST_S:g} s"
+    elif measurement.failure is not None and calls_s:
+        problem = "it has times, and could not be run"
+    elif len(measurement.block) != len(measurement.seconds_s):
+        problem = "samples and blocks differ in number"
+    elif len(measurement.rejected_s) != len(measurement.rejected_reason):
+        problem = "rejected times and reasons differ in number"
+    elif any(len(layer.seconds_s) != n_profiled for layer in layers):
+        problem = "times of a layer and profiled calls differ in number"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_program(program: ProgramRun, path: Path | str) -> None:
+    """Raises InputError for times, counts or energies that cannot be."""
+    where = f"{path}, trial {program.trial_id}"
+    repetitions = program.repetitions
+    named = [window for each in repetitions for window in each.windows]
+    for record in (program, program.conditions, *repetitions, *named):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    windows = [each.energy for each in repetitions] + [each.energy for each in named]
+    _check_windows([window for window in windows if window is not None], where)
+    if not all(_is_duration(each.wall_s) for each in repetitions):
+        problem = f"a run takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
+    elif not all(_is_share(s) for each in repetitions for s in (each.user_s, each.system_s)):
+        problem = f"its CPU time is less than 0 s or more than {LONGEST_S:g} s"
+    elif not all(_is_share(window.window_s) for window in named):
+        problem = f"a window takes less than 0 s or more than {LONGEST_S:g} s"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def _is_duration(seconds_s: float) -> bool:
+    return SHORTEST_S <= seconds_s <= LONGEST_S
+
+
+def _is_share(seconds_s: float) -> bool:
+    """Of a whole: a timer may not have resolved it."""
+    return 0 <= seconds_s <= LONGEST_S
 
 
 def _check_windows(windows: Sequence[EnergyWindow], where: str) -> None:

@@ -113,6 +113,7 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "batch": pl.Int64,
     "precision": pl.String,
     "phase": pl.String,
+    "engine": pl.String,  # what ran it; null of published ones, which say it in the citation
     "latency_s": pl.Float64,
     "latency_deviation": pl.Float64,  # of its natural logarithm, from repetitions in one run;
     "power_w": pl.Float64,
@@ -120,6 +121,25 @@ OBSERVATION_SCHEMA: FrameSchema = {
     "source": pl.String,
     "citation": pl.String,  # of published ones: where from; else null
     "reason": pl.String,  # why latency or power is null
+}
+
+# Layers that others timed of networks in modes.
+PUBLISHED_LAYER_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "network": pl.String,
+    "batch": pl.Int64,
+    "precision": pl.String,  # of the network
+    "index": pl.Int64,  # in its file
+    "name": pl.String,
+    "parts": pl.List(pl.String),  # names of the network's nodes
+    "kind": pl.String,  # as in PublishedLayer
+    "op_type": pl.String,
+    "layer_precision": pl.String,  # of what it writes
+    "tactic": pl.String,
+    "seconds_s": pl.Float64,  # of one call of the network
+    "share": pl.Float64,
+    "citation": pl.String,
 }
 
 # Of predictions and observations: what they are about, beside the mode.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from mansard.analytics.data.dataset import Dataset, device_id
-from mansard.core.records import Manifest
+from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
+from mansard.core.records import Manifest, Measurement
 from mansard.core.text import printable
 
 LONGEST_NAME = 80
@@ -38,6 +38,26 @@ def network_names(dataset: Dataset) -> dict[str, str]:
 def network_key(model: str, model_hash: str) -> str:
     """What identifies a network: its file's hash and its name."""
     return f"{model_hash}|{model}"
+
+
+def engine_name(row: Measurement) -> str:
+    """What ran a network, in a few words: ``onnxruntime cpu 2 threads``."""
+    words = [_ENGINES.get(row.engine, row.engine), row.provider]
+    if row.threads is not None and row.processor == "cpu":
+        words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
+    words += ["graph"] if row.launching == "graph" else []
+    words += ["blocking"] if row.waiting == "block" else []
+    words += [_COPIES[row.copies]] if row.copies != "none" else []
+    return display_name(" ".join(words))
+
+
+_ENGINES = {"ort": "onnxruntime"}
+_COPIES = {"in": "with copies in", "out": "with copies out", "both": "with copies"}
+
+
+def window_name(workload: str, window: str) -> str:
+    """What tables and ``recommend`` call a window that a program named: ``llm [prompt]``."""
+    return f"{display_name(workload)} [{display_name(window)}]"
 
 
 def in_order(names: Sequence[str]) -> list[str]:
@@ -82,6 +102,8 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
 def _device(manifest: Manifest) -> str:
     """What tells processors apart: a card's name says more than its host's, a Jetson's less."""
     machine, gpu = manifest.machine.name, manifest.gpu
+    if whole_machine(manifest):
+        return f"{machine} ({'whole board' if manifest.machine.kind == 'jetson' else 'whole'})"
     if gpu is None:
         return machine
     if gpu.is_integrated:

@@ -32,7 +32,7 @@ from mansard.analytics.data.read import (
     without_repeats,
 )
 from mansard.analytics.data.run_folder import MANIFEST
-from mansard.analytics.data.store import Store, is_url, write_measurements, write_scores
+from mansard.analytics.data.store import Store, is_url, write_scores
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Manifest
 
@@ -51,28 +51,30 @@ def unmixed(dataset: Dataset) -> Dataset:
     notes = [
         f"{len(boards)} boards are called {_device(boards)}; each has its own roofs, and --mix "
         "takes them for one"
-        for boards in _alike(dataset.manifests)
+        for boards in _alike(dataset.all_manifests)
     ]
     return replace(dataset, notes=(*dataset.notes, *notes))
 
 
 def mixed(dataset: Dataset) -> Dataset:
     """``dataset`` with boards that are alike as one device; its notes say what was mixed."""
-    alike = _alike(dataset.manifests)
+    alike = _alike(dataset.all_manifests)
     whats = [
         *_mixtures(dataset),
         *(f"{len(boards)} boards called {_device(boards)} count as one" for boards in alike),
     ]
     one = {device_id(manifest) for boards in alike for manifest in boards}
-    manifests = tuple(
-        _without_serial(manifest) if device_id(manifest) in one else manifest
-        for manifest in dataset.manifests
-    )
+
+    def as_one(manifests: Iterable[Manifest]) -> tuple[Manifest, ...]:
+        return tuple(_without_serial(m) if device_id(m) in one else m for m in manifests)
+
+    manifests = as_one(dataset.manifests)
     ids = {manifest.run_id: machine_id(manifest.machine) for manifest in manifests}
     machine = pl.col("run_id").replace_strict(ids, return_dtype=pl.String).alias("machine_id")
     return replace(
         dataset,
         manifests=manifests,
+        workload_manifests=as_one(dataset.workload_manifests),
         runs=dataset.runs.with_columns(machine),
         trials=dataset.trials.with_columns(machine),
         notes=(*dataset.notes, *(f"mixed, as --mix says: {what}" for what in whats)),
@@ -174,7 +176,6 @@ def newest(dataset: Dataset) -> Dataset:
         energy=dataset.energy.filter(is_kept),
         samples=dataset.samples.filter(is_kept),
         manifests=tuple(each for each in dataset.manifests if each.run_id not in old),
-        measurements=tuple(each for each in dataset.measurements if each.run_id not in old),
         notes=(*dataset.notes, note),
     )
 
@@ -245,7 +246,7 @@ class Merged:
 
 
 def merge(locations: Sequence[str | Path], into: str) -> Merged:
-    """Bring the runs, scores and measurements of ``locations`` into the dataset ``into``.
+    """Bring the runs and scores of ``locations`` into the dataset ``into``.
 
     ``into`` is a folder or a URL; boards may merge into one at the same time, for each run has
     files of its own. Merging again changes nothing. Raises UsageError where ``into`` is a
@@ -259,28 +260,16 @@ def merge(locations: Sequence[str | Path], into: str) -> Merged:
     found = [open_part(str(location)) for location in locations]
     for part in found:
         check_part(part)
-        _check_measured(part)
     parts = without_repeats(found)
     store = Store(into)
     with store.locked():
         return _merge(parts, into)
 
 
-def _check_measured(part: DatasetPart) -> None:
-    """Raises InputError for times of a run that is not in the same place."""
-    for run_id in part.measurements.join(part.runs, on="run_id", how="anti")["run_id"]:
-        raise InputError(
-            f"networks are measured in run {run_id}, which is not here",
-            where=part.location,
-            fix="merge them from the place of the run",
-        )
-
-
 def _merge(parts: Sequence[DatasetPart], into: str) -> Merged:
     there = read_part(into)
     _remove_left(there)
     known = {row["run_id"]: row for row in there.runs.iter_rows(named=True)}
-    timed = there.measurements
     n_new = n_grown = n_same = 0
     for part in parts:
         for (run_id,), entry in part.runs.partition_by("run_id", as_dict=True).items():
@@ -294,11 +283,6 @@ def _merge(parts: Sequence[DatasetPart], into: str) -> Merged:
                 # After the new entry: a reader in between finds all files of either.
                 there.store.remove(run_files(old, into).keys() - files.keys())
         write_scores(there.store, part.scores, there.scores)
-        new = part.measurements.join(timed, on="measurement_json", how="anti")
-        last = timed.select(pl.col("position").max().fill_null(0)).item()
-        all_timed = pl.concat([timed, new.with_columns(pl.col("position") + last + 1)])
-        write_measurements(there.store, all_timed, timed)
-        timed = all_timed
     return Merged(into, n_new, n_grown, n_same)
 
 

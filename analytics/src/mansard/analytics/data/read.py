@@ -6,9 +6,9 @@ Several locations are read as one: every run once, every score once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
@@ -18,32 +18,42 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.layout import (
     ENTRY_FILE,
     MAKE_AGAIN,
-    MEASUREMENT_SCHEMA,
     RUN_ENTRY_SCHEMA,
     RUN_TABLES,
     SCORE_ENTRY_SCHEMA,
     RunFiles,
     files_of,
 )
-from mansard.analytics.data.limits import RUN_ID, check_manifest, check_measurement, check_score
+from mansard.analytics.data.limits import (
+    ROW_TABLES,
+    RUN_ID,
+    check_manifest,
+    check_measurement,
+    check_program,
+    check_score,
+)
 from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.store import Store
+from mansard.analytics.data.workload_frames import (
+    layer_time_frame,
+    measurement_frame,
+    program_frame,
+)
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.line_channel import DECODE_ERRORS
-from mansard.core.records import Manifest, Measurement, ModelScore
+from mansard.core.records import Manifest, Measurement, ModelScore, ProgramRun
 
 Decoded = TypeVar("Decoded")
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetPart:
-    """Which runs, scores and measurements are in one location, and where their rows lie."""
+    """Which runs and scores are in one location, and where their rows lie."""
 
     location: str  # as the user named it
     store: Store
     runs: pl.DataFrame  # RUN_ENTRY_SCHEMA
     scores: pl.DataFrame  # SCORE_ENTRY_SCHEMA
-    measurements: pl.DataFrame  # MEASUREMENT_SCHEMA
     notes: tuple[str, ...] = ()  # beside those of the runs
     is_made_here: bool = False  # just now, or before, of runs that are still the same
 
@@ -59,10 +69,9 @@ def read_part(location: str) -> DatasetPart:
         store=store,
         runs=store.read_each("runs", ENTRY_FILE, RUN_ENTRY_SCHEMA),
         scores=store.read_each("scores", ENTRY_FILE, SCORE_ENTRY_SCHEMA),
-        measurements=store.read_each("measurements", ENTRY_FILE, MEASUREMENT_SCHEMA),
     )
     # They become names of files where this is merged into another dataset.
-    ids = pl.concat([part.runs["run_id"], part.scores["score_id"], part.measurements["run_id"]])
+    ids = pl.concat([part.runs["run_id"], part.scores["score_id"]])
     odd = ids.filter(~ids.str.contains(f"^(?:{RUN_ID.pattern})$").fill_null(value=False))
     if len(odd):
         raise _refusal(f"the id {odd[0]!r} cannot name a file", location)
@@ -103,13 +112,13 @@ def dataset_of(part: DatasetPart) -> Dataset:
     A run's rows are read from the files that its entry names, as they were written; a dataset
     that was not made here is checked as ``check_part`` does.
     """
-    runs = part.runs.sort("run_id")
-    manifests, scores, measurements = check_part(part)
+    found = check_part(part)
+    by_folder = part.runs.sort("folder", "run_id")
+    runs = _of_kernels(part.runs.sort("run_id"))
     files = [run_files(entry, part.location) for entry in runs.iter_rows(named=True)]
     names = {
         table: [name for each in files for name in files_of(table, each)] for table in RUN_TABLES
     }
-    by_folder = runs.sort("folder", maintain_order=True)
     read, scan = part.store.read, part.store.scan
     return Dataset(
         locations=(part.location,),
@@ -120,12 +129,21 @@ def dataset_of(part: DatasetPart) -> Dataset:
             "run_id", "trial_id", "window", maintain_order=True
         ),
         samples=scan(names["samples"], RUN_TABLES["samples"]),
-        layers=layer_frame(scores),
-        manifests=manifests,
-        scores=scores,
-        measurements=measurements,
+        layers=layer_frame(found.scores),
+        manifests=tuple(each for each in found.manifests if each.kind == _KERNELS),
+        scores=found.scores,
+        workload_manifests=tuple(each for each in found.manifests if each.kind != _KERNELS),
+        measurements=found.measurements,
+        programs=found.programs,
         notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
     )
+
+
+_KERNELS = "kernels"  # the kind of run that has roofs
+
+
+def _of_kernels(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.filter(pl.col("run_kind") == _KERNELS)
 
 
 def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
@@ -159,16 +177,22 @@ def files_of_runs(part: DatasetPart) -> RunFiles:
     return found
 
 
-Contents = tuple[tuple[Manifest, ...], tuple[ModelScore, ...], tuple[Measurement, ...]]
+class Contents(NamedTuple):
+    """The records of a part: by the ids of runs, and in the order of their files."""
+
+    manifests: tuple[Manifest, ...]
+    scores: tuple[ModelScore, ...]
+    measurements: tuple[Measurement, ...]
+    programs: tuple[ProgramRun, ...]
 
 
 def check_part(part: DatasetPart) -> Contents:
-    """The manifests, scores and measurements of ``part``, each by its id and position.
+    """The records of ``part``.
 
     Of a dataset that was not made here everything is checked to belong to its own run: files are
-    those that were written, rows, manifests and measurements name the run that they are filed
-    under, and what a run's row repeats of its manifest is the same. Raises SchemaError where it
-    does not, InputError for impossible values.
+    those that were written, rows and manifests name the run that they are filed under, and a row
+    says the same as the manifest or the record in it. Raises SchemaError where it does not,
+    InputError for impossible values.
     """
     where, runs = part.location, part.runs.sort("run_id")
     manifests = tuple(decode(text, Manifest, where) for text in runs["manifest_json"])
@@ -178,22 +202,46 @@ def check_part(part: DatasetPart) -> Contents:
     scores = tuple(decode(text, ModelScore, where) for text in scored["score_json"])
     for score in scores:
         check_score(score, where)
-    timed = part.measurements.sort("run_id", "position")
-    measurements = tuple(decode(text, Measurement, where) for text in timed["measurement_json"])
+    files = files_of_runs(part)
+    if not part.is_made_here:
+        _check_files(part, files)
+    found = Contents(
+        manifests,
+        scores,
+        _records(part, files, "measurements", Measurement, measurement_frame),
+        _records(part, files, "programs", ProgramRun, program_frame),
+    )
     if part.is_made_here:
-        return manifests, scores, measurements
-    for measurement in measurements:
+        return found
+    for measurement in found.measurements:
         check_measurement(measurement, where)
+    for program in found.programs:
+        check_program(program, where)
     _check_own(
         where,
         [
             *zip(runs["run_id"], (each.run_id for each in manifests), strict=True),
             *zip(scored["score_id"], map(score_id, scores), strict=True),
-            *zip(timed["run_id"], (each.run_id for each in measurements), strict=True),
         ],
     )
-    _check_rows(part, runs, manifests)
-    return manifests, scores, measurements
+    _check_rows(part, runs, found, files)
+    return found
+
+
+def _records(
+    part: DatasetPart,
+    files: RunFiles,
+    table: str,
+    row_type: type[Decoded],
+    frame_of: Callable[[Sequence[Decoded]], pl.DataFrame],
+) -> tuple[Decoded, ...]:
+    """The rows of ``table`` as records; raises SchemaError where a row differs from its record."""
+    rows = part.store.read(files_of(table, files), RUN_TABLES[table])
+    rows = rows.sort("run_id", maintain_order=True)
+    found = tuple(decode(text, row_type, part.location) for text in rows["row_json"])
+    if not part.is_made_here and not frame_of(found).equals(rows):
+        raise _refusal(f"a row of {table} differs from its record", part.location)
+    return found
 
 
 def _check_own(where: str, ids: Iterable[tuple[str, str]]) -> None:
@@ -202,19 +250,29 @@ def _check_own(where: str, ids: Iterable[tuple[str, str]]) -> None:
             raise _refusal(f"the file of {filed} holds another one, {named!r}", where)
 
 
-def _check_rows(part: DatasetPart, runs: pl.DataFrame, manifests: Sequence[Manifest]) -> None:
-    """Raises SchemaError or StorageError where a row or a file is not its run's own."""
+def _check_files(part: DatasetPart, files: RunFiles) -> None:
+    """Raises SchemaError or StorageError where a file was changed or holds rows of another run."""
+    for name, mark in files.items():
+        if not part.store.holds(name, mark):
+            what = f"{name} is missing or was changed"
+            raise StorageError(what, where=part.location, fix=MAKE_AGAIN)
+    for table, schema in RUN_TABLES.items():
+        part.store.check_owners(files_of(table, files), schema)
+
+
+def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: Contents, files: RunFiles) -> None:
+    """Raises SchemaError where a row is not its run's own."""
     where = part.location
-    for manifest, entry in zip(manifests, runs.iter_rows(named=True), strict=True):
+    for manifest, entry in zip(found.manifests, runs.iter_rows(named=True), strict=True):
         repeated = run_frame([manifest], {manifest.run_id: entry["n_power_samples"]})
         if any(entry[name] != value for name, value in repeated.row(0, named=True).items()):
             raise _refusal(f"the row of run {manifest.run_id} differs from its manifest", where)
-    files = files_of_runs(part)
-    for name, mark in files.items():
-        if not part.store.holds(name, mark):
-            raise StorageError(f"{name} is missing or was changed", where=where, fix=MAKE_AGAIN)
-    for table, schema in RUN_TABLES.items():
-        part.store.check_owners(files_of(table, files), schema)
+        of_others = set(ROW_TABLES.values()) - {ROW_TABLES[manifest.kind]}
+        if any(files_of(table, run_files(entry, where)) for table in of_others):
+            raise _refusal(f"run {manifest.run_id} has rows of another kind of run", where)
+    times = part.store.read(files_of("layer_times", files), RUN_TABLES["layer_times"])
+    if not layer_time_frame(found.measurements).equals(times.sort("run_id", maintain_order=True)):
+        raise _refusal("times of layers differ from those of their networks", where)
     repeats = ["run_id", "machine_id", "mode"]
     trials = part.store.read(files_of("trials", files), RUN_TABLES["trials"]).select(repeats)
     for run_id, *_ in trials.unique().join(runs, on=repeats, how="anti").iter_rows():
@@ -228,7 +286,6 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
     if len(found) == 1:
         return replace(found[0], locations=locations)
     scores = tuple(score for each in found for score in each.scores)
-    manifests = [manifest for each in found for manifest in each.manifests]
     trials = pl.concat([each.trials for each in found])
     energy = pl.concat([each.energy for each in found])
     return Dataset(
@@ -239,36 +296,38 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         energy=energy.sort("run_id", "trial_id", "window", maintain_order=True),
         samples=pl.concat([each.samples for each in found]),
         layers=layer_frame(scores),
-        manifests=tuple(sorted(manifests, key=lambda manifest: manifest.run_id)),
+        manifests=_by_run(each.manifests for each in found),
         scores=scores,
-        measurements=tuple(row for each in found for row in each.measurements),
+        workload_manifests=_by_run(each.workload_manifests for each in found),
+        measurements=_by_run(each.measurements for each in found),
+        programs=_by_run(each.programs for each in found),
         notes=tuple(dict.fromkeys(note for each in found for note in each.notes)),
     )
+
+
+_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun)
+
+
+def _by_run(several: Iterable[Sequence[_OfRun]]) -> tuple[_OfRun, ...]:
+    return tuple(sorted((row for rows in several for row in rows), key=lambda row: row.run_id))
 
 
 def without_repeats(parts: Sequence[DatasetPart]) -> list[DatasetPart]:
     """The same locations, each without what another one has as well.
 
-    Of a run that is in several the fullest copy counts, of a score the last location's, of equal
-    measurements the first. Raises InputError where two copies of a run hold different trials.
+    Of a run that is in several the fullest copy counts, of a score the last location's. Raises
+    InputError where two copies of a run hold different trials.
     """
     runs = _chosen_runs(parts)
     scores = {score_id: at for at, part in enumerate(parts) for score_id in part.scores["score_id"]}
-    seen: set[str] = set()
-    found = []
-    for at, part in enumerate(parts):
-        text = part.measurements["measurement_json"]
-        new = [row not in seen for row in text]
-        seen.update(text)
-        found.append(
-            replace(
-                part,
-                runs=_filter(part.runs, [runs[key] == at for key in part.runs["run_id"]]),
-                scores=_filter(part.scores, [scores[key] == at for key in part.scores["score_id"]]),
-                measurements=_filter(part.measurements, new),
-            )
+    return [
+        replace(
+            part,
+            runs=_filter(part.runs, [runs[key] == at for key in part.runs["run_id"]]),
+            scores=_filter(part.scores, [scores[key] == at for key in part.scores["score_id"]]),
         )
-    return found
+        for at, part in enumerate(parts)
+    ]
 
 
 def _filter(frame: pl.DataFrame, mask: Sequence[bool]) -> pl.DataFrame:
@@ -297,7 +356,7 @@ def is_fuller(part: DatasetPart, entry: Entry, other_part: DatasetPart, other: E
     if entry["content"] == other["content"] and _are_same(entry, other):
         return False
     copies = ((part, entry), (other_part, other))
-    own, there = (set(_rows(*copy, "trials")["trial_id"]) for copy in copies)
+    own, there = (set(_trial_ids(*copy)) for copy in copies)
     common = sorted(own & there)
     if (
         not (own <= there or there <= own)
@@ -340,7 +399,7 @@ def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
     }
 
 
-_MEASURED = ("trials", "repetitions", "energy")
+_MEASURED = ("trials", "repetitions", "energy", "measurements", "layer_times", "programs")
 _DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
 
 
@@ -357,6 +416,11 @@ def _have_same(
         for copy in copies
     )
     return one.equals(two)
+
+
+def _trial_ids(part: DatasetPart, entry: Entry) -> pl.Series:
+    table = ROW_TABLES.get(str(entry["run_kind"]), "trials")  # another kind is refused later
+    return _rows(part, entry, table)["trial_id"]
 
 
 def _rows(part: DatasetPart, entry: Entry, table: str) -> pl.DataFrame:

@@ -6,16 +6,24 @@ What is wrong with its rows is said in notes. Unchanged files are not read again
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic
 
 import polars as pl
 
 from mansard.analytics.data.dataset import processor_of
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.layout import LAYOUT, RunFiles, files_of, run_part
-from mansard.analytics.data.limits import MOST_TRIALS, check_trial
+from mansard.analytics.data.limits import (
+    MOST_TRIALS,
+    ROW_TABLES,
+    check_measurement,
+    check_program,
+    check_trial,
+)
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
     energy_frame,
@@ -25,13 +33,70 @@ from mansard.analytics.data.run_frames import (
     trial_frame,
 )
 from mansard.analytics.data.store import Store
+from mansard.analytics.data.workload_frames import (
+    layer_time_frame,
+    measurement_frame,
+    program_frame,
+)
 from mansard.core.errors import InputError
 from mansard.core.files import find_status, open_file, storage_errors
 from mansard.core.hashing import stream_hash
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
-from mansard.core.records import EnergyWindow, Manifest, PowerSample, Trial
+from mansard.core.records import (
+    EnergyWindow,
+    Manifest,
+    Measurement,
+    PowerSample,
+    ProgramRun,
+    Trial,
+)
 
-MANIFEST, TRIALS, SAMPLES = "manifest.json", "trials.jsonl", "samples.jsonl"
+MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
+_FILES = (MANIFEST, *(f"{table}.jsonl" for table in ROW_TABLES.values()), SAMPLES)
+
+
+@dataclass(frozen=True)
+class _RowKind(Generic[Row]):
+    """How the rows of one kind of run are read."""
+
+    row_type: type[Row]
+    check: Callable[[Row, Path], None]  # raises InputError
+    windows: Callable[[Row], Sequence[EnergyWindow]]
+    frames: Callable[[Sequence[Row], pl.DataFrame], Mapping[str, pl.DataFrame]]
+    again: str  # the command that goes on with the run
+
+
+# By the manifest's kind.
+_KINDS: Mapping[str, _RowKind[Any]] = {
+    "kernels": _RowKind(
+        Trial,
+        check_trial,
+        lambda trial: trial.energy or (),
+        lambda trials, run: {
+            "trials": trial_frame(trials, run),
+            "repetitions": repetition_frame(trials),
+            "energy": energy_frame((), trials),
+        },
+        "mansard bench",
+    ),
+    "networks": _RowKind(
+        Measurement,
+        check_measurement,
+        lambda row: row.energy or (),
+        lambda rows, _: {
+            "measurements": measurement_frame(rows),
+            "layer_times": layer_time_frame(rows),
+        },
+        "mansard measure",
+    ),
+    "programs": _RowKind(
+        ProgramRun,
+        check_program,
+        lambda row: [each.energy for each in row.repetitions if each.energy is not None],
+        lambda rows, _: {"programs": program_frame(rows)},
+        "mansard measure",
+    ),
+}
 
 
 def shown_folder(folder: Path) -> str:
@@ -46,7 +111,7 @@ def stamps_json(folder: Path) -> str:
     dataset that came with its runs has other ones.
     """
     found: dict[str, list[int] | None] = {}
-    for name in (MANIFEST, TRIALS, SAMPLES):
+    for name in _FILES:
         status = find_status(folder / name, folder.parent)
         found[name] = (
             None if status is None else [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
@@ -57,7 +122,7 @@ def stamps_json(folder: Path) -> str:
 def content_of(folder: Path) -> str:
     """A hash of what the files of a run hold, and of the layout made of it, 32 digits."""
     digest = LAYOUT
-    for name in (MANIFEST, TRIALS, SAMPLES):
+    for name in _FILES:
         path = folder / name
         with (
             storage_errors(path),
@@ -71,22 +136,23 @@ def content_of(folder: Path) -> str:
 _MIXED = "files of two runs were mixed; measure again into another folder"
 
 
-def read_trials(
+def read_run_rows(
     folder: Path, manifest: Manifest, notes: list[str], batch_bytes: int
-) -> Iterator[list[Trial]]:
-    """The trials of a run in batches; those that cannot be are left out, and noted.
+) -> Iterator[list[Any]]:
+    """The rows of a run in batches; those that cannot be are left out, and noted.
 
-    Raises InputError for rows of another run or a trial that is here twice, SchemaError and
-    StorageError as RowReader does.
+    Raises InputError for rows of another run or kind or a trial that is here twice, SchemaError
+    and StorageError as RowReader does.
     """
-    path = folder / TRIALS
+    _check_kind(folder, manifest)
+    kind, path = _KINDS[manifest.kind], folder / f"{ROW_TABLES[manifest.kind]}.jsonl"
     seen: set[str] = set()
     n_impossible, first, n_without_energy = 0, "", 0
-    for batch in _batches(path, Trial, notes, batch_bytes):
+    for batch in _batches(path, kind.row_type, notes, batch_bytes):
         kept = []
-        for trial in batch:
-            _check_identity(trial, manifest, path, seen)
-            seen.add(trial.trial_id)
+        for row in batch:
+            _check_identity(row, manifest, path, seen)
+            seen.add(row.trial_id)
             if len(seen) > MOST_TRIALS:
                 raise InputError(
                     f"has more than {MOST_TRIALS:,} trials, which no plan of a run has",
@@ -94,14 +160,14 @@ def read_trials(
                     fix=_MIXED,
                 )
             try:
-                check_trial(trial, path)
+                kind.check(row, path)
             except InputError as error:
-                n_impossible, first = n_impossible + 1, first or _told(trial, error)
+                n_impossible, first = n_impossible + 1, first or _told(row, error)
                 continue
-            n_without_energy += any(map(_is_empty, trial.energy or ()))
-            kept.append(trial)
+            n_without_energy += any(map(_is_empty, kind.windows(row)))
+            kept.append(row)
         yield kept
-    name = f"{shown_folder(folder)}/{TRIALS}"
+    name = f"{shown_folder(folder)}/{path.name}"
     if n_impossible:
         notes.append(f"{name}: {_n(n_impossible, 'trial')} left out, the first is {first}")
     if n_without_energy:
@@ -109,6 +175,17 @@ def read_trials(
             f"{name}: {_n(n_without_energy, 'trial')} metered with zero or negative energy, which "
             "is in no power and in no fit; look at the rails of the total"
         )
+
+
+def _check_kind(folder: Path, manifest: Manifest) -> None:
+    for kind, table in ROW_TABLES.items():
+        path = folder / f"{table}.jsonl"
+        if kind != manifest.kind and find_status(path, folder.parent) is not None:
+            raise InputError(
+                f"holds rows of {kind}, by its manifest the run is one of {manifest.kind}",
+                where=str(path),
+                fix=_MIXED,
+            )
 
 
 def read_samples(folder: Path, notes: list[str], batch_bytes: int) -> Iterator[list[PowerSample]]:
@@ -134,28 +211,31 @@ def _batches(
         notes.append(f"{name}: {lines} put aside, the first is {reader.first_malformed}")
 
 
-def _check_identity(trial: Trial, manifest: Manifest, path: Path, seen: set[str]) -> None:
-    if trial.run_id != manifest.run_id:
+def _check_identity(
+    row: Trial | Measurement | ProgramRun, manifest: Manifest, path: Path, seen: set[str]
+) -> None:
+    if row.run_id != manifest.run_id:
         raise InputError(
-            f"a row belongs to run {trial.run_id}, the manifest to {manifest.run_id}",
+            f"a row belongs to run {row.run_id}, the manifest to {manifest.run_id}",
             where=str(path),
             fix=_MIXED,
         )
-    if trial.processor != processor_of(manifest):
+    # A program runs on the whole machine.
+    if not isinstance(row, ProgramRun) and row.processor != processor_of(manifest):
         raise InputError(
-            f"trial {trial.trial_id} ran on the {trial.processor.upper()}, by its manifest "
+            f"trial {row.trial_id} ran on the {row.processor.upper()}, by its manifest "
             f"the run is one of the {processor_of(manifest).upper()}",
             where=str(path),
             fix=_MIXED,
         )
-    if trial.trial_id in seen:
+    if row.trial_id in seen:
         raise InputError(
-            f"trial {trial.trial_id} is here twice", where=str(path), fix="remove one row"
+            f"trial {row.trial_id} is here twice", where=str(path), fix="remove one row"
         )
 
 
-def _told(trial: Trial, error: InputError) -> str:
-    return f"trial {display_name(trial.trial_id)}: {error.what}"
+def _told(row: Trial | Measurement | ProgramRun, error: InputError) -> str:
+    return f"trial {display_name(row.trial_id)}: {error.what}"
 
 
 def idle_notes(folder: Path, manifest: Manifest) -> list[str]:
@@ -190,18 +270,18 @@ def import_run(
     run = run_frame([manifest], {})
     parts.write("energy", energy_frame([manifest], ()))
     n_trials = n_samples = 0
-    for trials in read_trials(folder, manifest, notes, batch_bytes):
-        parts.write("trials", trial_frame(trials, run))
-        parts.write("repetitions", repetition_frame(trials))
-        parts.write("energy", energy_frame((), trials))
-        n_trials += len(trials)
+    kind = _KINDS[manifest.kind]
+    for rows in read_run_rows(folder, manifest, notes, batch_bytes):
+        for table, frame in kind.frames(rows, run).items():
+            parts.write(table, frame)
+        n_trials += len(rows)
     for samples in read_samples(folder, notes, batch_bytes):
         parts.write("samples", sample_frame(manifest.run_id, samples))
         n_samples += len(samples)
     if n_trials < manifest.n_trials:
         notes.append(
             f"{shown_folder(folder)}: {n_trials} of {manifest.n_trials} trials were measured; "
-            "run 'mansard bench' again to finish it"
+            f"run '{kind.again}' again to finish it"
         )
     return run_frame([manifest], {manifest.run_id: n_samples}).select(
         pl.all(),

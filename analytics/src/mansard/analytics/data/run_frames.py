@@ -19,6 +19,7 @@ from mansard.core.records import Conditions, EnergyWindow, Manifest, PowerSample
 
 RUN_SCHEMA: FrameSchema = {
     "run_id": pl.String,
+    "run_kind": pl.String,  # the kind of the manifest
     "machine_id": pl.String,
     "machine": pl.String,
     "kind": pl.String,
@@ -117,6 +118,7 @@ def _run_row(manifest: Manifest, n_power_samples: dict[str, int]) -> dict[str, o
     same |= {name: getattr(mode, name) for name in RUN_SCHEMA if hasattr(mode, name)}
     return {
         **same,
+        "run_kind": manifest.kind,
         "machine_id": machine_id(machine),
         "machine": machine.name,
         "kind": machine.kind,
@@ -209,6 +211,7 @@ _SPREADS = (
     *(("cpu_clock", "hz"), ("gpu_clock", "hz"), ("memory_clock", "hz"), ("temperature", "c")),
     *(("fan_speed", "rpm"), ("fan_drive", "share")),
 )
+_MEMORY_USE = ("mean_share", "low_share", "high_share")
 _LISTS = ("gpu_processes", "settings_changed", "engines")
 CONDITION_SCHEMA: FrameSchema = {
     **{
@@ -221,6 +224,8 @@ CONDITION_SCHEMA: FrameSchema = {
     "n_overcurrent_events": pl.Int64,
     "swapped_bytes": pl.Int64,
     **{name: pl.List(pl.String) for name in _LISTS},
+    **{f"memory_use_{name}": pl.Float64 for name in _MEMORY_USE},
+    "memory_use_source": pl.String,
 }
 
 TRIAL_SCHEMA: FrameSchema = {
@@ -319,6 +324,7 @@ def _conditions(found: Conditions) -> dict[str, object]:
         for name, unit in _SPREADS
         for when in Spread.__struct_fields__[1:]
     }
+    use = found.memory_use
     return {
         **spreads,
         "temperature_slope_c_per_s": found.temperature_slope_c_per_s,
@@ -326,6 +332,7 @@ def _conditions(found: Conditions) -> dict[str, object]:
         "n_overcurrent_events": found.n_overcurrent_events,
         "swapped_bytes": found.swapped_bytes,
         **{name: _list(getattr(found, name)) for name in _LISTS},
+        **{f"memory_use_{name}": getattr(use, name, None) for name in (*_MEMORY_USE, "source")},
     }
 
 

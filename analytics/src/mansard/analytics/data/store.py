@@ -21,11 +21,9 @@ from mansard.analytics.data.expansion import check_expansion, expanded_bytes
 from mansard.analytics.data.frames import FrameSchema, layer_frame, to_json
 from mansard.analytics.data.layout import (
     MAKE_AGAIN,
-    MEASUREMENT_SCHEMA,
     SCORE_ENTRY_SCHEMA,
     FileMark,
     layer_part,
-    measurement_part,
     score_entry,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
@@ -40,7 +38,7 @@ from mansard.core.files import (
     write_atomic,
 )
 from mansard.core.hashing import file_hash, stream_hash
-from mansard.core.records import Measurement, ModelScore
+from mansard.core.records import ModelScore
 
 _SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "adl://", "azure://")
 # What Polars says where no object has such a name: 2.1, and 1.30.
@@ -303,15 +301,6 @@ def score_entries(scores: Sequence[ModelScore]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCORE_ENTRY_SCHEMA)
 
 
-def measurement_entries(measurements: Sequence[Measurement]) -> pl.DataFrame:
-    """One row per measured network, in the order of the file."""
-    rows = [
-        {"run_id": row.run_id, "position": at, "measurement_json": to_json(row)}
-        for at, row in enumerate(measurements)
-    ]
-    return pl.DataFrame(rows, schema=MEASUREMENT_SCHEMA)
-
-
 def write_scores(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set[str]:
     """Write the scores that are not ``there`` yet; returns the files of all of ``wanted``."""
     known = set(there.iter_rows())
@@ -324,15 +313,4 @@ def write_scores(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set
             score = msgspec.json.decode(score_json, type=ModelScore)
             store.write(own[0], layer_frame([score]))
             store.write(own[1], wanted.filter(pl.col("score_id") == score_id))
-    return files
-
-
-def write_measurements(store: Store, wanted: pl.DataFrame, there: pl.DataFrame) -> set[str]:
-    """Write the measurements of each run where they differ; returns the files of all."""
-    files: set[str] = set()
-    for (run_id,), rows in wanted.partition_by("run_id", as_dict=True).items():
-        file = measurement_part(str(run_id))
-        files.add(file)
-        if not rows.equals(there.filter(pl.col("run_id") == run_id)):
-            store.write(file, rows)
     return files

@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.decide.alternatives import highest_mode
+from mansard.analytics.scaling.repeats import pool_repeats
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -27,6 +29,10 @@ BATCH_SCHEMA: FrameSchema = {
     "interval": pl.String,  # what low and high mean: a key of data.model_frames.INTERVALS
     "intensity_flop_per_byte": pl.Float64,
     "time_bound": pl.String,
+    "measured_s": pl.Float64,  # of one batch, where the network was run here
+    "measured_items_per_s": pl.Float64,
+    "measured_j": pl.Float64,  # of one item
+    "engine": pl.String,  # what ran it
     "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
     "source": pl.String,
@@ -35,14 +41,18 @@ BATCH_SCHEMA: FrameSchema = {
     "notes": pl.String,  # what the numbers are without
 }
 NEAR = 1.01  # a larger batch that gains less is not worth its latency
+_OBSERVED = [*PREDICTION_KEY, "mode"]
 _CURVE = ("device", "mode", "network", "precision", "phase")
 
 
-def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+def batch_table(
+    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
 
     ``scores`` (predict.groups.SCORE_SCHEMA) gives work and traffic for the intensity W / Q; a
-    network that was fitted to its times has none. Batches of one network, precision, phase and
+    network that was fitted to its times has none. ``observations``: OBSERVATION_SCHEMA, which
+    stand beside the predictions that are of the same. Batches of one network, precision, phase and
     mode are compared with each other.
     """
     intensity = pl.col("work_flop") / pl.col("traffic_bytes")
@@ -52,10 +62,13 @@ def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame
     items, energy = pl.col("items_per_s"), pl.col("energy_j")
     energies = pl.col("energy_j", "energy_low_j", "energy_high_j")
     found = (
-        predictions.with_columns(pl.col("batch").fill_null(1))
+        predictions.join(_measured(observations), on=_OBSERVED, how="left", nulls_equal=True)
+        .with_columns(pl.col("batch").fill_null(1))
         .join(known, on="score_id", how="left")
         .with_columns(
             energies / pl.col("batch"),
+            measured_items_per_s=pl.col("batch") / pl.col("measured_s"),
+            measured_j=pl.col("measured_s") * pl.col("measured_w") / pl.col("batch"),
             items_per_s=pl.col("batch") / pl.col("latency_s"),
         )
         .sort(*_CURVE, "batch")
@@ -65,6 +78,14 @@ def batch_table(predictions: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame
         )
     )
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def _measured(observations: pl.DataFrame | None) -> pl.DataFrame:
+    """One row for each mode, network and batch that was run here, of repeated runs the medians."""
+    rows = pl.DataFrame(schema=OBSERVATION_SCHEMA) if observations is None else observations
+    pooled = pool_repeats(rows.filter(pl.col("engine").is_not_null()), [*_OBSERVED, "engine"])
+    found = pooled.unique(_OBSERVED, keep="first", maintain_order=True)
+    return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
 
 
 def _is_first(is_best: pl.Expr) -> pl.Expr:

@@ -82,28 +82,50 @@ def find_decisive(
 ) -> int | None:
     """The row whose measurement would decide most beside the choice ``at``; None where none would.
 
-    A choice that was not measured is that row itself, and so is one of which it is not known
-    whether it keeps the limits: more repetitions narrow its interval. Else the one with the
-    greatest expected improvement (D. R. Jones, M. Schonlau, W. J. Welch, Efficient global
-    optimization of expensive black-box functions, Journal of Global Optimization 13, 1998, eq. 15,
-    of logarithms) times the share of its interval within the limits.
+    A choice that is a roof or that may miss a limit is that row itself; if it was measured, more
+    repetitions narrow its interval. Else the row of the greatest expected regret of not knowing it,
+    in natural logarithms of the objective: of another, by how much it is expected to be better than
+    the choice where it is better, times the share of its interval within the limits (D. R. Jones,
+    M. Schonlau, W. J. Welch, Efficient global optimization of expensive black-box functions,
+    Journal of Global Optimization 13, 1998, eq. 15); of a modelled choice, by how much it is
+    expected to be worse than the next best where it is worse. Where no regret is worth a
+    measurement, a choice that was only modelled is confirmed before anything else.
     """
-    if not (values.is_measured[at] and screened.is_kept[at]):
-        return at
+    is_modelled = not values.is_measured[at]
     band = values.objective(wanted.minimise)
-    open_rows = among & ~values.is_measured & ~screened.is_broken
-    open_rows &= (band.interval == "spread") | (band.interval == "bounds")
-    rows = np.flatnonzero(open_rows)
-    if not len(rows):
-        return None
-    deviation = np.maximum(band.deviation()[rows], 1e-9)
-    gain = np.log(band.value[at] / band.value[rows])
+    is_open = among & _is_uncertain(band)
+    if not screened.is_kept[at] or (is_modelled and not is_open[at]):
+        return at
+    others = among.copy()
+    others[at] = False
+    if not others.any():
+        return at if is_modelled and screened.limits else None
+    regret = np.zeros(len(values))
+    unmeasured = others & is_open & ~values.is_measured & ~screened.is_broken
+    gain = np.log(band.value[at] / band.value)
+    deviation = band.deviation()
+    within = _share_below(np.clip(screened.margin, -30, 30))
+    regret[unmeasured] = (expected_gain(gain, deviation) * within)[unmeasured]
+    if is_modelled:
+        runner_up = int(ranked(values, band.cost(), without_roofs(values, others))[0])
+        loss = np.log(band.value[at] / band.value[runner_up])
+        regret[at] = expected_gain(np.array([loss]), deviation[[at]])[0]
+    best = int(np.argmax(regret))
+    if regret[best] <= _WORTH:
+        return at if is_modelled else None
+    return at if regret[at] == regret[best] else best
+
+
+def _is_uncertain(band: ValueBand) -> Mask:
+    return np.asarray((band.interval == "spread") | (band.interval == "bounds"))
+
+
+def expected_gain(gain: Array, deviation: Array) -> Array:
+    """E[max(0, G)] of a normal G of that mean and standard deviation."""
+    deviation = np.maximum(deviation, 1e-9)
     z = np.clip(gain / deviation, -30, 30)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    within = _share_below(np.clip(screened.margin[rows], -30, 30))
-    expected = (gain * _share_below(z) + deviation * density) * within
-    best = int(np.argmax(expected))
-    return int(rows[best]) if expected[best] > _WORTH else None
+    return np.asarray(gain * _share_below(z) + deviation * density)
 
 
 def _share_below(z: Array) -> Array:

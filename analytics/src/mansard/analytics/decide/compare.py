@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from mansard.analytics.data.dataset import Dataset, device_id, processor_of
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, engine_name
 from mansard.analytics.decide.significance import (
     FEWEST_STRETCHES,
     LEVEL,
@@ -34,6 +34,8 @@ from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.scaling.coefficients import newest_runs
+from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.records import Manifest, Measurement, Record
 
@@ -160,7 +162,7 @@ def _networks(measurements: Sequence[Measurement]) -> dict[str, ComparedQuantity
         if centre is not None and len(seconds) >= FEWEST_STRETCHES:
             span = (value, value * math.exp(-centre.half), value * math.exp(centre.half))
         model = display_name(row.model)
-        name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {row.engine}"
+        name = f"{model} {row.phase}, batch {row.batch}, {row.precision}, {engine_name(row)}"
         found[name] = ComparedQuantity("network", "s", span, {"": seconds})
     return found
 
@@ -179,6 +181,7 @@ def sides_of(
     rates = trial_rates(dataset)
     roofs = rooflines(dataset, rates)
     energies = fit_runs(dataset, roofs)
+    timed = _timed_beside(dataset)
     sides = tuple(
         Side(
             label=f"{name}{roof.label}",
@@ -186,7 +189,7 @@ def sides_of(
             roof=roof,
             rates=tuple(rate for rate in rates if rate.run_id == roof.run_id),
             energy=energies.get(roof.run_id),
-            measurements=tuple(m for m in dataset.measurements if m.run_id == roof.run_id),
+            measurements=timed.get(roof.run_id, ()),
         )
         for roof in roofs
         if run_id in (None, roof.run_id) and (mode is None or _is_mode(roof.mode, mode))
@@ -194,6 +197,25 @@ def sides_of(
     if not sides:
         raise _nothing(dataset, mode, [roof.mode for roof in roofs])
     return sides
+
+
+def _timed_beside(dataset: Dataset) -> dict[str, tuple[Measurement, ...]]:
+    """Networks that were run on the device and in the mode of a run of kernels, by its id.
+
+    Of several such runs they are with the one that counts.
+    """
+    counted = {_where(run): run.run_id for run in newest_runs(dataset.manifests)}
+    places = {run.run_id: _where(run) for run in dataset.workload_manifests}
+    found: dict[str, tuple[Measurement, ...]] = {}
+    for row in counted_measurements(dataset):
+        run_id = counted.get(places[row.run_id])
+        if run_id is not None:
+            found[run_id] = (*found.get(run_id, ()), row)
+    return found
+
+
+def _where(run: Manifest) -> tuple[str, str]:
+    return device_id(run), run.mode_read_back.name
 
 
 def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> MansardError:

@@ -164,7 +164,7 @@ def _as_observations(predictions: pl.DataFrame) -> pl.DataFrame:
     reason = pl.lit("not metered: modelled from the roofs of the mode")
     return predictions.with_columns(
         pl.lit("modelled").alias("source"),
-        pl.lit(None, pl.String).alias("citation"),
+        *(pl.lit(None, pl.String).alias(name) for name in ("engine", "citation")),
         *(pl.lit(None, pl.Float64).alias(f"{name}_deviation") for name in ("latency", "power")),
         pl.when(pl.col("power_w").is_null()).then(reason).alias("reason"),
     ).select(*OBSERVATION_SCHEMA)

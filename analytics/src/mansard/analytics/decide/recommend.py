@@ -58,6 +58,8 @@ from mansard.analytics.decide.wording import (
     chosen_sentence,
     decisive_words,
     equal_words,
+    how_many_measured,
+    how_to_measure,
     likeliest_sentence,
     measured_words,
     nearest_sentence,
@@ -95,7 +97,13 @@ class Question:
         """How many there are of each kind."""
         masks = {"kept": self.kept, "open": self.open, "broken": self.broken}
         numbers = {f"n_{name}": int(mask.sum()) for name, mask in masks.items()}
-        return Counts(n_all=len(self.values), n_unknown=int(self.unknown.sum()), **numbers)
+        return Counts(
+            n_all=len(self.values),
+            n_unknown=int(self.unknown.sum()),
+            n_measured=int(self.values.is_measured.sum()),
+            are_modes=self.values.frame["mode"].n_unique() == len(self.values),
+            **numbers,
+        )
 
     @property
     def compared(self) -> Mask:
@@ -195,10 +203,16 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
         n_unknown=counts.n_unknown,
+        n_measured=counts.n_measured,
         most_excess=excess,
         measured=measured,
         measure_next=next_one,
-        why=(*why, *([equal_words(n_equals)] if n_equals else []), *relaxed_words(relaxations)),
+        why=(
+            *why,
+            *how_many_measured(counts, choice),
+            *([equal_words(n_equals)] if n_equals else []),
+            *relaxed_words(relaxations),
+        ),
         checks=checks,
         savings=savings,
         neighbours=find_neighbours(values, wanted, at, asked.compared),
@@ -231,7 +245,9 @@ def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
     candidate = asked.values.candidate(row)
     checks = check_limits(candidate, asked.wanted)
     return MeasureNext(
-        candidate=candidate, what=decisive_words(candidate, choice, checks, asked.wanted)
+        candidate=candidate,
+        what=decisive_words(candidate, choice, checks, asked.wanted),
+        unknown={"command": how_to_measure(candidate)},
     )
 
 
@@ -257,7 +273,8 @@ def answer_infeasible(asked: Question) -> Recommendation:
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
         n_unknown=counts.n_unknown,
-        why=(why_none(counts, lacks),),
+        n_measured=counts.n_measured,
+        why=(why_none(counts, lacks), *how_many_measured(counts)),
         checks=check_limits(nearest[0], wanted),
         savings=find_savings(values, nearest[0], asked.baselines),
         nearest=nearest,
@@ -291,6 +308,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
         n_unknown=counts.n_unknown,
+        n_measured=counts.n_measured,
         notes=tuple(note for note in values.notes if note != what),
     )
 

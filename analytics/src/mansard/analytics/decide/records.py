@@ -42,6 +42,10 @@ class Wanted:
     falls_back: bool = False
 
 
+# Of programs, and of tables of others that do not say in which precision they ran a network.
+UNKNOWN_PRECISION = "unknown precision"
+
+
 class Candidate(Record, frozen=True, kw_only=True):
     """A network at one batch size and precision in one mode, as predicted or as measured."""
 
@@ -138,7 +142,8 @@ class Counts:
     """How many candidates have a time, and what is known of them.
 
     ``n_kept`` keep every limit, ``n_broken`` break one, ``n_open`` may keep them, but not as
-    likely as asked, and ``n_unknown`` may, but have no energy or power to tell by.
+    likely as asked, and ``n_unknown`` may, but have no energy or power to tell by. ``n_measured``
+    of all were measured; ``are_modes``: each is another mode, at one batch and precision.
     """
 
     n_all: int
@@ -146,13 +151,25 @@ class Counts:
     n_open: int
     n_broken: int
     n_unknown: int
+    n_measured: int
+    are_modes: bool
 
 
 class MeasureNext(Record, frozen=True, kw_only=True):
-    """The one measurement that would decide most, and what it would tell."""
+    """The one measurement that would decide most, and what it would tell.
+
+    ``command``: what measures it, in the words of a shell; where it is None the reason says how
+    it is measured.
+    """
 
     candidate: Candidate
     what: str
+    command: str | None = None
+
+    @property
+    def how(self) -> str:
+        """The command, or what is to be done instead."""
+        return self.command or self.unknown["command"]
 
 
 class Recommendation(Record, frozen=True, kw_only=True):
@@ -163,8 +180,9 @@ class Recommendation(Record, frozen=True, kw_only=True):
     breaks a limit, and ``choice`` is the nearest; "unknown", every one of which it is known does,
     or nothing could be compared at all, and ``choice`` is None. Of ``n_candidates`` that have a
     time ``n_feasible`` keep every limit, ``n_broken`` break one, and ``n_unknown`` may keep them
-    but have no energy or power to tell by; what is left may keep them, too. ``measured``: the best
-    one that was measured, beside a choice that was not. ``most_excess``: by which share of its
+    but have no energy or power to tell by; what is left may keep them, too. The network itself was
+    run in ``n_measured`` of them. ``measured``: the best one that was measured, beside a choice
+    that was not. ``most_excess``: by which share of its
     objective the choice is at most worse than the best that may keep the limits, if every value
     lies in its interval.
     """
@@ -179,6 +197,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     n_feasible: int = 0
     n_broken: int = 0
     n_unknown: int = 0
+    n_measured: int = 0
     most_excess: float | None = None
     measured: Neighbour | None = None
     measure_next: MeasureNext | None = None

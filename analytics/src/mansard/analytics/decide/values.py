@@ -25,7 +25,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decide.records import Candidate, Objective, Quantity, Wanted
+from mansard.analytics.decide.records import (
+    UNKNOWN_PRECISION,
+    Candidate,
+    Objective,
+    Quantity,
+    Wanted,
+)
 
 Array = NDArray[np.float64]
 _NORMAL = NormalDist()
@@ -208,10 +214,9 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
     Energies and powers that are no positive numbers count as unknown.
     """
     notes: list[str] = []
-    # A network without a batch of its own does one item at a time. Tables of others may not say
-    # in which precision they ran it.
+    # A network without a batch of its own does one item at a time.
     rows = predictions.with_columns(
-        pl.col("batch").fill_null(1), pl.col("precision").fill_null("unknown precision")
+        pl.col("batch").fill_null(1), pl.col("precision").fill_null(UNKNOWN_PRECISION)
     ).sort(_ORDER)
     if wanted.batches is not None:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))

@@ -10,6 +10,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, joules, rate, seconds, watts
 from mansard.analytics.decide.limits import limits_of, spread_of
 from mansard.analytics.decide.records import (
+    UNKNOWN_PRECISION,
     Candidate,
     Counts,
     Holds,
@@ -167,13 +168,13 @@ def likeliest_sentence(
 ) -> str:
     """That limits may be kept, but none is known to as likely as asked."""
     limits, mode = _limit_words(wanted), _mode_words(choice)
-    network = display_name(choice.network)
+    network = _network_words(choice)
     facts = _compared(f" ({_figures(choice)}; {choice.source})", choice, savings)
     if choice.certainty == "spread":
         chances = [check.probability for check in checks if check.probability is not None]
         least = f", with {likely(min(chances))}" if len(chances) == len(checks) == 1 else ""
         return (
-            f"No mode is known to keep the {limits} for {network} in {choice.precision} with a "
+            f"No mode is known to keep the {limits} for {network} with a "
             f"probability of {_asked(wanted)}. {mode} is likeliest to{least}{facts}"
         )
     why = {
@@ -181,7 +182,7 @@ def likeliest_sentence(
         "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
     }.get(choice.certainty or "", f"{mode} has a value without an interval")
     return (
-        f"Whether a mode keeps the {limits} for {network} in {choice.precision} is not known: "
+        f"Whether a mode keeps the {limits} for {network} is not known: "
         f"{why}. {mode} comes nearest{facts}"
     )
 
@@ -189,8 +190,15 @@ def likeliest_sentence(
 def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
     """What the choice is for, its figures, and how it compares with other modes."""
     facts = "; ".join(filter(None, (_figures(choice), _limit_words(wanted), choice.source)))
-    name = f"{display_name(choice.network)} in {choice.precision}"
-    return _compared(f" for {name} ({facts})", choice, savings)
+    return _compared(f" for {_network_words(choice)} ({facts})", choice, savings)
+
+
+def _network_words(candidate: Candidate) -> str:
+    """``resnet50 in fp16``; of a program, or a table that does not say, the name alone."""
+    precision = candidate.precision
+    return display_name(candidate.network) + (
+        "" if precision == UNKNOWN_PRECISION else f" in {precision}"
+    )
 
 
 def _compared(facts: str, choice: Candidate, savings: Sequence[Saving]) -> str:
@@ -379,16 +387,13 @@ def objective_value(of: Candidate, minimise: Objective) -> float | None:
 def decisive_words(
     candidate: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
 ) -> str:
-    """What measuring ``candidate``, whose limits are ``checks``, would tell, and how it is done."""
+    """What measuring ``candidate``, whose limits are ``checks``, would tell."""
     where = f"{display_name(candidate.network)} in {_mode_words(candidate)}"
     open_one = next((check for check in checks if check.holds != "kept"), None)
     kind: Quantity = _MEASURED[wanted.minimise] if open_one is None else open_one.quantity
     word, figure = _QUANTITY_WORDS[kind], _figure(candidate, kind)
     if candidate.is_measured:
-        return (
-            f"measuring {where} again would tell whether it keeps the limit of {word} ({figure}): "
-            "more repetitions narrow its interval"
-        )
+        return f"measuring {where} again would tell whether it keeps the limit of {word} ({figure})"
     if open_one is not None:
         tells = f"whether it keeps the limit of {word} (modelled as {figure})"
     elif candidate == choice:
@@ -396,12 +401,33 @@ def decisive_words(
     else:
         mine = _figure(choice, kind)
         tells = f"whether its {word} is less (modelled as {figure}; {_mode_words(choice)}: {mine})"
-    how = (
-        "time it there and add the row to the table that is imported"
-        if candidate.is_calibrated
-        else "time it there"
-    )
-    return f"measuring {where} would tell {tells}: {how}"
+    return f"measuring {where} would tell {tells}"
+
+
+def how_to_measure(candidate: Candidate) -> str:
+    """How it is measured where no command of Mansard's can do it."""
+    if candidate.is_measured:
+        return "more repetitions narrow its interval"
+    if candidate.is_calibrated:
+        return "time it there and add the row to the table that is imported"
+    return "time it there"
+
+
+def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[str, ...]:
+    """In how many candidates the network was measured, and whether the choice is one of them.
+
+    Nothing is said where none was: the sentence says that the choice is modelled.
+    """
+    if not counts.n_measured:
+        return ()
+    kind = "mode" if counts.are_modes else "candidate"
+    if counts.n_measured == counts.n_all:
+        several = f"all {counts.n_all} {kind}s" if counts.n_all > 2 else f"both {kind}s"
+        return (f"measured in {several if counts.n_all > 1 else f'the only {kind}'}",)
+    told = f"measured in {counts.n_measured} of {counts.n_all} {kind}s"
+    if choice is None:
+        return (told,)
+    return (f"{told}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)
 
 
 _MEASURED: dict[Objective, Quantity] = {

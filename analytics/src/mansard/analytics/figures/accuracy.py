@@ -43,16 +43,17 @@ CAPTION = (
 )
 NONE = (
     "No measured time of {network} in {precision} on {device} stands beside a prediction: "
-    "`mansard import` takes a table of measured times."
+    "`mansard measure` runs it, `mansard import` takes a table of measured times."
 )
 NO_OBSERVATIONS = (
-    "No network was run and timed in a mode that is predicted: `mansard import` takes a table of "
-    "measured times, and predictions are calibrated against them."
+    "No network was run and timed in a mode that is predicted: `mansard measure` runs networks, "
+    "`mansard import` takes a table of measured times, and predictions are calibrated against them."
 )
 _COLUMNS = (
     *(Column.text("Network", "network"), Column.text("Mode", "mode")),
     *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),
-    *(Column.text("Source", "source"), Column.number("Measured, ms", "measured")),
+    *(Column.text("Engine", "engine"), Column.text("Source", "source")),
+    Column.number("Measured, ms", "measured"),
     Column.number("Predicted, ms", "predicted"),
     Column.number("Error, %", "error", "+.3g"),
     *(Column.number("Measured, W", "measured_w"), Column.number("Predicted, W", "predicted_w")),
@@ -103,7 +104,7 @@ def accuracy_points(
 ) -> Accuracy:
     """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS; repeats are one point."""
     is_timed = (pl.col("latency_s") > 0) & pl.col("latency_s").is_finite()
-    observations = pool_repeats(observations, [*_KEYS, "source"])
+    observations = pool_repeats(observations, [*_KEYS, "source", "engine"])
     wanted = predictions.filter(is_timed).select(
         *_KEYS, "is_calibrated", predicted_s="latency_s", predicted_w="power_w"
     )
@@ -114,6 +115,7 @@ def accuracy_points(
     )
     frame = both.select(
         *("device", "network", "precision", "batch", "source"),
+        engine=pl.col("engine").fill_null("not told"),
         mode=label,
         measured=(pl.col("latency_s") / MILLI).round_sig_figs(4),
         predicted=(pl.col("predicted_s") / MILLI).round_sig_figs(4),
@@ -189,6 +191,7 @@ def _panel(
         error="error, %",
         measured_w="measured, W",
         predicted_w="predicted, W",
+        engine="engine",
         source="source of the measured",
     ).encode(
         x=alt.X(f"{measured}:Q", scale=scale),

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import UNKNOWN, rate
+from mansard.analytics.data.quantities import UNKNOWN, joules, rate, seconds, watts
 from mansard.analytics.figures.charting import (
     Chart,
     colour,
@@ -39,6 +39,7 @@ from mansard.analytics.figures.parameters import (
 )
 from mansard.analytics.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column
+from mansard.analytics.predict.measured import NetworkTimes
 from mansard.analytics.results import Results
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
@@ -78,15 +79,24 @@ def batch_figure(results: Results, chosen: Chosen, first: str) -> Figure | Missi
     if results.predictions.is_empty():
         return Missing(NO_NETWORK)
     modes = [roof.label for roof in results.roofs]
-    found = batch_points(results.predictions, mode_labels(results), modes)
+    labels = mode_labels(results)
+    found = batch_points(results.predictions, labels, modes)
     if found.frame.is_empty():
         return Missing(ONE_BATCH)
     names = set(found.frame["network"].to_list())
     network = first if first in names else min(names)
     shown = Shown(found.frame, {"mode": "equal", "network": "first", "precision": "all"}, network)
-    table = LiveTable("batches", "Batch sizes of {network} in {mode}", _COLUMNS, shown)
-    chart = batch_chart(found.frame, shown.resolve(chosen)[0])
+    measured = measured_batches(results.measured, labels, found.frame)
+    columns, listed = _COLUMNS, shown
+    if not measured.is_empty():
+        columns = (*_COLUMNS, Column.text("Predicted, or run by", "engine"))
+        both = pl.concat([found.frame.with_columns(engine=pl.lit("predicted")), measured])
+        listed = Shown(both.sort(*BATCH_ORDER), shown.by, network)
+    table = LiveTable("batches", "Batch sizes of {network} in {mode}", columns, listed)
+    chart = batch_chart(found.frame, shown.resolve(chosen)[0], measured)
     notes = dropped_note(found.n_dropped, "predictions", "their latency is unknown")
+    if not measured.is_empty():
+        notes = (*notes, "Solid marks were measured, hollow ones are predicted.")
     follows = Following(shown, chosen, "{network}, {mode}: {reading}", NONE)
     return make_figure("batches", chart, table, CAPTION, notes, follows=follows)
 
@@ -128,9 +138,43 @@ def batch_points(
             is_priced=pl.col("energy_j").is_not_null().all().over("label", "network", "precision"),
         )
         .select(list(BATCH_SCHEMA))
-        .sort("mode", "network", "precision", "batch")
+        .sort(*BATCH_ORDER)
     )
     return Drawn(frame, len(found) - len(known))
+
+
+BATCH_ORDER = ("mode", "network", "precision", "batch")
+
+
+def measured_batches(
+    measured: Sequence[NetworkTimes], labels: Mapping[Key, str], drawn: pl.DataFrame
+) -> pl.DataFrame:
+    """BATCH_SCHEMA and the engine: networks that were run, of the curves of ``drawn``."""
+    rows = [
+        {
+            "mode": labels[row.device, row.mode],
+            "network": row.network,
+            "precision": row.precision,
+            "bound": "measured",
+            "reading": "measured",
+            "items": rate(row.batch / row.time_s, row.batch / row.high_s, row.batch / row.low_s),
+            "time": seconds(row.time_s, row.low_s, row.high_s),
+            "item": joules(None if row.energy_j is None else row.energy_j / row.batch),
+            "watts": watts(row.power_w),
+            "rate": row.batch / row.time_s,
+            "energy": None if row.energy_j is None else row.energy_j / row.batch / MILLI,
+            "batch": row.batch,
+            "is_priced": row.energy_j is not None,
+            "engine": row.engine,
+        }
+        for row in measured
+        if row.time_s and row.low_s and row.high_s and row.batch and not row.remark
+    ]
+    frame = pl.DataFrame(rows, schema={**BATCH_SCHEMA, "engine": pl.String})
+    curves = drawn.select("mode", "network", "precision").unique()
+    kept = frame.join(curves, on=["mode", "network", "precision"], how="semi")
+    rounded = (pl.col("rate", "energy")).round_sig_figs(4)
+    return kept.with_columns(rounded).sort(*BATCH_ORDER, "engine")
 
 
 def _items(row: dict[str, Any]) -> str:
@@ -141,17 +185,22 @@ def _items(row: dict[str, Any]) -> str:
     return rate(batch / row["latency_s"], low, high, row["interval"])
 
 
-def batch_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
-    """Items per second and energy of an item over the batch size, a line for each precision."""
+def batch_chart(
+    points: pl.DataFrame, chosen: Chosen, measured: pl.DataFrame | None = None
+) -> Chart:
+    """Items per second and energy of an item over the batch size, a line for each precision.
+
+    ``measured``: of ``measured_batches``; its marks are solid, and those of predictions hollow.
+    """
+    ran = None if measured is None or measured.is_empty() else measured
     kinds = [("rate", "Items per second")]
     if points["energy"].is_not_null().any():
         kinds.append(("energy", "Energy of one item, mJ"))
     precisions = sorted(set(points["precision"].to_list()))
-    drawn = f"{equals('network')} && {equals('mode')} && {equals_or_all('precision')}"
     curves = [
-        _curve(points, kind, precisions)
-        .transform_filter(drawn)
-        .properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=heading(title))
+        _curve(points, kind, precisions, ran).properties(
+            width=_WIDTH_PX, height=_HEIGHT_PX, title=heading(title)
+        )
         for kind, title in kinds
     ]
     return following(
@@ -163,7 +212,9 @@ def batch_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
     )
 
 
-def _curve(points: pl.DataFrame, kind: str, precisions: Sequence[str]) -> Chart:
+def _curve(
+    points: pl.DataFrame, kind: str, precisions: Sequence[str], measured: pl.DataFrame | None
+) -> Chart:
     batches = sorted(set(points["batch"].to_list()))
     is_known = f"isValid(datum.{kind})"
     # An unknown value is a text on the axis and no mark: so the axis keeps an extent.
@@ -195,14 +246,45 @@ def _curve(points: pl.DataFrame, kind: str, precisions: Sequence[str]) -> Chart:
         color=colour("precision", precisions),
     )
     is_line = is_known if kind == "rate" else "datum.is_priced"
-    return alt.layer(
+    # Of each layer: a filter around them does not reach those that have data of their own.
+    drawn = f"{equals('network')} && {equals('mode')} && {equals_or_all('precision')}"
+    layers = (
         base.mark_line(strokeWidth=2).encode(
             strokeDash=dash("precision", precisions),
             opacity=alt.condition(is_line, alt.value(0.85), alt.value(0)),
         ),
-        base.mark_point(opacity=1).encode(
+        base.mark_point(opacity=1, filled=measured is None).encode(
             shape=shape("precision", precisions),
             size=alt.condition(is_known, alt.value(60), alt.value(0)),
         ),
         base.mark_text(style="m-rule-label").encode(text="why:N", y=alt.value(_HEIGHT_PX / 2)),
+        *_measured_marks(measured, kind, precisions),
     )
+    return alt.layer(*(layer.transform_filter(drawn) for layer in layers))
+
+
+def _measured_marks(
+    measured: pl.DataFrame | None, kind: str, precisions: Sequence[str]
+) -> list[Chart]:
+    if measured is None:
+        return []
+    marks = told(
+        plot(measured.filter(pl.col(kind).is_not_null())),
+        network="network",
+        mode="mode",
+        precision="precision",
+        batch="batch",
+        engine="engine",
+        items="items per second, measured",
+        time="latency, measured",
+        item="energy of one item, measured",
+        watts="power, measured",
+    )
+    return [
+        marks.mark_point(opacity=1, size=90).encode(
+            x="batch:Q",
+            y=f"{kind}:Q",
+            color=colour("precision", precisions),
+            shape=shape("precision", precisions),
+        )
+    ]

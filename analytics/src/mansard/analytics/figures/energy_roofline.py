@@ -40,6 +40,7 @@ from mansard.analytics.figures.network_points import (
     label_marks,
     layer_marks,
     leader_marks,
+    measured_marks,
     network_marks,
     spots,
     under_roofs,
@@ -121,7 +122,7 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         is_published = all(roof.source == "published" for roof in results.roofs)
         return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
     across = window(results.roofs, points, HALF_PX)
-    networks = under_roofs(points.networks, kind)
+    networks, measured = (under_roofs(each, kind) for each in (points.networks, points.measured))
     lines = arches(priced, across.x_low, across.x_high)
     seen = arch_window(lines, networks, kind, across)
     labels = arch_labels(priced, kind, seen)
@@ -139,7 +140,10 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         _balances(balances, x, y),
         layer_marks(points.layers, kind),
         leader_marks(names),
-        network_marks(networks, points.names, kind, with_key=False),
+        network_marks(
+            networks, points.names, kind, with_key=False, are_hollow=not measured.is_empty()
+        ),
+        *measured_marks(measured, points.names, kind),
         *label_marks(names, x, height),
     ]
     chart = following(

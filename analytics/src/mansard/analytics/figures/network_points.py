@@ -12,7 +12,7 @@ from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import joules, seconds
 from mansard.analytics.figures.charting import Chart, plot, shape_scale, told
 from mansard.analytics.figures.figure import GIGA, Drawn, in_giga, positive, schema_of
-from mansard.analytics.figures.parameters import equals, equals_or_all
+from mansard.analytics.figures.parameters import equals, equals_or_all, mode_labels
 from mansard.analytics.figures.tables import batch_text, bound_text
 from mansard.analytics.results import Results
 
@@ -37,8 +37,17 @@ class Points:
 
     networks: pl.DataFrame
     layers: pl.DataFrame
+    measured: pl.DataFrame  # as ``networks``, with the engine; empty where none was run
     names: Sequence[str]
     n_networks_dropped: int
+
+    @property
+    def drawn(self) -> pl.DataFrame:
+        """``networks``, and what was measured of them, each with what made it."""
+        if self.measured.is_empty():
+            return self.networks
+        modelled = self.networks.with_columns(engine=pl.lit("modelled"))
+        return pl.concat([modelled, self.measured])
 
 
 def roof_points(results: Results) -> Points:
@@ -54,7 +63,8 @@ def roof_points(results: Results) -> Points:
     n_most = max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
     layers = layer_points(groups.sort("score_id", "run_id", "group"), results.names, n_most)
     names = in_order(networks.frame["network"].to_list())
-    return Points(networks.frame, layers.frame, names, networks.n_dropped)
+    measured = measured_points(results)
+    return Points(networks.frame, layers.frame, measured, names, networks.n_dropped)
 
 
 def _few(networks: pl.DataFrame) -> pl.DataFrame:
@@ -99,6 +109,41 @@ def network_points(networks: pl.DataFrame, names: Mapping[str, str]) -> Drawn:
         for row in networks.iter_rows(named=True)
     ]
     return positive(rows, _NETWORK_SCHEMA, "intensity", "rate")
+
+
+def measured_points(results: Results) -> pl.DataFrame:
+    """Networks at their work over the measured time; those that have a roof in that mode.
+
+    As ``network_points``, and the engine; of one network several engines may be there.
+    """
+    labels = mode_labels(results)
+    scored = {
+        (row["label"], row["network"], row["batch"], row["precision"], row["phase"]): row
+        for row in results.networks.iter_rows(named=True)
+    }
+    rows = []
+    for found in results.measured:
+        key = (labels[found.device, found.mode], found.network, found.batch, found.precision)
+        row = scored.get((*key, found.phase))
+        if row is None or found.time_s is None or found.remark or not row["work_flop"]:
+            continue
+        rows.append(
+            {
+                "mode": row["label"],
+                "network": found.network,
+                "batch": batch_text(found.batch),
+                "precision": found.precision,
+                "engine": found.engine,
+                "intensity": row["intensity"],
+                "rate": in_giga(row["work_flop"] / found.time_s),
+                **_priced(row["work_flop"], found.energy_j, found.time_s),
+                "time": seconds(found.time_s, found.low_s, found.high_s),
+                "energy": joules(found.energy_j),
+                "bound": bound_text(row["bound"], row["bound_share"]),
+            }
+        )
+    schema = {**_NETWORK_SCHEMA, "engine": pl.String}
+    return positive(rows[:MOST_NETWORK_POINTS], schema, "intensity", "rate").frame
 
 
 def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) -> Drawn:
@@ -193,9 +238,17 @@ def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
 
 
 def network_marks(
-    points: pl.DataFrame, networks: Sequence[str], y: str, *, with_key: bool
+    points: pl.DataFrame,
+    networks: Sequence[str],
+    y: str,
+    *,
+    with_key: bool,
+    are_hollow: bool = False,
 ) -> Chart:
-    """Whole networks at the chosen batch; networks that are not chosen are faint."""
+    """Whole networks at the chosen batch; networks that are not chosen are faint.
+
+    ``are_hollow``: where measured ones, which are solid, stand beside them.
+    """
     key = alt.Legend(title=None, columns=4) if with_key else None
     base = told(
         plot(points),
@@ -210,7 +263,10 @@ def network_marks(
     )
     return (
         base.transform_filter(equals("batch"))
-        .mark_point(style="m-network", size=110)
+        .mark_point(
+            **({"filled": False, "strokeWidth": 1.8} if are_hollow else {"style": "m-network"}),
+            size=110,
+        )
         .encode(
             x="intensity:Q",
             y=f"{y}:Q",
@@ -219,6 +275,35 @@ def network_marks(
             opacity=alt.condition(equals_or_all("network"), alt.value(1), alt.value(0.2)),
         )
     )
+
+
+def measured_marks(points: pl.DataFrame, networks: Sequence[str], y: str) -> list[Chart]:
+    """Networks as they were measured, solid; no mark where none was."""
+    if points.is_empty():
+        return []
+    base = told(
+        plot(points),
+        network="network",
+        batch="batch",
+        precision="precision",
+        engine="engine",
+        intensity="FLOP/byte",
+        time="measured time",
+        energy="measured energy",
+        power="measured power, W",
+    )
+    marks = base.transform_filter(f"{equals('batch')} && datum.{y} > 0").mark_point(
+        style="m-network", size=110, clip=True
+    )
+    return [
+        marks.encode(
+            x="intensity:Q",
+            y=f"{y}:Q",
+            color=alt.Color("network:N", scale=alt.Scale(domain=list(networks)), legend=None),
+            shape=alt.Shape("network:N", scale=shape_scale(networks), legend=None),
+            opacity=alt.condition(equals_or_all("network"), alt.value(1), alt.value(0.2)),
+        )
+    ]
 
 
 def leader_marks(labels: pl.DataFrame) -> Chart:

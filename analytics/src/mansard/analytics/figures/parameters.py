@@ -50,7 +50,7 @@ def equals_or_all(name: Name) -> str:
 
 def roof_devices(results: Results) -> dict[str, str]:
     """The device of each roof, by its label."""
-    devices = device_labels(results.dataset.manifests)
+    devices = device_labels(results.dataset.all_manifests)
     return {roof.label: devices.get(roof.run_id, roof.machine) for roof in results.roofs}
 
 

@@ -34,6 +34,7 @@ from mansard.analytics.figures.network_points import (
     label_marks,
     layer_marks,
     leader_marks,
+    measured_marks,
     network_marks,
     spots,
     under_roofs,
@@ -57,6 +58,11 @@ CAPTION = (
     "It lies below the roof where some of its layers are bound by memory and "
     "others by arithmetic. Choosing a network shows its slowest layers, larger where they take "
     "more of its time.",
+)
+_NOT_MEASURED = ", and not where it was measured"  # where networks were measured, it is drawn
+MEASURED_CAPTION = (
+    "Solid marks are networks that were run: their work over the measured time. Hollow ones of the "
+    "same colour and shape are the best that the roofs allow them."
 )
 NO_ROOFS = (
     "No roofs: nothing was measured here and no ceilings were imported. `mansard bench` measures "
@@ -94,7 +100,14 @@ def roofline_figure(
         _ridges(ridge_points(results.roofs), x, y),
         layer_marks(points.layers, "rate"),
         leader_marks(labels),
-        network_marks(points.networks, points.names, "rate", with_key=has_key),
+        network_marks(
+            points.networks,
+            points.names,
+            "rate",
+            with_key=has_key,
+            are_hollow=not points.measured.is_empty(),
+        ),
+        *measured_marks(points.measured, points.names, "rate"),
         *label_marks(labels, x, y),
     ]
     area = plot(roof_area(results.roofs, seen)).mark_area(style="m-roof-area")
@@ -120,18 +133,22 @@ def roofline_figure(
         Column.text("Precision", "precision"),
         *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
+        *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
     )
     table = LiveTable(
         "roofline", "{network} as drawn in {mode}, batch {batch}", columns, under(points)
     )
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
-    return make_figure("roofline", chart, table, CAPTION, notes, follows=follows)
+    caption: tuple[str, ...] = CAPTION
+    if not points.measured.is_empty():
+        caption = (CAPTION[0].replace(_NOT_MEASURED, ""), MEASURED_CAPTION)
+    return make_figure("roofline", chart, table, caption, notes, follows=follows)
 
 
 def under(points: Points) -> Shown:
     """The networks under the roofs of the chosen mode."""
     by: dict[Name, How] = {"mode": "equal", "batch": "equal", "network": "all", "precision": "all"}
-    return Shown(points.networks, by)
+    return Shown(points.drawn, by)
 
 
 def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
@@ -166,7 +183,7 @@ def window(roofs: Sequence[Roofline], points: Points, size_px: tuple[int, int]) 
     x_high = max([max(intensities) * 6, *inner]) * 1.5
     top = max(peaks, default=max(slopes, default=1.0) * x_high)
     bottom = min(slopes, default=top / 1e4) * x_low
-    y_low = min([bottom, *points.networks["rate"].to_list()])
+    y_low = min([bottom, *points.drawn["rate"].to_list()])
     return Window(x_low, x_high, y_low, top * 2.2, *size_px)
 
 

@@ -10,6 +10,7 @@ which of the two it is (``is_calibrated``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -21,17 +22,20 @@ from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.op_classes import OP_CLASSES
 from mansard.core.records import Record
 
-# One row for each group of a network that was timed by itself in a mode.
+# What networks that were timed layer by layer took in a mode. A layer of an engine is one group
+# of nodes or several, and a group is one row or, where its work and its traffic have factors of
+# their own, two (``groups.halves``).
 TIMED_SCHEMA: FrameSchema = {
     "device": pl.String,
     "mode": pl.String,
     "network": pl.String,
     "batch": pl.Int64,
     "precision": pl.String,
+    "layer": pl.Int64,  # rows with equal numbers are one layer of the network
     "op_class": pl.String,
-    "roof_s": pl.Float64,  # max(work / peak, traffic / bandwidth) in the mode
-    "n_launches": pl.Int64,
-    "measured_s": pl.Float64,
+    "roof_s": pl.Float64,  # of the row, in the mode
+    "n_launches": pl.Int64,  # of the row
+    "measured_s": pl.Float64,  # of the whole layer
 }
 
 
@@ -48,6 +52,21 @@ class ClassFactor(Record, frozen=True, kw_only=True):
     high: float | None
     n_groups: int
     n_networks: int
+
+
+@dataclass(frozen=True)
+class ClassFactors:
+    """Factors alone: by op_class and precision, of all else, and the mean cost of a launch."""
+
+    by_kind: Mapping[tuple[str, str], float]
+    overall: float
+    launch_s: float
+
+    def factor(self, op_class: str, precision: str) -> float:
+        """Of a class in a precision; in one that was not timed as in the first that was."""
+        known = dict.fromkeys(each for _, each in self.by_kind)
+        alike = precision if precision in known else next(iter(known), precision)
+        return self.by_kind.get((op_class, alike), self.overall)
 
 
 class LaunchCost(Record, frozen=True, kw_only=True):

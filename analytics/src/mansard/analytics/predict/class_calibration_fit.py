@@ -23,6 +23,7 @@ from mansard.analytics.predict.class_calibration import (
     TIMED_SCHEMA,
     Calibration,
     ClassFactor,
+    ClassFactors,
     LaunchCost,
     Misfit,
     misfit,
@@ -84,8 +85,11 @@ def jackknife_half(without: Array) -> Array | None:
     return np.asarray(student_quantile(n_networks - 1) * error, dtype=np.float64)
 
 
-LEAST_GROUPS = 8  # of a class or a mode, to say anything about it
+LEAST_GROUPS = 8  # of a mode, to say anything about it
+# Of a class: a factor of a few recurrent layers is far nearer than that of all classes together.
+_LEAST_OF_KIND = 2
 _TOTAL = ("network", "batch", "precision", "mode")
+_LAYER = (*_TOTAL, "layer")
 Kind = tuple[str, str]  # op_class and precision
 
 
@@ -118,41 +122,39 @@ class LaunchColumns:
 
 @dataclass(frozen=True, eq=False)
 class TimedTable:
-    """One place for each group; ``kinds`` and ``modes`` are those with enough groups."""
+    """One place for each layer; ``kinds`` and ``modes`` are those with enough groups."""
 
-    roof_s: Array
+    roofs: Array  # layers × (kinds, and at last all others): seconds
     measured_s: Array
-    total_s: Array  # measured time of all groups of the network, batch, precision and mode
-    launches: Array  # groups × columns: seconds for one of what is solved for
-    kind: NDArray[np.int64]  # place in ``kinds``, -1 where too few are of the group's
+    total_s: Array  # measured time of all layers of the network, batch, precision and mode
+    launches: Array  # layers × columns: seconds for one of what is solved for
     network: NDArray[np.object_]
-    total: NDArray[np.int64]  # groups of one total share a number
+    total: NDArray[np.int64]  # layers of one total share a number
     kinds: tuple[Kind, ...]
     modes: tuple[str, ...]
     launch: LaunchColumns
 
     def only(self, kept: NDArray[np.bool_]) -> TimedTable:
-        """The groups that are kept, with the same kinds and modes."""
+        """The layers that are kept, with the same kinds and modes."""
         return replace(
             self,
-            roof_s=self.roof_s[kept],
+            roofs=self.roofs[kept],
             measured_s=self.measured_s[kept],
             total_s=self.total_s[kept],
             launches=self.launches[kept],
-            kind=self.kind[kept],
             network=self.network[kept],
             total=self.total[kept],
         )
 
     def sums(self, time_s: Array) -> Array:
-        """The time of each total, in the order of their numbers that occur; NaN if a group's is."""
+        """The time of each total, in the order of their numbers that occur; NaN if a layer's is."""
         numbers, at = np.unique(self.total, return_inverse=True)
         added = np.bincount(at, weights=time_s, minlength=len(numbers))
         return np.asarray(added, dtype=np.float64)
 
 
 def usable(timed: pl.DataFrame) -> pl.DataFrame:
-    """The groups with a time under the roof and a measured one, in modes that have enough.
+    """The layers with a time under the roof and a measured one, in modes that have enough.
 
     Frames of two devices, of other columns or without enough groups raise InputError.
     """
@@ -167,12 +169,15 @@ def usable(timed: pl.DataFrame) -> pl.DataFrame:
             f"timed groups of {' and '.join(map(str, devices))}", fix="calibrate one at a time"
         )
     roof, measured = pl.col("roof_s"), pl.col("measured_s")
-    found = timed.filter(
+    is_good = pl.all_horizontal(
         roof.is_finite() & (roof >= 0),
         measured.is_finite() & (measured > 0),
         pl.col("n_launches") >= 0,
-        pl.all_horizontal(pl.col("op_class", *_TOTAL).is_not_null()),
-    ).filter(pl.len().over("mode") >= LEAST_GROUPS)
+        pl.all_horizontal(pl.col("op_class", *_LAYER).is_not_null()),
+    ).fill_null(value=False)
+    found = timed.filter(is_good.all().over(_LAYER)).filter(
+        pl.struct(_LAYER).n_unique().over("mode") >= LEAST_GROUPS
+    )
     if found.is_empty():
         raise InputError(
             f"no mode has {LEAST_GROUPS} groups with a time under the roof and a measured one",
@@ -187,25 +192,31 @@ def timed_table(kept: pl.DataFrame, cpu_hz: Mapping[str, float] | None = None) -
     kinds = tuple(
         (str(name), str(precision))
         for name, precision, count in counted.sort("op_class", "precision").iter_rows()
-        if count >= LEAST_GROUPS
+        if count >= _LEAST_OF_KIND
     )
     places = {kind: at for at, kind in enumerate(kinds)}
+    rows = kept.with_columns(
+        at=pl.struct(_LAYER).rank("dense") - 1, total=pl.struct(_TOTAL).rank("dense")
+    )
+    layers = rows.unique("at", keep="first").sort("at")
+    at = rows["at"].to_numpy().astype(np.int64)
+    own = rows.select("op_class", "precision").iter_rows()
+    kind = np.array([places.get(kind, len(kinds)) for kind in own], dtype=np.int64)
+    roofs = np.zeros((len(layers), len(kinds) + 1))
+    np.add.at(roofs, (at, kind), rows["roof_s"].to_numpy())
+    starts = np.bincount(at, weights=rows["n_launches"].to_numpy(), minlength=len(layers))
     modes = tuple(kept["mode"].unique().sort().to_list())
     launch = LaunchColumns.of(modes, cpu_hz)
-    mode = np.searchsorted(modes, kept["mode"].to_list())
-    launches = np.zeros((len(kept), int(launch.column.max()) + 1))
-    launches[np.arange(len(kept)), launch.column[mode]] = (
-        kept["n_launches"].to_numpy() * launch.unit[mode]
-    )
-    own = kept.select("op_class", "precision").iter_rows()
+    mode = np.searchsorted(modes, layers["mode"].to_list())
+    launches = np.zeros((len(layers), int(launch.column.max()) + 1))
+    launches[np.arange(len(layers)), launch.column[mode]] = starts * launch.unit[mode]
     return TimedTable(
-        roof_s=kept["roof_s"].to_numpy(),
-        measured_s=kept["measured_s"].to_numpy(),
-        total_s=kept.select(pl.col("measured_s").sum().over(_TOTAL)).to_series().to_numpy(),
+        roofs=roofs,
+        measured_s=layers["measured_s"].to_numpy(),
+        total_s=layers.select(pl.col("measured_s").sum().over(_TOTAL)).to_series().to_numpy(),
         launches=launches,
-        kind=np.array([places.get(kind, -1) for kind in own], dtype=np.int64),
-        network=kept["network"].to_numpy(),
-        total=kept.select(pl.struct(_TOTAL).rank("dense")).to_series().to_numpy().astype(np.int64),
+        network=layers["network"].to_numpy(),
+        total=layers["total"].to_numpy().astype(np.int64),
         kinds=kinds,
         modes=modes,
         launch=launch,
@@ -227,33 +238,42 @@ def solve(table: TimedTable, least: float) -> CalibrationAnswer:
     Groups of kinds that are too few take the overall factor, which is solved for first.
     """
     # What is not negative is what a factor has on top of the least.
-    above = table.measured_s - least * table.roof_s
-    rows = np.column_stack([table.roof_s, table.launches])
+    roof_s, others_s = table.roofs.sum(axis=1), table.roofs[:, -1]
+    above = table.measured_s - least * roof_s
+    rows = np.column_stack([roof_s, table.launches])
     overall = least + float(least_absolute(rows, above, table.total_s)[0])
-    above = np.where(table.kind < 0, table.measured_s - overall * table.roof_s, above)
-    kinds = (np.where(table.kind == at, table.roof_s, 0.0) for at in range(len(table.kinds)))
-    rows = np.column_stack([*kinds, table.launches])
+    above = above - (overall - least) * others_s
+    rows = np.column_stack([table.roofs[:, :-1], table.launches])
     found = np.where(rows.any(axis=0), least_absolute(rows, above, table.total_s), np.nan)
     n_kinds = len(table.kinds)
     return CalibrationAnswer(overall, least + found[:n_kinds], found[n_kinds:])
 
 
 def times(table: TimedTable, answer: CalibrationAnswer) -> Array:
-    """The modelled time of each group, s; NaN where its mode has no launch cost."""
+    """The modelled time of each layer, s; NaN where its mode has no launch cost."""
     known = np.where(np.isnan(answer.factors), answer.overall, answer.factors)
-    factors = np.append(known, answer.overall)[table.kind]  # -1 takes the last
     launches = np.where(table.launches > 0, table.launches * answer.launches, 0.0)
-    return np.asarray(factors * table.roof_s + launches.sum(axis=1), dtype=np.float64)
+    modelled = table.roofs @ np.append(known, answer.overall) + launches.sum(axis=1)
+    return np.asarray(modelled, dtype=np.float64)
 
 
-def fit_calibration(
+@dataclass(frozen=True, eq=False)
+class ClassFit:
+    """A calibration, and what it would be without each network."""
+
+    calibration: Calibration
+    all_networks: ClassFactors
+    without: Mapping[str, ClassFactors]
+
+
+def fit_classes(
     timed: pl.DataFrame,
     *,
     runtime: str,
     phase: str = "inference",
     least_factor: float = 1.0,
     cpu_hz: Mapping[str, float] | None = None,
-) -> Calibration:
+) -> ClassFit:
     """Fit factors and launch costs to ``timed`` (TIMED_SCHEMA) of one device and phase.
 
     ``cpu_hz``: the CPU clock of each mode. With it a launch takes the same number of CPU cycles in
@@ -272,7 +292,7 @@ def fit_calibration(
         without = [solve(table.only(table.network != name), least_factor) for name in networks]
     unseen, unknown = _unseen(table, networks, without)
     measured_s = table.sums(table.measured_s)
-    return Calibration(
+    calibration = Calibration(
         device=str(kept["device"][0]),
         runtime=runtime,
         phase=phase,
@@ -286,10 +306,39 @@ def fit_calibration(
         is_launch_in_cycles=cpu_hz is not None,
         n_groups=len(kept),
         n_left_out=len(timed) - len(kept),
-        before=misfit(table.sums(table.roof_s), measured_s),
+        before=misfit(table.sums(table.roofs.sum(axis=1)), measured_s),
         after=misfit(table.sums(times(table, answer)), measured_s),
         unseen=unseen,
         unknown=unknown,
+    )
+    left_out = {
+        name: _class_factors(table, each) for name, each in zip(networks, without, strict=False)
+    }
+    return ClassFit(calibration, _class_factors(table, answer), left_out)
+
+
+def fit_calibration(
+    timed: pl.DataFrame,
+    *,
+    runtime: str,
+    phase: str = "inference",
+    least_factor: float = 1.0,
+    cpu_hz: Mapping[str, float] | None = None,
+) -> Calibration:
+    """The calibration of ``fit_classes``."""
+    return fit_classes(
+        timed, runtime=runtime, phase=phase, least_factor=least_factor, cpu_hz=cpu_hz
+    ).calibration
+
+
+def _class_factors(table: TimedTable, answer: CalibrationAnswer) -> ClassFactors:
+    known = zip(table.kinds, answer.factors.tolist(), strict=True)
+    costs_s = table.launch.costs_s(answer.launches)
+    costs_s = costs_s[costs_s > 0]
+    return ClassFactors(
+        {kind: factor for kind, factor in known if not np.isnan(factor)},
+        answer.overall,
+        float(np.exp(np.log(costs_s).mean())) if len(costs_s) else 0.0,
     )
 
 
@@ -326,7 +375,7 @@ def _factors(
     found = []
     for name, precision, n_groups, n_networks in counted.sort("op_class", "precision").iter_rows():
         at = places.get((name, precision))
-        reason = f"{n_groups} groups, it takes {LEAST_GROUPS}: the overall factor holds"
+        reason = f"{n_groups} groups, it takes {_LEAST_OF_KIND}: the overall factor holds"
         span = _Span.of(answer.factors, half, at, least, reason)
         found.append(
             ClassFactor(

@@ -20,7 +20,7 @@ from mansard.analytics.predict.op_classes import layer_class
 TENSOR, CUDA = "tensor core", "CUDA core"
 # CUDA cores have no arithmetic in these formats: what is kept in them is computed in fp32.
 COMPUTED_IN = {"tf32": "fp32", "fp8": "fp32"}
-_NODE = ("op_type", "layer_precision", "unit")
+_NODE = ("op_type", "layer_precision", "unit", "sum_length", "input_share")
 _IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
 
 
@@ -45,6 +45,7 @@ def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
             cuda=_cuda_flop(),
         )
         .with_columns(n_starts=_n_starts())
+        .with_columns(**_SUMS)
         .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
         .group_by("score_id", "group")
         .agg(
@@ -101,10 +102,55 @@ def _n_starts() -> pl.Expr:
     return pl.when(is_busy).then(pl.col("runs") * n_kernels).otherwise(0)
 
 
+# Of layers with multiply-adds: how many of them an output has, and how much is read for it.
+_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
+_N_OUTPUTS = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
+    _ELEMENT_BYTES, default=None, return_dtype=pl.Float64
+)
+_HAS_SUMS = (pl.col("macs") > 0) & (pl.col("output_bytes") > 0)
+_SUMS = {
+    "sum_length": pl.when(_HAS_SUMS).then(pl.col("macs") / _N_OUTPUTS),
+    "input_share": pl.when(_HAS_SUMS).then(pl.col("input_bytes") / pl.col("output_bytes")),
+}
+
+
 def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
-    kinds = layers.select(_NODE).unique()
-    found = [layer_class(*(str(part) for part in row)) for row in kinds.iter_rows()]
+    kinds = layers.with_columns(**_SUMS).select(_NODE).unique()
+    found = [layer_class(*row) for row in kinds.iter_rows()]
     return kinds.with_columns(pl.Series("op_class", found, pl.String)).lazy()
+
+
+def halves(groups: pl.DataFrame) -> pl.DataFrame:
+    """``groups`` (GROUP_SCHEMA) with the work and the traffic of each as rows of their own.
+
+    So the times of the two add, each by the factor of a class of its own (``half_class``), where
+    of a whole group the longer one counts. What it starts is with the work, if it has any.
+    """
+    has_work = (pl.col("tensor_flop") + pl.col("cuda_flop") > 0).fill_null(value=True)
+    work = groups.with_columns(
+        op_class=_half_class(WORK),
+        traffic_bytes=pl.lit(0.0),
+        n_launches=pl.when(has_work).then("n_launches").otherwise(0),
+    )
+    traffic = groups.with_columns(
+        op_class=_half_class(TRAFFIC),
+        tensor_flop=pl.lit(0.0),
+        cuda_flop=pl.lit(0.0),
+        n_launches=pl.when(has_work).then(0).otherwise("n_launches"),
+    )
+    return pl.concat([work, traffic]).sort("score_id", "group", maintain_order=True)
+
+
+WORK, TRAFFIC = "work", "traffic"
+
+
+def half_class(op_class: str, half: str) -> str:
+    """The class of the work or of the traffic of groups of a class."""
+    return f"{op_class} {half}"
+
+
+def _half_class(half: str) -> pl.Expr:
+    return pl.format("{} {}", pl.col("op_class"), pl.lit(half))
 
 
 def _of_head(name: str) -> pl.Expr:

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels, network_names
+from mansard.analytics.data.names import device_labels
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.published.rooflines import published_rooflines
@@ -27,9 +27,14 @@ from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import (
     measured_coefficients,
     measured_modes,
-    measured_observations,
     roof_coefficients,
 )
+from mansard.analytics.scaling.node_launches import (
+    NodeLaunch,
+    find_node_launches,
+    node_coefficients,
+)
+from mansard.analytics.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError
 
 
@@ -40,7 +45,8 @@ class Models:
     ``devices``: those that predictions are about, all or the one that was chosen; everything else
     is of all devices. ``roofs``: of each run and of each published mode; ``energies``: the fit of
     each run that was metered. ``modes``, ``coefficients`` and ``observations``: see
-    ``data.model_frames``.
+    ``data.model_frames``. Modes in which only networks or programs ran have no coefficients.
+    ``notes``: what was measured and is no observation. ``node_launches``: of engines on CPUs.
     """
 
     dataset: Dataset
@@ -52,6 +58,8 @@ class Models:
     modes: pl.DataFrame
     coefficients: pl.DataFrame
     observations: pl.DataFrame
+    notes: tuple[str, ...]
+    node_launches: tuple[NodeLaunch, ...]
 
     def of_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of ``frame`` that are of ``devices``."""
@@ -100,25 +108,24 @@ class Models:
 
     @cached_property
     def run_coefficients(self) -> pl.DataFrame:
-        """COEFFICIENT_SCHEMA of ``run_modes``, with the published costs of a launch."""
+        """COEFFICIENT_SCHEMA of ``run_modes``, with the costs of a launch of every mode."""
         of_roofs = [
             roof_coefficients(
                 roof, self.energies.get(roof.run_id), device=roof.machine, mode=roof.run_id
             )
             for roof in self.roofs
         ]
-        published = pl.DataFrame(
-            [
-                {"device": roof.machine, "mode": roof.mode, "run_id": roof.run_id}
-                for roof in self.roofs
-                if roof.source == "published"
-            ],
-            schema={"device": pl.String, "mode": pl.String, "run_id": pl.String},
-        )
+        labels = device_labels(self.dataset.all_manifests)
+        others = [
+            (labels.get(roof.run_id, roof.machine), roof.mode, roof.machine, roof.run_id)
+            for roof in self.roofs
+            if not roof.launches
+        ]
+        schema = dict.fromkeys(("device", "mode", "machine", "run_id"), pl.String)
         launches = (
             self.coefficients.filter(pl.col("quantity") == "launch")
-            .join(published, on=["device", "mode"])
-            .with_columns(mode="run_id")
+            .join(pl.DataFrame(others, schema=schema, orient="row"), on=["device", "mode"])
+            .with_columns(device="machine", mode="run_id")
         )
         empty = pl.DataFrame(schema=COEFFICIENT_SCHEMA)
         return pl.concat([empty, *of_roofs, launches.select(list(COEFFICIENT_SCHEMA))])
@@ -134,18 +141,17 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
     measured = rooflines(dataset, rates)
     energies = fit_runs(dataset, measured)
     published = published_in(dataset.locations)
-    manifests = dataset.manifests
-    modes = pl.concat([measured_modes(manifests, measured), published_modes(published)])
+    manifests, labels = dataset.manifests, device_labels(dataset.all_manifests)
+    own = pl.concat([measured_modes(manifests, measured, labels), workload_modes(dataset)])
+    own = own.unique(["device", "mode"], keep="first", maintain_order=True)
+    modes = pl.concat([own, published_modes(published)])
     coefficients = [
-        measured_coefficients(manifests, measured, energies),
+        measured_coefficients(manifests, measured, energies, labels),
         published_coefficients(published),
     ]
-    observations = [
-        measured_observations(
-            dataset.measurements, manifests, device_labels(manifests), network_names(dataset)
-        ),
-        published_observations(published),
-    ]
+    node_launches = find_node_launches(dataset, labels)
+    coefficients.append(_new_launches(node_coefficients(node_launches), coefficients))
+    observed = measured_observations(dataset)
     return Models(
         dataset=dataset,
         devices=_choose_devices(list(dict.fromkeys(modes["device"].to_list())), device),
@@ -155,8 +161,20 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         published=published,
         modes=modes,
         coefficients=pl.concat(coefficients),
-        observations=pl.concat(observations),
+        observations=pl.concat([observed.rows, published_observations(published)]),
+        notes=observed.notes,
+        node_launches=node_launches,
     )
+
+
+def _new_launches(found: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Those of ``found`` in modes that have a roof, and no launches of their kernels.
+
+    Launches alone would make a mode look as if it had one.
+    """
+    known, where = pl.concat(others), ["device", "mode"]
+    launches = known.filter(pl.col("quantity") == "launch")
+    return found.join(known, on=where, how="semi").join(launches, on=where, how="anti")
 
 
 def _choose_devices(names: Sequence[str], device: str | None) -> tuple[str, ...]:

@@ -132,15 +132,27 @@ def op_class(op_type: str) -> OpClass:
     return CLASS_OF.get(op_type, "other")
 
 
-def layer_class(op_type: str, precision: str, unit: str) -> OpClass:
+def layer_class(
+    op_type: str, precision: str, unit: str, sum_length: float | None, input_share: float | None
+) -> OpClass:
     """The class of a layer of a score: as ``op_class``, with depthwise convolutions apart.
 
-    A LayerScore does not hold the groups of a convolution. It does say which unit of a GPU could
-    run the work (``unit``): a convolution on CUDA cores in a precision that tensor cores
-    multiply is depthwise. In fp32 and fp64 everything is on CUDA cores, and a depthwise
-    convolution cannot be told from others: it is in the class "conv" there.
+    A LayerScore does not hold the groups of a convolution, but what they make of it. In a
+    precision that tensor cores multiply it is depthwise where its multiply-adds are on CUDA cores
+    (``unit``). Elsewhere its sums tell: ``sum_length``, the multiply-adds of an output, are those
+    of one channel, k × k with an odd k, and it reads as many elements as it writes or more
+    (``input_share``, bytes over bytes). A dense convolution has as short sums with a single input
+    channel alone, and then writes more than it reads.
     """
     found = op_class(op_type)
-    if found == "conv" and unit == "CUDA core" and precision in TENSOR_PRECISIONS:
-        return "depthwise"
-    return found
+    if found != "conv":
+        return found
+    if precision in TENSOR_PRECISIONS:
+        return "depthwise" if unit == "CUDA core" else "conv"
+    is_short = sum_length in _SUMS_OF_ONE_CHANNEL
+    is_wide = input_share is not None and input_share >= _LEAST_INPUT
+    return "depthwise" if is_short and is_wide else "conv"
+
+
+_SUMS_OF_ONE_CHANNEL = frozenset(float(k * k) for k in (3, 5, 7, 9, 11))
+_LEAST_INPUT = 0.9

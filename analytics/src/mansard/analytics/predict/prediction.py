@@ -18,7 +18,9 @@ from mansard.analytics.data.names import network_names
 from mansard.analytics.predict.calibration_gap import calibration_gap
 from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame, score_frame
+from mansard.analytics.predict.layer_groups import timed_networks
 from mansard.analytics.predict.models import Models, find_models
+from mansard.analytics.predict.timed_classes import predict_by_classes
 from mansard.analytics.predict.totals_calibration import (
     TotalsCalibration,
     apply_totals,
@@ -88,13 +90,16 @@ class Prediction:
             f"calibrated by {times}: median error "
             f"{before.median:.1%} before, {after.median:.1%} after"
         )
+        classes = [each.note(device) for (device, _), each in self.calibration.classes.items()]
         if unseen is not None:
             return (
                 f"{line}, {unseen.median:.1%} on networks it was not fitted to, "
                 f"{unseen.worst:.0%} at worst",
+                *classes,
             )
         return (
             line,
+            *classes,
             "one network was measured: how far others are off is taken from recorded networks of "
             "other boards; measure two more",
         )
@@ -158,6 +163,7 @@ def predict(
         every = pl.concat([layers, layer_frame(list(measured_scores))])
         every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
         calibration = _calibrate(models, every, shown)
+        roofed = _by_classes(roofed, calibration, groups, scores, coefficients, modes)
         roofed = apply_totals(roofed, calibration, coefficients)
     # Networks that no roof predicts, by their times.
     observed = _observations(models, networks)
@@ -171,8 +177,38 @@ def calibration_of(models: Models) -> TotalsCalibration | None:
     """By the measured networks that the dataset has scores of; None where there is none."""
     layers = models.dataset.layers
     scores = score_frame(layers, network_names(models.dataset))
-    predictions = _predict_measured(models, group_frame(layers), scores)
-    return calibrate_totals(predictions, models.of_devices(models.observations), models.modes)
+    return _calibration(models, layers, scores)[0]
+
+
+def _calibration(
+    models: Models, layers: pl.DataFrame, scores: pl.DataFrame
+) -> tuple[TotalsCalibration | None, pl.DataFrame]:
+    """By the measured networks of ``scores``, and what the roofs say of all of these."""
+    groups, modes = group_frame(layers), models.of_devices(models.modes)
+    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
+    predictions = _predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
+    timed = timed_networks(models, layers, groups, scores, coefficients, modes)
+    observations = models.of_devices(models.observations)
+    return calibrate_totals(predictions, observations, models.modes, timed), predictions
+
+
+def _by_classes(
+    roofed: pl.DataFrame,
+    calibration: TotalsCalibration,
+    groups: pl.DataFrame,
+    scores: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+) -> pl.DataFrame:
+    """``roofed`` with the rows of devices and phases whose layers were timed by their classes."""
+    if not calibration.classes:
+        return roofed
+    key = ["device", "mode", "score_id"]
+    found = predict_by_classes(groups, scores, coefficients, modes, calibration.classes)
+    places = roofed.select(*key, "n_launches").with_row_index("place")
+    known = found.join(places, on=key).select(*roofed.columns, "place")
+    rest = roofed.with_row_index("place").join(known, on="place", how="anti")
+    return pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
 
 
 def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
@@ -199,13 +235,6 @@ def _predict_roofed(
     return found.join(starts, on="score_id", how="left", maintain_order="left")
 
 
-def _predict_measured(models: Models, groups: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """As ``_predict_roofed``, in the modes that were measured or published."""
-    modes = models.of_devices(models.modes)
-    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
-    return _predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
-
-
 def _calibrate(
     models: Models, layers: pl.DataFrame, names: dict[str, str] | None
 ) -> TotalsCalibration:
@@ -214,10 +243,9 @@ def _calibrate(
     scores = pl.concat(
         [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
     )
-    predictions = _predict_measured(models, group_frame(pl.concat([layers, own])), scores)
-    observations = models.of_devices(models.observations)
-    found = calibrate_totals(predictions, observations, models.modes)
+    found, predictions = _calibration(models, pl.concat([layers, own]), scores)
     if found is None:
+        observations = models.of_devices(models.observations)
         raise calibration_gap(predictions, scores, observations, models.dataset.locations)
     return found
 

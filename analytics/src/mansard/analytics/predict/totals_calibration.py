@@ -1,6 +1,7 @@
 """Calibration by whole networks: from what some of them took in some modes.
 
-Totals cannot tell classes of operators apart. They give for each device and phase
+Totals cannot tell classes of operators apart; where layers were timed, ``timed_classes`` scales
+work and traffic by class first. They give for each device and phase
 
 - a line T = a + b · compute + c · memory + d · launches (``predict.totals_fit``) through the
   measured networks of all modes, and one about it for each of them (``predict.totals_lines``);
@@ -27,6 +28,8 @@ from mansard.analytics.data.model_frames import (
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.class_calibration import Misfit, misfit
 from mansard.analytics.predict.engine import NO_LAUNCH
+from mansard.analytics.predict.layer_groups import TimedNetworks
+from mansard.analytics.predict.timed_classes import TimedClasses, fit_timed_classes
 from mansard.analytics.predict.totals_fit import Array
 from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.scaling.repeats import pool_repeats
@@ -58,11 +61,19 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class DeviceCalibration:
-    """Of one device and phase. ``networks``: over what the line expects; ``modes``: of ln T."""
+    """Of one device and phase. ``networks``: over what the line expects; ``modes``: of ln T.
+
+    ``classes``: by which the parts of the lines are scaled, where layers were timed and networks
+    that were left out came out nearer than by the roofs. ``engine``: what ran the networks.
+    ``left_out``: ln of measured over predicted and what the line expects of that, for each network.
+    """
 
     lines: TotalsLines
     networks: Spread
     modes: Spread
+    classes: TimedClasses | None
+    engine: str | None
+    left_out: tuple[tuple[Array, Array], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,48 +95,125 @@ class TotalsCalibration:
         """How many networks were measured, on the device with fewest of them."""
         return min(each.lines.pairs["network"].n_unique() for each in self.devices.values())
 
+    @property
+    def classes(self) -> Mapping[tuple[str, str], TimedClasses]:
+        """Of the devices and phases that are calibrated by classes."""
+        return {key: each.classes for key, each in self.devices.items() if each.classes}
+
 
 def calibrate_totals(
-    predictions: pl.DataFrame, observations: pl.DataFrame, modes: pl.DataFrame | None = None
+    predictions: pl.DataFrame,
+    observations: pl.DataFrame,
+    modes: pl.DataFrame | None = None,
+    timed: TimedNetworks | None = None,
 ) -> TotalsCalibration | None:
     """Lines of all devices and phases of which ``observations`` are among ``predictions``.
 
     PREDICTION_SCHEMA, with SHARE_SCHEMA and ``n_launches`` where they are known, and
     OBSERVATION_SCHEMA, matched by device, mode, network, batch, precision and phase; ``modes``:
-    MODE_SCHEMA. Published observations count only of networks that were not measured here. None
-    where nothing matches.
+    MODE_SCHEMA. Published observations count only of networks that were not measured here, and of
+    several engines on a device the one that ran the most networks. ``timed``: what was timed layer
+    by layer. None where nothing matches.
     """
     pairs = _pairs(predictions, observations)
     if pairs.is_empty():
         return None
-    devices, by_networks, by_modes = {}, [], []
+    devices = {}
+    by_modes: list[Array] = []
     for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items():
-        lines = TotalsLines(part, _cpu_clocks(part, modes))
-        left_networks = [_left_out(*left) for left in lines.without_each("network")]
-        left_modes = [_left_out(*left)[0] for left in lines.without_each("mode")]
-        devices[str(device), str(phase)] = DeviceCalibration(
-            lines,
-            Spread(
-                tuple(float(np.mean((log / expected) ** 2)) for log, expected in left_networks),
-                _NETWORK_SCATTER,
-                _NETWORK_COUNT,
-            ),
-            Spread(
-                tuple(float(np.mean(log**2)) for log in left_modes),
-                _MODE_SCATTER,
-                _MODE_COUNT,
-            ),
-        )
-        by_networks += left_networks
-        by_modes += left_modes
+        engine, rows = _of_one_engine(part)
+        cpu_hz = _cpu_clocks(rows, modes)
+        classes = None
+        if timed is not None and engine is not None:
+            classes = fit_timed_classes(timed, str(device), str(phase), engine)
+        found = _by_roofs(rows, cpu_hz, engine)
+        if classes is not None:
+            found = _nearer(found, _by_classes(rows, cpu_hz, classes))
+        devices[str(device), str(phase)] = found
+        by_modes += [_left_out(*left)[0] for left in found.lines.without_each("mode")]
     off = pl.concat([each.lines.off for each in devices.values()])
+    before = pairs.join(off, on=_KEY, how="semi", nulls_equal=True)
     return TotalsCalibration(
         devices=devices,
-        before=misfit(off["latency_s"].to_numpy(), off["measured_s"].to_numpy()),
+        before=misfit(before["latency_s"].to_numpy(), before["measured_s"].to_numpy()),
         after=misfit(np.exp(-off["off"].to_numpy()), np.ones(len(off))),
         unseen_modes=_misfit_of_logs(by_modes),
-        unseen_networks=_misfit_of_logs([log for log, _ in by_networks]),
+        unseen_networks=_misfit_of_logs(
+            [log for each in devices.values() for log, _ in each.left_out]
+        ),
     )
+
+
+def _of_one_engine(pairs: pl.DataFrame) -> tuple[str | None, pl.DataFrame]:
+    """The engine that ran the most networks of ``pairs``, its rows, and published ones."""
+    own = pairs.filter(pl.col("engine").is_not_null())
+    if own.is_empty():
+        return None, pairs
+    counts = own.group_by("engine", maintain_order=True).agg(n=pl.col("network").n_unique())
+    engine = str(counts.sort("n", descending=True, maintain_order=True)["engine"][0])
+    return engine, pairs.filter((pl.col("engine") == engine).fill_null(value=True))
+
+
+def _by_roofs(
+    pairs: pl.DataFrame, cpu_hz: Mapping[str, float], engine: str | None
+) -> DeviceCalibration:
+    lines = TotalsLines(pairs, cpu_hz)
+    left_out = [_left_out(*left) for left in lines.without_each("network")]
+    return _device_calibration(lines, left_out, None, engine)
+
+
+def _by_classes(
+    pairs: pl.DataFrame, cpu_hz: Mapping[str, float], classes: TimedClasses
+) -> DeviceCalibration:
+    """A network that is left out is in the classes' factors as little as in the line."""
+    whole = classes.fit.all_networks
+    lines = TotalsLines(classes.rescaled(pairs, whole), cpu_hz, whole.launch_s)
+    left_out = []
+    for name in pairs["network"].unique(maintain_order=True):
+        factors = classes.factors(name)
+        is_left_out = pl.col("network") == name
+        if factors is None or pairs.filter(~is_left_out).is_empty():
+            continue
+        rows = classes.rescaled(pairs, factors)
+        rest = TotalsLines(rows.filter(~is_left_out), cpu_hz, factors.launch_s, lines)
+        left_out.append(_left_out(rest, rows.filter(is_left_out)))
+    return _device_calibration(lines, left_out, classes, classes.engine)
+
+
+def _device_calibration(
+    lines: TotalsLines,
+    left_out: Sequence[tuple[Array, Array]],
+    classes: TimedClasses | None,
+    engine: str | None,
+) -> DeviceCalibration:
+    left_modes = [_left_out(*left)[0] for left in lines.without_each("mode")]
+    return DeviceCalibration(
+        lines,
+        Spread(
+            tuple(float(np.mean((log / expected) ** 2)) for log, expected in left_out),
+            _NETWORK_SCATTER,
+            _NETWORK_COUNT,
+        ),
+        Spread(
+            tuple(float(np.mean(log**2)) for log in left_modes),
+            _MODE_SCATTER,
+            _MODE_COUNT,
+        ),
+        classes,
+        engine,
+        tuple(left_out),
+    )
+
+
+def _nearer(roofs: DeviceCalibration, classes: DeviceCalibration) -> DeviceCalibration:
+    """The one with the smaller mean error of networks that were left out; else the classes."""
+    if not classes.left_out or len(classes.left_out) < len(roofs.left_out):
+        return roofs if roofs.left_out else classes
+    by_roofs, by_classes = (
+        float(np.mean([np.abs(log).mean() for log, _ in each.left_out]))
+        for each in (roofs, classes)
+    )
+    return classes if by_classes <= by_roofs else roofs
 
 
 def apply_totals(
@@ -176,10 +264,11 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
     measured = (
-        pool_repeats(timed, [*_KEY, "source"])
+        pool_repeats(timed, [*_KEY, "source", "engine"])
         .unique(_KEY, keep="first", maintain_order=True)
         .select(
             *_KEY,
+            "engine",
             measured_s="latency_s",
             measured_w="power_w",
             measured_source="source",
@@ -193,7 +282,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
-        .select(*PAIR_SCHEMA, *_OWN)
+        .select(*PAIR_SCHEMA, *_OWN, *_FROM)
     )
 
 
@@ -232,6 +321,7 @@ def _misfit_of_logs(logs: Sequence[Array]) -> Misfit | None:
 
 # Beside PAIR_SCHEMA: where the time is from, and half the widths of its and the power's interval.
 _OWN = ("measured_source", "measured_half", "measured_w_half")
+_FROM = ("score_id", "engine")  # and of which score, and what ran it
 
 
 def _no_times() -> list[pl.Expr]:

@@ -28,6 +28,11 @@ _SHARES = np.array([0.2, 0.4, 0.4, 0.2])
 _WIDTHS = np.array([3.0, 2.0, 2.0, 3.0])
 _COMMON = 0.8
 _OF_MODE = np.array([1.0, 0.5, 0.5, 1.0])  # how far those of one mode may be off those of all
+# The same where classes of operators were calibrated layer by layer: the parts are seconds then,
+# and the line says what a whole call takes beside its layers (benchmarks/zoo_calibration.py).
+_CALL_SHARE = 0.005
+_TIMED_WIDTHS = np.array([1.5, 0.2, 0.2, 1.0])
+_LEAST_LAUNCH_S = 1e-9
 _SPREAD, _SPREAD_COUNT = 0.25, 2.0  # of ln T about the line, and as how many networks it counts
 _STEPS, _ROUNDS = 60, 4
 _CLOSE = 1e-9
@@ -57,18 +62,24 @@ def fit_totals(
     measured_s: Array,
     weights: Array,
     *,
+    launch_s: float | None = None,
     all_modes: TotalsFit | None = None,
     start: TotalsFit | None = None,
 ) -> TotalsFit:
     """The most likely line through ``measured_s`` of ``parts`` (rows × PARTS), s; at least one.
 
     ``weights``: how much of a network a row is, so that one with many batches counts little more
-    than one. ``all_modes``: the line of all modes, about which that of one mode lies. ``start``: a
-    line that is near.
+    than one. ``launch_s``: what a launch takes by timed layers, where the other parts are seconds
+    by these too. ``all_modes``: the line of all modes, about which that of one mode lies.
+    ``start``: a line that is near.
     """
     log_s = np.log(measured_s)
     if all_modes is None:
-        middle, covariance = _prior(parts, log_s, weights)
+        middle, covariance = (
+            _prior(parts, log_s, weights)
+            if launch_s is None
+            else _timed_prior(log_s, weights, launch_s)
+        )
         spread = _SPREAD**2
     else:
         middle, spread = all_modes.log_coefficients, all_modes.variance
@@ -107,6 +118,13 @@ def _prior(parts: Array, log_s: Array, weights: Array) -> tuple[Array, Array]:
     covariance = np.diag(_WIDTHS**2)
     covariance[1, 2] = covariance[2, 1] = _COMMON * _WIDTHS[1] * _WIDTHS[2]
     return levels + np.log(_SHARES / _SHARES[used].sum()), covariance
+
+
+def _timed_prior(log_s: Array, weights: Array, launch_s: float) -> tuple[Array, Array]:
+    """As ``_prior``, where timed layers say what each part takes."""
+    call = float(np.average(log_s, weights=weights)) + np.log(_CALL_SHARE)
+    middle = np.array([call, 0.0, 0.0, np.log(max(launch_s, _LEAST_LAUNCH_S))])
+    return middle, np.diag(_TIMED_WIDTHS**2)
 
 
 def _shares(parts: Array, log_coefficients: Array) -> Array:

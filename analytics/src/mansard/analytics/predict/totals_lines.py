@@ -38,11 +38,14 @@ PAIR_SCHEMA: FrameSchema = {
 class TotalsLines:
     """``pairs``: PAIR_SCHEMA, at least one row; ``cpu_hz``: of modes, empty where not of all.
 
-    ``start``: lines through most of the rows, from which the search for these begins.
+    ``launch_s``: what a launch takes by timed layers, by which the parts are seconds; None where
+    no layers were timed. ``start``: lines through most of the rows, from which the search for these
+    begins.
     """
 
     pairs: pl.DataFrame
     cpu_hz: Mapping[str, float]
+    launch_s: float | None = None
     start: TotalsLines | None = None
 
     @cached_property
@@ -118,7 +121,8 @@ class TotalsLines:
             is_left_out = pl.col(name) == value
             rest = self.pairs.filter(~is_left_out)
             if not rest.is_empty():
-                yield TotalsLines(rest, self.cpu_hz, self), self.pairs.filter(is_left_out)
+                lines = TotalsLines(rest, self.cpu_hz, self.launch_s, self)
+                yield lines, self.pairs.filter(is_left_out)
 
     def _fit(
         self,
@@ -132,6 +136,7 @@ class TotalsLines:
             self._parts(pairs),
             pairs["measured_s"].to_numpy(),
             1 / np.sqrt(n_rows),
+            launch_s=self.launch_s,
             all_modes=all_modes,
             start=start,
         )

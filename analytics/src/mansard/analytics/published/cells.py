@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mansard.analytics.published.columns import KnownColumn
@@ -32,20 +32,45 @@ _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class TextRow:
-    """One line of a table: where it ends in the file, and its cells by column name."""
+    """One line of a table: where it ends in the file, and its cells by column name.
+
+    Readers of tools' files also give ``figures`` (see ``PublishedRun``) and timed ``layers``.
+    """
 
     line: int
     cells: dict[str, str]
+    figures: Mapping[str, float] = field(default_factory=dict)
+    layers: Sequence[LayerRow] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRow:
+    """One layer as a tool's file has it; what the file does not say is None."""
+
+    name: str
+    metadata: str = ""  # of TensorRT: the nodes that it came from
+    is_copy: bool = False  # a reformat, as its type says
+    op_type: str | None = None
+    precision: str | None = None
+    tactic: str | None = None
+    mean_s: float | None = None
+    median_s: float | None = None
+    share: float | None = None
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as text. ``separator`` decides how a comma in a number is read."""
+    """A table as text. ``separator`` decides how a comma in a number is read.
+
+    ``is_made``: a reader made it of a tool's file, so that it has no column that a user could name.
+    """
 
     where: str
     separator: str
     columns: tuple[str, ...]
     rows: tuple[TextRow, ...]
+    is_made: bool = False
 
 
 def read_table(path: Path) -> TextTable:
@@ -211,6 +236,7 @@ def _value(text: str, separator: str, where: str, column: str) -> float:
 
 LEAST, MOST = 1e-15, 1e24  # of any quantity in SI units: a slip of the keyboard is beyond
 LONGEST_NAME = 200  # of a mode or a network, in characters
+NOT_SAID = "the file does not say it"
 _NO_COLUMN = "the table has no such column"
 _EMPTY = "the table leaves it empty"
 
@@ -251,6 +277,12 @@ class Cells:
         if found is None:
             has = self.columns_of(field)
             what = f"{has[0].name} is empty" if has else f"the table has no column for the {field}"
+            if self.table.is_made:
+                raise InputError(
+                    f"the file does not say the {field}",
+                    where=self.table.where,
+                    fix=f"say --fixed {field}=VALUE",
+                )
             raise InputError(what, where=self.where, fix=_how_to_give(field))
         return found
 
@@ -280,9 +312,11 @@ class Cells:
 
     def why_not(self, field: str) -> str:
         """Why ``field`` is None."""
+        if self.table.is_made:
+            return NOT_SAID
         return _EMPTY if self.columns_of(field) else _NO_COLUMN
 
-    def reasons(self, values: dict[str, object], fields: dict[str, str]) -> dict[str, str]:
+    def reasons(self, values: Mapping[str, object], fields: Mapping[str, str]) -> dict[str, str]:
         """Why each of ``values`` that is None is so; ``fields`` names the columns' fields."""
         return {name: self.why_not(fields[name]) for name, value in values.items() if value is None}
 

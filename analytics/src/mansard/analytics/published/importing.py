@@ -1,11 +1,13 @@
-"""From a CSV file to published records, whose id is the hash of what they say.
+"""From a file to published records, whose id is the hash of what they say.
 
 A table holds what a device does in a mode (FLOP/s, B/s, seconds of a launch), or networks that
-others ran (mode, network, time, and power or energy).
+others ran (mode, network, time, and power or energy). Files of tools that ``readers`` knows become
+such a table first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +15,15 @@ from types import MappingProxyType
 
 from msgspec.structs import replace as replace_record
 
-from mansard.analytics.published.cells import Cells, TextRow, TextTable, check_modes, read_table
+from mansard.analytics.published.cells import (
+    LEAST,
+    MOST,
+    Cells,
+    TextRow,
+    TextTable,
+    check_modes,
+    parse_table,
+)
 from mansard.analytics.published.columns import (
     KnownColumn,
     find_columns,
@@ -21,17 +31,24 @@ from mansard.analytics.published.columns import (
     parse_precision_name,
     parse_unit_name,
 )
+from mansard.analytics.published.layers import read_layers
+from mansard.analytics.published.origin import PublishedOrigin
+from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, Source, as_table
+from mansard.analytics.published.readers.registry import recognise
 from mansard.core.errors import InputError, UsageError
+from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import (
     Phase,
     Processor,
+    PublishedLayer,
     PublishedRate,
     PublishedRun,
     RateQuantity,
     RateWorkUnit,
 )
+from mansard.core.text import printable
 
 # fp32 and fp64 are CUDA cores' unless a table says otherwise; tf32 exists on tensor cores alone.
 _USUAL_UNITS: Mapping[str, RateWorkUnit] = MappingProxyType(
@@ -43,13 +60,7 @@ _USUAL_UNITS: Mapping[str, RateWorkUnit] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedOrigin:
-    """Whose figures they are: the device, and where they were published."""
-
-    device: str
-    processor: Processor
-    citation: str
+PublishedRow = PublishedRate | PublishedRun | PublishedLayer
 
 
 def read_rates(
@@ -180,7 +191,8 @@ def read_runs(
 
     Rows of one network in one mode are repeats where their cells of the field "repeat" differ.
     """
-    if not any(c.field in {"time", "throughput", "power", "energy"} for c in columns):
+    has_time = any(c.field in {"time", "throughput", "power", "energy"} for c in columns)
+    if not has_time and not any(row.figures for row in table.rows):
         raise InputError(
             f"no column is a time, a power or an energy; it has "
             f"{', '.join(map(repr, table.columns))}",
@@ -213,7 +225,7 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     precision = None if text is None else _parse_precision(cells, text)
     latency_s = _latency_s(cells, batch)
     power_w = _power_w(cells, batch, latency_s)
-    if latency_s is None and power_w is None:
+    if latency_s is None and power_w is None and not cells.row.figures:
         raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
     values: dict[str, object] = {
         "batch": batch,
@@ -223,8 +235,13 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         "method": cells.text("method"),
         "remark": cells.text("remark"),
     }
-    fields = ("batch", "precision", "time", "power", "method", "remark")
-    unknown = cells.reasons(values, dict(zip(values, fields, strict=True)))
+    amounts = {**cells.row.figures, "its time": latency_s, "its power": power_w}
+    for name, value in amounts.items():
+        if value is not None and not LEAST <= value <= MOST:
+            raise InputError(
+                f"{name} is {value}, which nothing real is", where=cells.where, fix="mend it"
+            )
+    unknown = cells.reasons(values, _FIELDS)
     return PublishedRun(
         table_id="",
         row=cells.row.line,
@@ -234,9 +251,16 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         mode=cells.mode(),
         network=cells.needed("network"),
         phase=_phase(cells),
+        figures=dict(cells.row.figures),
         **values,  # type: ignore[arg-type]
         unknown=unknown,
     )
+
+
+_FIELDS = MappingProxyType(
+    {"latency_s": "time", "power_w": "power"}
+    | {name: name for name in ("batch", "precision", "method", "remark")}
+)
 
 
 def _latency_s(cells: Cells, batch: int | None) -> float | None:
@@ -309,17 +333,27 @@ _OF_RUNS = frozenset(
 
 @dataclass(frozen=True)
 class Imported:
-    """What a table held: ``rates`` or ``runs``, and the columns that nothing was read from."""
+    """What a file held: ``rates``, ``runs`` or ``layers``, as ``table_id`` is a hash of them.
+
+    ``ignored``: columns that nothing was read from. ``notes``: a line each about the file.
+    """
 
     table_id: str
-    rates: tuple[PublishedRate, ...]
-    runs: tuple[PublishedRun, ...]
-    ignored: tuple[str, ...]
+    rates: tuple[PublishedRate, ...] = ()
+    runs: tuple[PublishedRun, ...] = ()
+    layers: tuple[PublishedLayer, ...] = ()
+    ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> tuple[PublishedRate | PublishedRun, ...]:
-        """Rates, then runs."""
-        return (*self.rates, *self.runs)
+    def kind(self) -> str:
+        """ "rates", "runs" or "layers": what its file is called by."""
+        return "layers" if self.layers else "runs" if self.runs else "rates"
+
+    @property
+    def rows(self) -> tuple[PublishedRow, ...]:
+        """All rows."""
+        return (*self.rates, *self.runs, *self.layers)
 
 
 def import_table(
@@ -329,33 +363,145 @@ def import_table(
     said: Mapping[str, str] | None = None,
     fixed: Mapping[str, str] | None = None,
 ) -> Imported:
-    """Read the table in ``path``; a table with networks holds runs, any other rates.
+    """Read one table, as ``import_files`` does.
 
-    ``said`` names columns (see ``find_columns``), ``fixed`` gives values that hold for all rows
-    and have no column: {"precision": "fp16", "emc_mhz": "3199"}. Raises UsageError for what the
-    caller said, InputError with the line for what the table holds.
+    A table with networks holds runs, any other rates. ``said`` names columns of a table (see
+    ``find_columns``), ``fixed`` gives values that hold for all rows and have no column:
+    {"precision": "fp16", "emc_mhz": "3199"}. Raises UsageError for what the caller said,
+    InputError with the line for what the file holds.
     """
-    table = _with_fixed(read_table(path), fixed or {})
-    columns, ignored = find_columns(table.columns, said or {}, table.where)
-    rates: tuple[PublishedRate, ...] = ()
-    runs: tuple[PublishedRun, ...] = ()
+    ((found,),) = import_files([path], origin, said=said, fixed=fixed)
+    return found
+
+
+def import_files(
+    paths: Sequence[Path],
+    origin: PublishedOrigin,
+    *,
+    said: Mapping[str, str] | None = None,
+    fixed: Mapping[str, str] | None = None,
+) -> list[tuple[Imported, ...]]:
+    """What tables, and files that a reader recognises, hold: one for each kind of row of a file.
+
+    ``said`` and ``fixed`` as in ``import_table``. Files of one engine tell each other what they say
+    of it: trt-engine-explorer keeps the options of a build beside its times, as
+    ``X.build.metadata.json`` beside ``X.profile.json``.
+    """
+    opened = [_open(path, said or {}) for path in paths]  # their bytes are let go one by one
+    engines = [engine_of(path) for path in paths]
+    found: list[tuple[Imported, ...]] = []
+    for path, engine, one in zip(paths, engines, opened, strict=True):
+        if isinstance(one, TextTable):
+            found.append((_import_table(one, origin, said or {}, fixed or {}),))
+        else:
+            beside = {
+                name: value
+                for other, each in zip(engines, opened, strict=True)
+                if other == engine and isinstance(each, Reading)
+                for name, value in each.says.items()
+            }
+            found.append(_import_reading(str(path), one, origin, beside, fixed or {}))
+    return found
+
+
+def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
+    """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
+    source = Source(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
+    reader = None if said else recognise(source)
+    if reader is None:
+        return parse_table(source.data, source.where)
+    return reader.read_source(source)
+
+
+def engine_of(path: Path) -> str:
+    """The folder and name of the engine that a file of trt-engine-explorer is of."""
+    return _SUFFIXES.sub("", str(path))
+
+
+_SUFFIXES = re.compile(
+    r"(?:\.(?:build|profile|graph|timing))?(?:\.metadata)?(?:\.json|\.log|\.txt)$"
+)
+
+
+def _import_table(
+    plain: TextTable, origin: PublishedOrigin, said: Mapping[str, str], fixed: Mapping[str, str]
+) -> Imported:
+    table = _with_fixed(plain, fixed)
+    columns, ignored = find_columns(table.columns, said, table.where)
     has_networks = any(column.field == "network" for column in columns)
-    if has_networks:
-        runs = read_runs(table, columns, origin)
-    else:
-        rates = read_rates(table, columns, origin)
     unread = _OF_RATES if has_networks else _OF_RUNS
     ignored = (*ignored, *(column.name for column in columns if column.field in unread))
-    table_id = table_id_of((*rates, *runs))
-    return Imported(
-        table_id=table_id,
-        rates=tuple(replace_record(rate, table_id=table_id) for rate in rates),
-        runs=tuple(replace_record(run, table_id=table_id) for run in runs),
-        ignored=ignored,
+    if has_networks:
+        return _named(Imported("", runs=read_runs(table, columns, origin), ignored=ignored))
+    return _named(Imported("", rates=read_rates(table, columns, origin), ignored=ignored))
+
+
+def _import_reading(
+    where: str,
+    reading: Reading,
+    origin: PublishedOrigin,
+    beside: Mapping[str, str],
+    fixed: Mapping[str, str],
+) -> tuple[Imported, ...]:
+    notes = tuple(printable(note) for note in reading.notes)
+    if not reading.rows:
+        said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
+        return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)
+    # What a person says a network is called goes before what a path in the file is.
+    n_networks = len({row.cells.get("network") for row in reading.rows})
+    hidden = {"system"} | ({"network"} & set(fixed) if n_networks == 1 else set())
+    plain = [
+        replace(row, cells={name: text for name, text in row.cells.items() if name not in hidden})
+        for row in _of_device(where, reading.rows, origin.device)
+    ]
+    table = as_table(where, plain)
+    missing = {k: v for k, v in beside.items() if k not in table.columns and k not in fixed}
+    table = _with_fixed(table, {**fixed, **missing})
+    columns, ignored = find_columns(table.columns, {}, table.where)
+    timed = replace(table, rows=tuple(row for row in table.rows if _is_run(row)))
+    found = []
+    if timed.rows:
+        found.append(Imported("", runs=read_runs(timed, columns, origin), ignored=ignored))
+    if layers := tuple(read_layers(table, columns, origin)):
+        found.append(Imported("", layers=layers, ignored=ignored))
+    return tuple(
+        replace(_named(one), notes=notes if number == 0 else ()) for number, one in enumerate(found)
     )
 
 
-def table_id_of(rows: Sequence[PublishedRate | PublishedRun]) -> str:
+def _of_device(where: str, rows: Sequence[TextRow], device: str) -> Sequence[TextRow]:
+    """The rows of one system; raises InputError where there are several and none is named."""
+    systems = dict.fromkeys(row.cells.get("system", "") for row in rows)
+    if len(systems) <= 1:
+        return rows
+    if device not in systems:
+        raise InputError(
+            f"holds results of {len(systems)} systems",
+            where=where,
+            fix=f"say which, with --device: {', '.join(list(systems)[:10])}",
+        )
+    return [row for row in rows if row.cells.get("system") == device]
+
+
+def _is_run(row: TextRow) -> bool:
+    """Whether a row of a reader's is a run: it may have layers alone."""
+    timed = {"time_s", "power_w", "energy_j", "throughput_fps"}
+    return bool(row.figures) or any(row.cells.get(name) for name in timed)
+
+
+def _named(imported: Imported) -> Imported:
+    """The rows with their table's id."""
+    table_id = table_id_of(imported.rows)
+    return replace(
+        imported,
+        table_id=table_id,
+        rates=tuple(replace_record(row, table_id=table_id) for row in imported.rates),
+        runs=tuple(replace_record(row, table_id=table_id) for row in imported.runs),
+        layers=tuple(replace_record(row, table_id=table_id) for row in imported.layers),
+    )
+
+
+def table_id_of(rows: Sequence[PublishedRow]) -> str:
     """What a table of ``rows``, which have no id yet, is called: the hash of all they say."""
     return content_hash(rows)
 
@@ -375,5 +521,5 @@ def _with_fixed(table: TextTable, fixed: Mapping[str, str]) -> TextTable:
     return replace(
         table,
         columns=(*table.columns, *fixed),
-        rows=tuple(TextRow(row.line, {**row.cells, **fixed}) for row in table.rows),
+        rows=tuple(replace(row, cells={**row.cells, **fixed}) for row in table.rows),
     )

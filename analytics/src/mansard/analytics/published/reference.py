@@ -18,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mansard.analytics.published.cells import read_table
-from mansard.analytics.published.importing import Imported, PublishedOrigin, import_table
+from mansard.analytics.published.importing import Imported, import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.store import write_published
 from mansard.core.records import Record
 

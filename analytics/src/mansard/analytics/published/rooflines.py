@@ -75,6 +75,7 @@ def _roofline(rates: Sequence[PublishedRate], name: str, mode: PublishedMode) ->
         bandwidths=tuple(_ceiling(r, "stream", "B/s") for r in rates if r.quantity == "bandwidth"),
         kernel_comparisons=(),
         latencies=(),
+        launches=(),
         unknown={
             **{field: reason for field, reason in unknown.items() if reason is not None},
             "clock_hz": "no kernel measured the clock",

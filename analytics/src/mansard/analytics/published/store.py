@@ -1,8 +1,8 @@
 """Published records in a folder of runs, and as the frames that models exchange.
 
-A file, ``published/rates-<id>.jsonl`` or ``runs-<id>.jsonl``, is named by the hash of its content,
-so importing a table twice is importing it once. Published devices never have the name of a
-measured one.
+A file, ``published/rates-<id>.jsonl``, ``runs-<id>.jsonl`` or ``layers-<id>.jsonl``, is named by
+the hash of its content, so importing a table twice is importing it once. Published devices never
+have the name of a measured one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.filling import fill_modes
-from mansard.analytics.published.importing import Imported, table_id_of
+from mansard.analytics.published.importing import Imported, PublishedRow, table_id_of
 from mansard.core.errors import InputError
 from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
-from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
+from mansard.core.records import PublishedLayer, PublishedMode, PublishedRate, PublishedRun
 
-Row = TypeVar("Row", PublishedRate, PublishedRun)
+Row = TypeVar("Row", PublishedRate, PublishedRun, PublishedLayer)
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ class Published:
 
     rates: tuple[PublishedRate, ...] = ()
     runs: tuple[PublishedRun, ...] = ()
+    layers: tuple[PublishedLayer, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was imported."""
+        """Whether no rate and no run was imported: layers alone are no figures of a mode."""
         return not self.rates and not self.runs
 
     @property
@@ -60,10 +61,11 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
     Whole or not at all; raises StorageError.
     """
     folder = make_folder(runs / PUBLISHED_FOLDER, runs)
-    kind = "runs" if imported.runs else "rates"
-    path = folder / f"{kind}-{imported.table_id}.jsonl"
+    path = folder / f"{imported.kind}-{imported.table_id}.jsonl"
     was_there = find_status(path, runs) is not None
-    if imported.runs:
+    if imported.layers:
+        write_rows(path, PublishedLayer, imported.layers, runs)
+    elif imported.runs:
         write_rows(path, PublishedRun, imported.runs, runs)
     else:
         write_rows(path, PublishedRate, imported.rates, runs)
@@ -88,6 +90,7 @@ def read_published(*folders: Path) -> Published:
     return Published(
         rates=_read_all(folders, "rates", PublishedRate),
         runs=_read_all(folders, "runs", PublishedRun),
+        layers=_read_all(folders, "layers", PublishedLayer),
     )
 
 
@@ -123,15 +126,18 @@ def _check(path: Path, rows: Sequence[Row], torn: bytes | None) -> None:
         raise InputError("holds a number that no table has", where=str(path), fix="remove it")
 
 
-def _is_sound(row: PublishedRate | PublishedRun) -> bool:
+def _is_sound(row: PublishedRow) -> bool:
     """Whether every number is in the range that an import lets through."""
     mode = row.mode
     amounts = [mode.gpu_hz, mode.memory_hz, mode.cpu_hz, mode.power_limit_w]
     counts = [mode.n_sms, mode.n_cpus, row.row]
     if isinstance(row, PublishedRate):
         amounts.append(row.value)
+    elif isinstance(row, PublishedLayer):
+        amounts += [seconds or None for seconds in (row.mean_s, row.median_s)]  # 0 is too short
+        counts += [row.batch, row.runs]
     else:
-        amounts += [row.latency_s, row.power_w]
+        amounts += [row.latency_s, row.power_w, *row.figures.values()]
         counts.append(row.batch)
     return all(amount is None or LEAST <= amount <= MOST for amount in amounts) and all(
         count is None or 1 <= count <= LARGEST_COUNT for count in counts
@@ -288,7 +294,9 @@ def published_observations(published: Published) -> pl.DataFrame:
             "batch": run.batch,
             "precision": run.precision,
             "phase": run.phase,
+            "engine": None,
             "latency_s": run.latency_s,
+            "latency_deviation": run.figures.get("log_deviation"),
             "power_w": None if run.remark else run.power_w,
             "source": "published",
             "citation": run.citation,

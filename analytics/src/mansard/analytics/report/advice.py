@@ -146,7 +146,7 @@ def _beside(each: Recommendation) -> Iterator[str]:
     if each.measured is not None:
         yield f"best measured: {each.measured.why_lost}"
     if each.measure_next is not None:
-        yield f"next: {each.measure_next.what}"
+        yield f"next: {each.measure_next.what}: {each.measure_next.how}"
 
 
 def _neighbours(each: Recommendation) -> Table:

@@ -1,4 +1,5 @@
-"""Ceilings in tables: peaks, bandwidths, ridge points, kernels beside their limits, latencies."""
+"""Ceilings in tables: peaks, bandwidths, ridge points, kernels beside their limits, latencies,
+launches."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, second
 from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
-from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
+from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.roofs.roofline import Ridge
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
+
+_STARTS = {"launch": "one by one", "graph": "in a CUDA graph"}
 
 
 def peak_table(results: Results) -> Table:
@@ -137,6 +140,41 @@ def latency_table(results: Results) -> Table:
     return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
 
 
+def launch_table(results: Results) -> Table:
+    """What it takes to start an empty kernel, or a tiny node of a network on an engine."""
+    rows = [
+        [
+            display_name(roof.label),
+            _STARTS.get(each.kernel, display_name(each.kernel)),
+            seconds(each.value_s, each.low_s, each.high_s),
+            str(len(each.trial_ids)),
+            _launch_remark(each),
+        ]
+        for roof in results.roofs
+        for each in roof.launches
+    ]
+    rows += [
+        [
+            display_name(f"{each.device}, {each.mode}"),
+            f"a node of {display_name(each.engine)}",
+            seconds(each.node_s, each.node_low_s, each.node_high_s),
+            "2",
+            display_text(each.unknown["node_s"])
+            if each.call_s is None
+            else f"beside {seconds(each.call_s)} a call",
+        ]
+        for each in results.of_runs.models.node_launches
+    ]
+    columns = ("Mode", "Started", "Launch", "Trials", "Remark")
+    return Table("Launch of one kernel or node", columns, rows, frozenset({2, 3}))
+
+
+def _launch_remark(found: KernelLaunch) -> str:
+    if found.value_s is None:
+        return display_text(found.unknown["value_s"])
+    return ", ".join(filter(None, ("" if found.stable else "unstable", _left_out(found))))
+
+
 def _remark(standing: KernelComparison) -> str:
     ceiling = standing.ceiling
     if ceiling.value is None:
@@ -151,5 +189,5 @@ def _remark(standing: KernelComparison) -> str:
     return "; ".join(remarks)
 
 
-def _left_out(found: Ceiling | Latency) -> str:
+def _left_out(found: Ceiling | Latency | KernelLaunch) -> str:
     return f"{found.n_disturbed} disturbed left out" if found.n_disturbed else ""

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from mansard.analytics.data.dataset import device_id
-from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.dataset import device_id, machine_id
+from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import capacity, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
@@ -20,11 +20,11 @@ def machine_tables(results: Results) -> list[Table]:
     """One table per machine and one per GPU: what it is, as the system and CUDA say it."""
     machines: dict[str, Manifest] = {}
     gpus: dict[str, Gpu] = {}
-    for roof in results.roofs:
-        if roof.source == "published":  # its machine is not known
-            continue
-        manifest = results.dataset.manifest(roof.run_id)
-        machines.setdefault(roof.machine_id, manifest)
+    # The machines of published roofs are not known.
+    roofed = [roof.run_id for roof in results.roofs if roof.source != "published"]
+    manifests = [results.dataset.manifest(run_id) for run_id in roofed]
+    for manifest in (*manifests, *results.dataset.workload_manifests):
+        machines.setdefault(machine_id(manifest.machine), manifest)
         if manifest.gpu is not None:
             gpus.setdefault(device_id(manifest), manifest.gpu)
     found = [_machine_table(manifest.machine) for manifest in machines.values()]
@@ -108,12 +108,29 @@ def protocol_facts(results: Results) -> list[str]:
     share = f" ({100 * n_rejected / total:.1f} %)" if total else ""
     n_runs = len(results.dataset.manifests)
     if n_runs == 0:
-        return ["Nothing was measured here: every roof of this page is published."]
+        roofs = "every roof of this page is published" if results.roofs else "there are no roofs"
+        what = "No kernel was" if results.dataset.workload_manifests else "Nothing was"
+        return [f"{what} measured here: {roofs}.", *_workload_facts(results)]
     runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
     return [
         f"{len(trials):,} trials in {runs}; {n_accepted:,} samples accepted, "
         f"{n_rejected:,} rejected{share}.",
         *_rejections(results),
+        *_workload_facts(results),
+    ]
+
+
+def _workload_facts(results: Results) -> list[str]:
+    """How many networks were run, and what their timed calls are."""
+    rows = results.dataset.measurements
+    if not rows:
+        return []
+    n_samples = sum(len(row.seconds_s) for row in rows)
+    n_calls = sum(len(row.call_seconds_s) for row in rows)
+    fed = display_text(" or ".join(in_order([row.inputs for row in rows])))
+    return [
+        f"{len(rows):,} networks were run: {n_samples:,} samples of loops of calls, {n_calls:,} "
+        f"calls timed one by one; fed with {fed}."
     ]
 
 

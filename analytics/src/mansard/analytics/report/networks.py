@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name, network_key
-from mansard.analytics.data.quantities import UNKNOWN, digits, joules, percent, seconds
-from mansard.analytics.figures.tables import Column, Table, batch_text, bound_text, scaled, tabulate
+from mansard.analytics.data.quantities import (
+    NBSP,
+    UNKNOWN,
+    capacity,
+    digits,
+    joules,
+    percent,
+    seconds,
+    watts,
+)
+from mansard.analytics.figures.parameters import mode_labels
+from mansard.analytics.figures.tables import (
+    Column,
+    Table,
+    batch_text,
+    bound_text,
+    scaled,
+    shortened,
+    tabulate,
+)
+from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
 
 MOST_MODES = 4  # side by side in a table
 MOST_LAYERS = 40  # of one network
@@ -35,7 +51,9 @@ class NetworkDetail:
 
 
 def network_table(results: Results) -> Table:
-    """One row per network, batch, precision and mode; with energies where any is known."""
+    """One row per network, batch, precision and mode; with energies where any is known, and with
+    what was measured where any network was run."""
+    measured = measured_times(results)
     has_energy = bool(results.networks["energy_j"].is_not_null().any())
     order = {roof.label: at for at, roof in enumerate(results.roofs)}
     columns = [
@@ -47,6 +65,7 @@ def network_table(results: Results) -> Table:
         Column("FLOP/byte", lambda row: scaled(row["intensity"], 1.0, 3), is_numeric=True),
         Column.name("Mode", "label"),
         Column("Time", _time_text, is_numeric=True),
+        *([Column("Measured", lambda row: measured.get(_key(row), ""))] if measured else []),
         *([Column("Energy", _energy_text, is_numeric=True)] if has_energy else []),
         Column("Bound", _bound_or_reason),
     ]
@@ -56,6 +75,21 @@ def network_table(results: Results) -> Table:
         for row in sorted(group.iter_rows(named=True), key=lambda row: order[row["label"]])
     ]
     return tabulate("Modelled time of each network", columns, rows)
+
+
+def measured_times(results: Results) -> dict[tuple[object, ...], str]:
+    """What was measured of a network under a roof, and by which engine, by ``_key``."""
+    labels = mode_labels(results)
+    found: dict[tuple[object, ...], list[str]] = {}
+    for row in results.measured:
+        key = (labels[row.device, row.mode], row.network, row.batch, row.precision, row.phase)
+        text = row.remark or f"{measured_text(row)}, {row.engine}"
+        found.setdefault(key, []).append(text)
+    return {key: "; ".join(texts) for key, texts in found.items()}
+
+
+def _key(row: Cells) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("label", "network", "batch", "precision", "phase"))
 
 
 def _time_text(row: Cells) -> str:
@@ -75,31 +109,73 @@ def _bound_or_reason(row: Cells) -> str:
     return bound_text(row["bound"], row["bound_share"])
 
 
-def measurement_table(results: Results) -> Table:
-    """Networks that were run: the median of their repetitions, with how far the next run is off."""
-    rows = []
-    for row in results.dataset.measurements:
-        rows.append(
-            [
-                results.names[network_key(row.model, row.model_hash)],
-                str(row.batch),
-                display_name(row.precision),
-                display_name(row.engine),
-                row.source,
-                _measured_time(row.seconds_s),
-                str(len(row.seconds_s)),
-            ]
-        )
-    columns = ("Network", "Batch", "Precision", "Engine", "Source", "Time", "Repetitions")
-    return Table("Times of networks that were run", columns, rows, frozenset({1, 5, 6}))
+def measured_table(results: Results) -> Table:
+    """Networks that were run, beside what is predicted of each; failed ones with their reason."""
+    labels = mode_labels(results)
+    has_energy = any(row.energy_j is not None for row in results.measured)
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: display_name(row.precision)),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
+        Column("Measured", measured_text, is_numeric=True),
+        Column("Predicted", _predicted_text, is_numeric=True),
+        *_CALL_COLUMNS,
+        *(_ENERGY_COLUMNS if has_energy else ()),
+        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    return shortened(tabulate("Networks that were run", columns, results.measured))
 
 
-def _measured_time(seconds_s: Sequence[float]) -> str:
-    if not seconds_s:
-        return UNKNOWN
-    value = float(np.median(seconds_s))
-    factor = exp(single_half(RUN_LATENCY, repetition_deviation(seconds_s)))
-    return seconds(value, value / factor, value * factor)
+def program_table(results: Results) -> Table:
+    """Programs that were run, each followed by the windows that it named."""
+    labels = mode_labels(results)
+    columns = [
+        Column("Program", lambda row: row.workload),
+        Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
+        Column("Time", measured_text, is_numeric=True),
+        Column("CPU time", lambda row: seconds(row.cpu_s), is_numeric=True),
+        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
+        Column("Peak power", lambda row: watts(row.peak_w), is_numeric=True),
+        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
+        Column("Metric", lambda row: scaled(row.metric, 1.0), is_numeric=True),
+        Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    return shortened(tabulate("Programs that were run", columns, results.programs))
+
+
+_CALL_COLUMNS = (
+    Column("p50", lambda row: seconds(row.p50_s), is_numeric=True),
+    Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
+    Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
+    Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
+)
+_ENERGY_COLUMNS = (
+    Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+    Column("above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
+    Column("Power", lambda row: watts(row.power_w), is_numeric=True),
+)
+
+
+def measured_text(row: NetworkTimes | ProgramTimes) -> str:
+    """The measured time, and where that of the next run will be."""
+    return seconds(row.time_s, row.low_s, row.high_s)
+
+
+def _predicted_text(row: NetworkTimes) -> str:
+    """The predicted time itself, with its error."""
+    text = seconds(row.predicted_s)
+    return text if row.error is None else f"{text} ({100 * row.error:+.0f}{NBSP}%)"
+
+
+def _memory_text(memory_bytes: int | None) -> str:
+    return UNKNOWN if memory_bytes is None else capacity(memory_bytes)
 
 
 def network_details(results: Results) -> list[NetworkDetail]:

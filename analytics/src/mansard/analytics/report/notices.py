@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id
-from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.names import device_labels, display_name, display_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
@@ -35,7 +35,8 @@ def notices(results: Results) -> tuple[str, ...]:
     ]
     by_run = _joined((labels[run_id], what) for run_id, what in found)
     mild = [display_text(each.text) for each in results.findings if not each.is_serious]
-    return (*results.dataset.notes, *run_notes(results.dataset.manifests), *mild, *by_run)
+    by_mode = run_notes(results.dataset.manifests, device_labels(results.dataset.all_manifests))
+    return (*results.dataset.notes, *by_mode, *results.workload_notes, *mild, *by_run)
 
 
 def warnings(results: Results) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from mansard.analytics.data.names import display_name, display_text, in_order
+from mansard.analytics.data.names import device_labels, display_name, display_text, in_order
 from mansard.analytics.data.quantities import UNKNOWN, quantity, seconds
-from mansard.analytics.figures.tables import Table
+from mansard.analytics.figures.parameters import mode_labels
+from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.published.rooflines import MOST_ROOFS, hardware_limit, module_called
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
@@ -126,10 +127,7 @@ def _minute(utc: str) -> str:
 def provenance_table(results: Results) -> Table:
     """Which run came from where: ids, versions, times."""
     rows = []
-    for roof in results.roofs:
-        if roof.source == "published":  # no run of ours; published_tables has its source
-            continue
-        manifest = results.dataset.manifest(roof.run_id)
+    for label, manifest in _runs(results):
         # "mansard" has a column of its own; kernels are named by the hash of their source.
         versions = ", ".join(
             f"{name} {value}"
@@ -139,7 +137,7 @@ def provenance_table(results: Results) -> Table:
         rows.append(
             [
                 display_name(manifest.run_id),
-                display_name(roof.label),
+                display_name(label),
                 display_name(manifest.profile),
                 display_name(manifest.tool_version),
                 display_name(_short_commit(manifest)),
@@ -162,7 +160,18 @@ def provenance_table(results: Results) -> Table:
         "Container",
         "Versions",
     )
-    return Table("Runs behind this page", columns, rows)
+    return shortened(Table("Runs behind this page", columns, rows))
+
+
+def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
+    """Runs of kernels by their roofs, then those of networks and programs, each with its mode."""
+    for roof in results.roofs:
+        if roof.source != "published":  # no run of ours; published_tables has its source
+            yield roof.label, results.dataset.manifest(roof.run_id)
+    labels, devices = mode_labels(results), device_labels(results.dataset.all_manifests)
+    for manifest in results.dataset.workload_manifests:
+        key = (devices[manifest.run_id], manifest.mode_read_back.name)
+        yield f"{labels.get(key, key[1])} ({manifest.kind})", manifest
 
 
 _UNITS = {"peak": "FLOP/s", "bandwidth": "B/s"}
@@ -190,9 +199,10 @@ def source_table(published: Published) -> Table:
     """One row for each table that was imported: whose it is, and how much of it is here."""
     names = device_names(published)
     tables: dict[tuple[str, str, str], list[str]] = {}
-    for row in published.rows:
-        key = (names[row.device, row.table_id], row.citation, row.table_id)
-        tables.setdefault(key, []).append(row.mode.name)
+    for row in (*published.rows, *published.layers):
+        # Layers alone are no device of any figure, and have no name to keep apart from others.
+        device = names.get((row.device, row.table_id), f"{row.device} (published layers)")
+        tables.setdefault((device, row.citation, row.table_id), []).append(row.mode.name)
     rows = [
         [display_name(device), display_text(citation), str(len(modes)), _modes(modes), table_id]
         for (device, citation, table_id), modes in tables.items()

@@ -82,6 +82,10 @@ def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, An
     }
 
 
+# A page of a score has the machine's roofs and not what else ran on it.
+_NOTHING_RUN: dict[str, Any] = {"workload_manifests": (), "measurements": (), "programs": ()}
+
+
 def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
     """What the template shows of the scores under the roofs of ``machine``.
 
@@ -92,7 +96,10 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
         return _NO_ROOFS
     results = compute(
         dataclasses.replace(
-            ingest(machine), scores=tuple(exact), layers=layer_frame(exact), measurements=()
+            ingest(machine),
+            scores=tuple(exact),
+            layers=layer_frame(exact),
+            **_NOTHING_RUN,
         )
     )
     chosen = first_choice(results)

@@ -8,10 +8,11 @@ from typing import Any
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
+from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
 from mansard.analytics.report.notices import notices
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
-from mansard.analytics.roofs.gpu_kernels import KernelComparison, Latency
+from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Ridge, Roofline
 from mansard.analytics.sanity.finding import Finding
@@ -40,6 +41,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     ridges: tuple[Ridge, ...]
     standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
     latencies: tuple[Latency, ...]
+    launches: tuple[KernelLaunch, ...]
     energy: EnergyFit | None
     idle_power_w: float | None  # median of the idle windows' totals
     n_trials: int
@@ -84,6 +86,8 @@ class Summary(Record, frozen=True, kw_only=True):
 
     modes: tuple[ModeSummary, ...]
     networks: tuple[NetworkSummary, ...]
+    measured: tuple[NetworkTimes, ...]  # networks that were run, beside what is predicted
+    programs: tuple[ProgramTimes, ...]  # programs that were run, and their windows
     findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
 
@@ -97,6 +101,8 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
     return Summary(
         modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        measured=found.measured,
+        programs=found.programs,
         findings=found.findings,
         notes=notices(found),
     )
@@ -127,6 +133,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         ridges=roof.ridges(),
         standings=roof.kernel_comparisons,
         latencies=roof.latencies,
+        launches=roof.launches,
         energy=energy,
         idle_power_w=idle_w,
         unknown=unknown if idle_w is not None else {**unknown, "idle_power_w": unmetered},

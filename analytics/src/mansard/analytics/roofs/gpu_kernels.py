@@ -1,4 +1,4 @@
-"""Each kernel and backend of a GPU beside the best one and the hardware's limit, and its latencies.
+"""Each kernel and backend of a GPU beside its limit, its latencies, and what a launch takes.
 
 The limit is taken at the SM count and the median SM clock of the trials themselves:
 arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memory
@@ -7,11 +7,14 @@ arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memo
 Latency is how long one dependent load takes from each level: one thread follows a random cycle
 through the working set, so each load waits for the one before. A level's latency is the plateau of
 its trials, those within 5 % of the fastest: in larger sets translation of addresses adds to it.
+
+What a launch takes is the time of an empty kernel, launched one by one or as a node of a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from msgspec.structs import replace
@@ -210,6 +213,34 @@ def find_latencies(gpu: Gpu | None, rates: Sequence[TrialRate]) -> tuple[Latency
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class _Each:
+    """Seconds of one load or launch, from trials that reached as many of them a second."""
+
+    value_s: float
+    low_s: float | None
+    high_s: float | None
+    trials: tuple[TrialRate, ...]
+    unknown: dict[str, str]
+
+    @staticmethod
+    def of(calm: Sequence[TrialRate]) -> _Each:
+        chosen = [calm[at] for at in members([rate.blocks for rate in calm], TOLERANCE)]
+        found = estimate([rate.blocks for rate in chosen])  # per second
+        few = f"too few blocks ({found.n_blocks}) to show their own spread"
+        return _Each(
+            value_s=1 / found.value,
+            low_s=None if found.high is None else 1 / found.high,
+            high_s=None if found.low is None else 1 / found.low,
+            trials=tuple(chosen),
+            unknown={} if found.low is not None else {"low_s": few, "high_s": few},
+        )
+
+    @property
+    def trial_ids(self) -> tuple[str, ...]:
+        return tuple(sorted(rate.trial_id for rate in self.trials))
+
+
 def _latency(level: str, inside: Sequence[TrialRate]) -> Latency:
     calm = [rate for rate in inside if not rate.disturbances]
     n_disturbed = len(inside) - len(calm)
@@ -226,20 +257,71 @@ def _latency(level: str, inside: Sequence[TrialRate]) -> Latency:
             n_disturbed=n_disturbed,
             unknown=dict.fromkeys(names, reason),
         )
-    chosen = [calm[at] for at in members([rate.blocks for rate in calm], TOLERANCE)]
-    loads = estimate([rate.blocks for rate in chosen])  # per second
-    clock_hz = measured_clock_hz(chosen)
-    few = f"too few blocks ({loads.n_blocks}) to show their own spread"
-    unknown = {} if loads.low is not None else {"low_s": few, "high_s": few}
+    found = _Each.of(calm)
+    clock_hz = measured_clock_hz(found.trials)
+    unknown = dict(found.unknown)
     if clock_hz is None:
         unknown["cycles"] = "the kernel did not measure the clock"
     return Latency(
         level=level,
-        value_s=1 / loads.value,
-        low_s=None if loads.high is None else 1 / loads.high,
-        high_s=None if loads.low is None else 1 / loads.low,
-        cycles=None if clock_hz is None else clock_hz / loads.value,
-        trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
+        value_s=found.value_s,
+        low_s=found.low_s,
+        high_s=found.high_s,
+        cycles=None if clock_hz is None else clock_hz * found.value_s,
+        trial_ids=found.trial_ids,
         n_disturbed=n_disturbed,
         unknown=unknown,
+    )
+
+
+class KernelLaunch(Record, frozen=True, kw_only=True):
+    """What it takes to start an empty kernel, s; None where nothing undisturbed tells."""
+
+    kernel: str  # "launch": one by one; "graph": as a node of a CUDA graph
+    value_s: float | None
+    low_s: float | None
+    high_s: float | None
+    trial_ids: tuple[str, ...]
+    n_disturbed: int
+    stable: bool | None
+
+
+ONE_BY_ONE = "launch"
+
+
+def find_launches(rates: Sequence[TrialRate]) -> tuple[KernelLaunch, ...]:
+    """One for each kernel of the family that was run, launches one by one first."""
+    of_family = [rate for rate in rates if rate.family == "launch"]
+    kernels = {rate.kernel for rate in of_family}
+    return tuple(
+        _launch(kernel, [rate for rate in of_family if rate.kernel == kernel])
+        for kernel in sorted(kernels, key=lambda name: (name != ONE_BY_ONE, name))
+    )
+
+
+def _launch(kernel: str, trials: Sequence[TrialRate]) -> KernelLaunch:
+    calm = [rate for rate in trials if not rate.disturbances]
+    n_disturbed = len(trials) - len(calm)
+    if not calm:
+        names = ("value_s", "low_s", "high_s", "stable")
+        return KernelLaunch(
+            kernel=kernel,
+            value_s=None,
+            low_s=None,
+            high_s=None,
+            trial_ids=(),
+            n_disturbed=n_disturbed,
+            stable=None,
+            unknown=dict.fromkeys(names, "all its trials were disturbed"),
+        )
+    found = _Each.of([rate for rate in calm if not rate.unstable] or calm)
+    return KernelLaunch(
+        kernel=kernel,
+        value_s=found.value_s,
+        low_s=found.low_s,
+        high_s=found.high_s,
+        trial_ids=found.trial_ids,
+        n_disturbed=n_disturbed,
+        stable=not any(rate.unstable for rate in found.trials),
+        unknown=found.unknown,
     )

@@ -108,7 +108,7 @@ TRIAL_ORDER = ("mode", "run_id", "kernel", "precision", "fma_per_element", "work
 class TrialRate:
     """What one trial reached.
 
-    FLOP/s of the families fma and tensor, bytes/s of streams, loads/s of latencies.
+    FLOP/s of the families fma and tensor, bytes/s of streams, loads/s of latencies, launches/s.
     """
 
     run_id: str
@@ -142,7 +142,7 @@ class TrialRate:
 def trial_rates(dataset: Dataset, at_once: int = REPETITIONS_AT_ONCE) -> tuple[TrialRate, ...]:
     """One rate per trial that has accepted repetitions, sorted by run and trial id.
 
-    Rate of a block = work (FLOP), traffic (bytes) or loads of one repetition / median
+    Rate of a block = work (FLOP), traffic (bytes), loads or launches of one repetition / median
     seconds of the block's accepted repetitions. A stalled kernel has no rate. Only so many
     repetitions are in memory ``at_once``, and those of one more trial.
     """
@@ -198,7 +198,7 @@ def describe(row: Mapping[str, object]) -> str:
     ran = f"{display_name(str(row['kernel']))} {display_name(str(row['precision']))}"
     if row["family"] == "fma" and row["fma_per_element"] is not None:
         ran = f"{ran}, {row['fma_per_element']} per element"
-    elif row["family"] == "stalled":
+    elif row["family"] in {"stalled", "launch"}:
         ran = display_name(str(row["kernel"]))
     elif _size(row):
         ran = f"{ran}, {capacity(_size(row))}"
@@ -226,7 +226,9 @@ def _why_unused(row: Mapping[str, object]) -> str:
 
 
 def _amount(row: Mapping[str, object]) -> float:
-    """Work, traffic or loads of one repetition; 0 where the trial states none."""
+    """Work, traffic, loads or launches of one repetition; 0 where the trial states none."""
+    if row["family"] == "launch":
+        return 1.0
     if row["family"] == "latency":
         # One load moves one element: docs/records.md, Trial.
         precision = PRECISIONS.get(str(row["precision"]))

@@ -19,9 +19,11 @@ from mansard.analytics.roofs.ceilings import (
 )
 from mansard.analytics.roofs.gpu_kernels import (
     KernelComparison,
+    KernelLaunch,
     Latency,
     compare_kernels,
     find_latencies,
+    find_launches,
     measured_clock_hz,
 )
 from mansard.analytics.roofs.kernel_choice import RoofChoice, choose_roof
@@ -75,7 +77,8 @@ class Roofline(Record, frozen=True, kw_only=True):
     """All ceilings of one run: one processor, one power mode, one plan.
 
     ``bandwidths`` holds every kernel at every level; ``bandwidth`` picks the roof. On a GPU
-    ``kernel_comparisons`` and ``latencies`` say how its kernels stand beside their limits.
+    ``kernel_comparisons`` and ``latencies`` say how its kernels stand beside their limits, and
+    ``launches`` what it takes to start one.
     """
 
     run_id: str
@@ -94,6 +97,7 @@ class Roofline(Record, frozen=True, kw_only=True):
     bandwidths: tuple[Ceiling, ...]
     kernel_comparisons: tuple[KernelComparison, ...]
     latencies: tuple[Latency, ...]
+    launches: tuple[KernelLaunch, ...]
 
     @property
     def full_name(self) -> str:
@@ -206,6 +210,7 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
         bandwidths=_bandwidths(levels, rates),
         kernel_comparisons=compare_kernels(manifest, rates, candidates, levels),
         latencies=find_latencies(gpu, rates),
+        launches=find_launches(rates),
         unknown=unknown,
     )
 

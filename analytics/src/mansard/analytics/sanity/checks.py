@@ -22,7 +22,7 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     """
     manifests = models.dataset.manifests
     counted = {manifest.run_id: manifest for manifest in newest_runs(manifests)}
-    devices = device_labels(manifests)
+    devices = device_labels(models.dataset.all_manifests)
     devices |= {each.run_id: each.machine for each in models.roofs if each.source == "published"}
     roofs = [roof for roof in models.roofs if roof.run_id in counted or roof.source == "published"]
     found = [

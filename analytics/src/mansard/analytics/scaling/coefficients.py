@@ -1,4 +1,4 @@
-"""What was measured, as the frames that models exchange: modes, coefficients and observations.
+"""What was measured of kernels, as the frames that models exchange: modes and coefficients.
 
 One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
 those that came to their end, of them those of the most trials, of them the one begun last.
@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id, processor_of
-from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.data.names import device_labels, display_name, network_key
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
+from mansard.analytics.data.names import display_name
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
+from mansard.analytics.roofs.gpu_kernels import ONE_BY_ONE, KernelLaunch
 from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.scaling.repeats import repetition_deviation
-from mansard.core.records import Manifest, Measurement, Source
+from mansard.core.records import Manifest, Source
 
 TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the latter too
 _TENSOR_ENDING = " tensor"  # of an energy fit's names
@@ -35,9 +34,12 @@ def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
     return tuple(best.values())
 
 
-def run_notes(manifests: Sequence[Manifest]) -> tuple[str, ...]:
-    """One line for each mode of a device that several runs measured: which of them counts."""
-    labels, counted = device_labels(manifests), newest_runs(manifests)
+def run_notes(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """One line for each mode of a device that several runs measured: which of them counts.
+
+    ``labels``: of the device of each run, by run id.
+    """
+    counted = newest_runs(manifests)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
     return tuple(
         f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
@@ -53,13 +55,16 @@ def _rank(manifest: Manifest) -> tuple[bool, int, str, str]:
     return (is_finished, manifest.n_trials, manifest.started_utc, manifest.run_id)
 
 
-def measured_modes(manifests: Sequence[Manifest], roofs: Sequence[Roofline]) -> pl.DataFrame:
+def measured_modes(
+    manifests: Sequence[Manifest], roofs: Sequence[Roofline], labels: Mapping[str, str]
+) -> pl.DataFrame:
     """MODE_SCHEMA: one row for each mode of each device that was measured.
 
-    The GPU's clock is no setting of a CPU's device and null there; SMs are those that were on
-    while the kernels ran. Runs without a roof are left out.
+    ``labels``: of the device of each run, by run id. The GPU's clock is no setting of a CPU's
+    device and null there; SMs are those that were on while the kernels ran. Runs without a roof
+    are left out.
     """
-    labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
+    by_run = {roof.run_id: roof for roof in roofs}
     rows = []
     for manifest in newest_runs(manifests):
         if manifest.run_id not in by_run:
@@ -84,14 +89,15 @@ def measured_coefficients(
     manifests: Sequence[Manifest],
     roofs: Sequence[Roofline],
     energies: Mapping[str, EnergyFit],
+    labels: Mapping[str, str],
 ) -> pl.DataFrame:
     """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
 
     Peaks, bandwidths of every level for what is mostly read, and where the run was metered the
-    costs of its fit; what has no value is there with the reason. What it takes to launch a
-    kernel is not measured.
+    costs of its fit; on a GPU what it takes to launch a kernel, where that was measured. What has
+    no value is there with the reason.
     """
-    labels, by_run = device_labels(manifests), {roof.run_id: roof for roof in roofs}
+    by_run = {roof.run_id: roof for roof in roofs}
     frames = [
         roof_coefficients(
             by_run[manifest.run_id],
@@ -121,6 +127,9 @@ def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, o
     for level in roof.levels:
         bandwidth = roof.traffic_bandwidth(level.name)
         yield _row("bandwidth", level.name, "", bandwidth, roof.source)
+    for launch in roof.launches:
+        if launch.kernel == ONE_BY_ONE:
+            yield _launch_row(launch, roof.source)
     if energy is None:
         return
     for name, cost in energy.flop_j.items():
@@ -132,75 +141,29 @@ def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, o
     yield _row("constant_power", "", "", energy.constant_w, roof.source)
 
 
+def _launch_row(found: KernelLaunch, source: Source) -> dict[str, object]:
+    """Launches one by one: how an engine starts the kernels of a network, if it makes no graph."""
+    values = {"value": found.value_s, "low": found.low_s, "high": found.high_s}
+    reason = found.unknown.get("value_s") or found.unknown.get("low_s")
+    return {**_names("launch", "", "", source), **values, "reason": reason}
+
+
 def _row(
     quantity: str, subject: str, unit: str, found: Ceiling | Coefficient, source: Source
 ) -> dict[str, object]:
+    values = {"value": found.value, "low": found.low, "high": found.high}
+    reason = found.unknown.get("value") or found.unknown.get("low")
+    return {**_names(quantity, subject, unit, source), **values, "reason": reason}
+
+
+def _names(quantity: str, subject: str, unit: str, source: Source) -> dict[str, object]:
+    """What a measured coefficient is called, and that no law was fitted to it."""
     return {
         "quantity": quantity,
         "subject": subject,
         "unit": unit,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
         "source": source,
         "error": None,
         "n_fitted": None,
         "is_extrapolated": False,
-        "reason": found.unknown.get("value") or found.unknown.get("low"),
     }
-
-
-_NO_POWER = "no power meter was read"
-
-
-def measured_observations(
-    measurements: Sequence[Measurement],
-    manifests: Sequence[Manifest],
-    devices: Mapping[str, str],
-    names: Mapping[str, str],
-) -> pl.DataFrame:
-    """OBSERVATION_SCHEMA: the median latency and power of each measurement whose run is here.
-
-    ``devices``: the device's label by run id; ``names``: the network's by ``network_key``.
-    """
-    modes = {manifest.run_id: manifest.mode_read_back.name for manifest in manifests}
-    rows = [
-        _observation_row(found, devices[found.run_id], modes[found.run_id], names)
-        for found in measurements
-        if found.run_id in modes and found.run_id in devices
-    ]
-    return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
-
-
-def _observation_row(
-    found: Measurement, device: str, mode: str, names: Mapping[str, str]
-) -> dict[str, object]:
-    latency_s = float(np.median(found.seconds_s)) if found.seconds_s else None
-    powers = _powers_w(found)
-    power_w = float(np.median(powers)) if powers else None
-    reasons = [] if latency_s is not None else ["no repetition was timed"]
-    reasons += [] if power_w is not None else [found.unknown.get("energy", _NO_POWER)]
-    return {
-        "device": device,
-        "mode": mode,
-        "network": names[network_key(found.model, found.model_hash)],
-        "batch": found.batch,
-        "precision": found.precision,
-        "phase": found.phase,
-        "latency_s": latency_s,
-        "latency_deviation": repetition_deviation(found.seconds_s),
-        "power_w": power_w,
-        "power_deviation": repetition_deviation(powers),
-        "source": found.source,
-        "citation": None,
-        "reason": "; ".join(reasons) or None,
-    }
-
-
-def _powers_w(found: Measurement) -> list[float]:
-    """The mean power of each window whose total is known and above 0, W."""
-    return [
-        window.total_j / window.window_s
-        for window in found.energy or ()
-        if window.total_j is not None and window.total_j > 0 and window.window_s > 0
-    ]

@@ -1,0 +1,196 @@
+"""Times of an engine's layers beside the groups of nodes that a score models.
+
+An engine fuses in its own way: a layer may be several groups, and a group several layers. What
+shares a layer or a group is one row, with the sum of the times. Time of layers without a node that
+works (reformats, and what the engine put in itself) belongs to no group: it is a share of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.names import (
+    device_labels,
+    engine_name,
+    network_key,
+    network_names,
+)
+from mansard.analytics.predict.class_calibration import TIMED_SCHEMA
+from mansard.analytics.predict.group_rows import predict_groups
+from mansard.analytics.predict.groups import halves, is_fused
+from mansard.analytics.predict.models import Models
+from mansard.analytics.scaling.observations import counted_measurements
+from mansard.core.records import LayerTime
+
+SETTING = ("network", "batch", "precision", "phase")
+# What disturbs a profiled call only lengthens it: of the calls the lower quartile counts.
+_QUANTILE = 0.25
+_OF_GROUP = ("op_class", "roof_s", "n_launches")
+_ROW_SCHEMA: FrameSchema = {
+    **{name: kind for name, kind in TIMED_SCHEMA.items() if name not in _OF_GROUP},
+    "phase": pl.String,
+    "engine": pl.String,
+    "score_id": pl.String,
+    "group": pl.Int64,
+}
+# Seconds of each score at the roofs of a mode, by the class of halves of its groups.
+ROOF_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "score_id": pl.String,
+    "op_class": pl.String,
+    "roof_s": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class JoinedLayers:
+    """``parts``: seconds of a call and the groups that they are of; ``other_s``: of none."""
+
+    parts: tuple[tuple[float, tuple[int, ...]], ...]
+    other_s: float
+
+
+def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> JoinedLayers:
+    """``layers`` of a call beside groups. ``group_of``: the group of each node that works."""
+    parent: dict[int, int] = {}
+
+    def root(group: int) -> int:
+        while parent.setdefault(group, group) != group:
+            group = parent[group]
+        return group
+
+    timed: list[tuple[float, int]] = []
+    other_s = 0.0
+    for layer in layers:
+        seconds = float(np.quantile(layer.seconds_s, _QUANTILE)) if layer.seconds_s else 0.0
+        first, *more = dict.fromkeys(group_of.get(node, -1) for node in layer.nodes or (-1,))
+        known = [group for group in (first, *more) if group >= 0]
+        if not known:
+            other_s += seconds
+            continue
+        for group in known[1:]:
+            parent[root(group)] = root(known[0])
+        timed.append((seconds, root(known[0])))
+    members: dict[int, list[int]] = {}
+    for group in sorted(parent):
+        members.setdefault(root(group), []).append(group)
+    sums = dict.fromkeys(members, 0.0)
+    for seconds, group in timed:
+        sums[root(group)] += seconds
+    return JoinedLayers(
+        tuple((sums[head], tuple(groups)) for head, groups in members.items()), other_s
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TimedNetworks:
+    """What engines took layer by layer.
+
+    ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
+    of all scores in the modes that were measured. ``other_share``: of the time in no group, by
+    device.
+    """
+
+    rows: pl.DataFrame
+    roofs: pl.DataFrame
+    other_share: Mapping[str, float]
+
+
+def timed_networks(
+    models: Models,
+    layers: pl.DataFrame,
+    groups: pl.DataFrame,
+    scores: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+) -> TimedNetworks | None:
+    """The measurements of ``models`` with a profile, beside ``scores``; None where there is none.
+
+    ``layers`` (LAYER_SCHEMA), ``groups`` and ``scores`` (SCORE_SCHEMA) are of the same networks,
+    ``coefficients`` and ``modes`` of their devices.
+    """
+    rows: list[dict[str, object]] = []
+    times: dict[str, list[tuple[float, float]]] = {}
+    found = list(_profiled(models, _known(scores)))
+    if not found:
+        return None
+    busy = groups.filter(pl.col("n_launches") > 0)
+    group_of = _groups_of(layers, busy, {score_id for _, score_id, _ in found})
+    for same, score_id, profile in found:
+        joined = join_layers(profile, group_of.get(score_id, {}))
+        total_s = sum(seconds for seconds, _ in joined.parts) + joined.other_s
+        times.setdefault(str(same["device"]), []).append((joined.other_s, total_s))
+        rows += [
+            {**same, "score_id": score_id, "layer": at, "group": group, "measured_s": seconds}
+            for at, (seconds, own) in enumerate(joined.parts)
+            for group in own
+        ]
+    timed = pl.DataFrame(rows, schema=_ROW_SCHEMA)
+    where = modes.join(timed, on=["device", "mode"], how="semi")
+    of_roofs = coefficients.filter(pl.col("quantity") != "launch")
+    by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
+    kept = ["device", "mode", "score_id", "group", "op_class", "roof_s", "n_launches"]
+    place = ["device", "mode", "score_id"]
+    return TimedNetworks(
+        rows=timed.join(by_group.select(kept), on=[*place, "group"]).select(
+            *TIMED_SCHEMA, "phase", "engine"
+        ),
+        roofs=by_group.group_by(*place, "op_class")
+        .agg(pl.col("roof_s").sum())
+        .select(list(ROOF_SCHEMA)),
+        other_share={
+            device: sum(other for other, _ in each) / max(sum(total for _, total in each), 1e-300)
+            for device, each in times.items()
+        },
+    )
+
+
+def _profiled(
+    models: Models, known: Mapping[tuple[object, ...], str]
+) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime]]]:
+    """What each measurement is of, its score, and its layers."""
+    dataset = models.dataset
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices, names = device_labels(dataset.all_manifests), network_names(dataset)
+    for row in counted_measurements(dataset):
+        name = names[network_key(row.model, row.model_hash)]
+        score_id = known.get((name, row.batch, row.precision, row.phase))
+        device = devices[row.run_id]
+        if not row.layers or score_id is None or device not in models.devices:
+            continue
+        mode = runs[row.run_id].mode_read_back.name
+        same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
+        setting = (name, row.batch, row.precision, row.phase)
+        yield same | dict(zip(SETTING, setting, strict=True)), score_id, row.layers
+
+
+def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
+    """The first score of each setting."""
+    first = scores.unique(SETTING, keep="first", maintain_order=True)
+    return {tuple(key): score_id for *key, score_id in first.select(*SETTING, "score_id").rows()}
+
+
+def _groups_of(
+    layers: pl.DataFrame, busy: pl.DataFrame, score_ids: set[str]
+) -> dict[str, dict[int, int]]:
+    """For each score the group of each node that is in one that works."""
+    placed = (
+        layers.filter(pl.col("score_id").is_in(list(score_ids)))
+        .with_columns(is_fused=is_fused())
+        .select(
+            "score_id",
+            "index",
+            group=pl.when("is_fused").then("fused_group").otherwise("index"),
+        )
+        .join(busy, on=["score_id", "group"], how="semi")
+    )
+    return {
+        str(score_id): dict(part.select("index", "group").iter_rows())
+        for (score_id,), part in placed.partition_by("score_id", as_dict=True).items()
+    }

@@ -1,0 +1,292 @@
+"""Networks and programs that were run, each beside what is predicted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.model_frames import PREDICTION_KEY
+from mansard.analytics.data.names import (
+    device_labels,
+    display_name,
+    display_text,
+    engine_name,
+    network_key,
+    network_names,
+    window_name,
+)
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.scaling.observations import (
+    counted_programs,
+    shown_measurements,
+    shown_programs,
+    why_unused,
+)
+from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
+from mansard.core.records import EnergyWindow, Measurement, Phase, ProgramRun, Record, Source
+
+_CALLS = {"p90_s": (0.90, 10), "p99_s": (0.99, 100)}  # quantile, and the calls that it needs
+
+
+class NetworkTimes(Record, frozen=True, kw_only=True):
+    """One network on one engine in one mode: what was measured, and what is modelled.
+
+    Of repeated runs the newest that counts, else the newest. Energies are of one call.
+    """
+
+    run_id: str
+    device: str
+    mode: str
+    network: str  # as it is shown
+    model_hash: str
+    batch: int | None
+    precision: str
+    phase: Phase
+    engine: str
+    source: Source
+    time_s: float | None  # median of the loop; low and high: where the next run will be, 95 %
+    low_s: float | None
+    high_s: float | None
+    p50_s: float | None  # of single calls
+    p90_s: float | None
+    p99_s: float | None
+    worst_s: float | None
+    n_calls: int  # that were timed singly
+    energy_j: float | None
+    above_idle_j: float | None  # without what the machine draws when idle
+    power_w: float | None
+    memory_bytes: int | None
+    load_s: float | None
+    predicted_s: float | None
+    predicted_energy_j: float | None
+    error: float | None  # predicted over measured time, less 1
+    remark: str  # why it has no times, or is in no model; empty: it counts
+
+
+class ProgramTimes(Record, frozen=True, kw_only=True):
+    """One program in one mode, or one of its windows (then ``window`` is its name)."""
+
+    run_id: str
+    device: str
+    mode: str
+    workload: str
+    window: str | None
+    source: Source
+    time_s: float | None  # median wall time; low and high: where the next run will be, 95 %
+    low_s: float | None
+    high_s: float | None
+    cpu_s: float | None  # of the program and its children
+    energy_j: float | None
+    power_w: float | None
+    peak_w: float | None
+    memory_bytes: int | None
+    metric: float | None  # median of its figure of merit
+    n_runs: int  # that count; of a window, how often it was entered
+    remark: str
+
+
+def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[NetworkTimes, ...]:
+    """The networks of ``dataset`` that were run, by device, network, batch, engine and mode.
+
+    ``predictions``: PREDICTION_SCHEMA; those of networks that were counted stand beside them.
+    Others would be a fit to the very times that they are compared with.
+    """
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices, names = device_labels(dataset.all_manifests), network_names(dataset)
+    counted = dataset.layers["score_id"].unique().to_list()
+    scored = predictions.filter(pl.col("score_id").is_in(counted))
+    known = {
+        tuple(row[name] for name in (*PREDICTION_KEY, "mode")): row
+        for row in scored.iter_rows(named=True)
+    }
+    found = []
+    for row in shown_measurements(dataset):
+        run, name = runs[row.run_id], names[network_key(row.model, row.model_hash)]
+        mode = run.mode_read_back.name
+        key = (devices[row.run_id], name, row.batch, row.precision, row.phase, mode)
+        found.append(
+            _network(row, devices[row.run_id], mode, name, idle_power_w(run), known.get(key, {}))
+        )
+    return tuple(sorted(found, key=_order))
+
+
+def _order(row: NetworkTimes) -> tuple[object, ...]:
+    return (row.device, row.network, row.precision, row.batch or 0, row.engine, row.mode)
+
+
+def _network(
+    row: Measurement,
+    device: str,
+    mode: str,
+    name: str,
+    idle_w: float | None,
+    predicted: Mapping[str, Any],
+) -> NetworkTimes:
+    why = _remark(row)
+    ran = why or "no call was timed"
+    values: dict[str, Any] = _timed(row.seconds_s) | _call_times(row.call_seconds_s)
+    values |= _metered(row.energy or (), idle_w)
+    values |= {"memory_bytes": row.memory_bytes, "load_s": row.load_s}
+    time_s, modelled_s = values["time_s"], predicted.get("latency_s")
+    values |= {
+        "predicted_s": modelled_s,
+        "predicted_energy_j": predicted.get("energy_j"),
+        "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
+    }
+    no_meter = row.unknown.get("energy", "no window has a total energy")
+    not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
+    few = "too few calls were timed singly"
+    reasons = {
+        **dict.fromkeys(("time_s", "low_s", "high_s"), ran),
+        **dict.fromkeys(("p50_s", "p90_s", "p99_s", "worst_s"), few),
+        **dict.fromkeys(("energy_j", "power_w"), no_meter),
+        "above_idle_j": no_meter if idle_w is not None else "the idle power is not known",
+        **dict.fromkeys(("predicted_s", "predicted_energy_j", "error"), not_scored),
+        "batch": "the model does not say which dimension is the batch",
+        **row.unknown,
+    }
+    values |= {"batch": row.batch}
+    return NetworkTimes(
+        run_id=row.run_id,
+        device=device,
+        mode=mode,
+        network=name,
+        model_hash=row.model_hash,
+        precision=row.precision,
+        phase=row.phase,
+        engine=engine_name(row),
+        source=row.source,
+        n_calls=len(row.call_seconds_s),
+        remark=why,
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+        **values,
+    )
+
+
+def _remark(row: Measurement | ProgramRun) -> str:
+    why = why_unused(row)
+    return display_text(why) if why else ""
+
+
+def _timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
+    """The median, and the ends between which that of the next run will be."""
+    if not seconds_s:
+        return dict.fromkeys(("time_s", "low_s", "high_s"))
+    value = float(np.median(seconds_s))
+    factor = exp(single_half(RUN_LATENCY, repetition_deviation(seconds_s)))
+    return {"time_s": value, "low_s": value / factor, "high_s": value * factor}
+
+
+def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
+    """Quantiles that were measured: at least so many of all calls took no longer."""
+    found: dict[str, float | None] = {
+        name: float(np.quantile(seconds_s, share, method="inverted_cdf"))
+        if len(seconds_s) >= n_least
+        else None
+        for name, (share, n_least) in _CALLS.items()
+    }
+    middle = float(np.median(seconds_s)) if seconds_s else None
+    return {"p50_s": middle, **found, "worst_s": max(seconds_s, default=None)}
+
+
+def _metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str, float | None]:
+    known = [
+        (window.total_j / window.repetitions, window.window_s / window.repetitions)
+        for window in windows
+        if window.total_j is not None and window.total_j > 0 and window.repetitions > 0
+    ]
+    if not known:
+        return dict.fromkeys(("energy_j", "above_idle_j", "power_w"))
+    energies_j, seconds_s = np.array(known).T
+    above_j = None if idle_w is None else float(np.median(energies_j - idle_w * seconds_s))
+    return {
+        "energy_j": float(np.median(energies_j)),
+        "above_idle_j": above_j,
+        "power_w": float(np.median(energies_j / seconds_s)),
+    }
+
+
+_EARLIER = "an earlier version of the program"
+
+
+def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
+    """The programs of ``dataset`` that were run, each followed by its windows."""
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices = device_labels(dataset.all_manifests)
+    counted = {program.run_id for program in counted_programs(dataset)}
+    found = []
+    for program in shown_programs(dataset):
+        where = {
+            "run_id": program.run_id,
+            "device": devices[program.run_id],
+            "mode": runs[program.run_id].mode_read_back.name,
+            "source": program.source,
+            "remark": _remark(program) or ("" if program.run_id in counted else _EARLIER),
+        }
+        found += [{**where, **row} for row in _program_rows(program)]
+    ordered = sorted(found, key=lambda row: (row["device"], row["workload"], row["mode"]))
+    return tuple(_with_reasons(row) for row in ordered)
+
+
+def _program_rows(program: ProgramRun) -> Iterable[dict[str, Any]]:
+    counted = [each for each in program.repetitions if not each.rejected_reason]
+    energies = [each.energy for each in counted if each.energy is not None]
+    yield {
+        "workload": display_name(program.workload),
+        "window": None,
+        **_timed([each.wall_s for each in counted]),
+        **_energy(energies),
+        "cpu_s": _median(each.user_s + each.system_s for each in counted),
+        "peak_w": max((each.peak_w for each in counted if each.peak_w is not None), default=None),
+        "memory_bytes": max(
+            (each.peak_memory_bytes for each in counted if each.peak_memory_bytes is not None),
+            default=None,
+        ),
+        "metric": _median(each.metric for each in counted if each.metric is not None),
+        "n_runs": len(counted),
+    }
+    for name in dict.fromkeys(window.name for each in counted for window in each.windows):
+        windows = [window for each in counted for window in each.windows if window.name == name]
+        yield {
+            "workload": window_name(program.workload, name),
+            "window": display_name(name),
+            **_timed([window.window_s for window in windows if window.window_s > 0]),
+            **_energy([window.energy for window in windows if window.energy is not None]),
+            **dict.fromkeys(("cpu_s", "peak_w", "memory_bytes", "metric")),
+            "n_runs": len(windows),
+        }
+
+
+def _energy(windows: Sequence[EnergyWindow]) -> dict[str, float | None]:
+    known = [(each.total_j, each.window_s) for each in windows if each.total_j is not None]
+    return {
+        "energy_j": _median(energy_j for energy_j, _ in known),
+        "power_w": _median(energy_j / window_s for energy_j, window_s in known),
+    }
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return float(np.median(known)) if known else None
+
+
+def _with_reasons(row: dict[str, Any]) -> ProgramTimes:
+    no_time = row["remark"] or "no run of it was timed"
+    of_whole = "it is of the program as a whole"
+    is_window = row["window"] is not None
+    reasons = {
+        "window": "it is the program as a whole",
+        **dict.fromkeys(("time_s", "low_s", "high_s"), no_time),
+        "cpu_s": of_whole if is_window else no_time,
+        **dict.fromkeys(("energy_j", "power_w"), "no meter covers it"),
+        "peak_w": of_whole if is_window else "no meter covers it",
+        "memory_bytes": of_whole if is_window else "the system does not tell it",
+        "metric": of_whole if is_window else "no --metric was asked for, or none was found",
+    }
+    unknown = {name: reasons[name] for name, value in row.items() if value is None}
+    return ProgramTimes(**row, unknown=unknown)

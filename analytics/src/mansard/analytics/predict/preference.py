@@ -1,0 +1,40 @@
+"""Predictions to decide by: what was measured stands in the place of what is modelled.
+
+A prediction by roofs says what any network may take at best. Where the network itself ran, its own
+time counts; in a mode where it did not run, that of the two models counts that knows it better: the
+fit to the network's own times, or the roofs, calibrated or not.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
+from mansard.analytics.predict.prediction import Prediction
+from mansard.analytics.scaling.network_predict import predict_observed
+
+# Of two modelled rows the one that says more about the truth, before how wide its interval is.
+_SAYS = {"spread": 0, "bounds": 1, "roof": 2}
+
+
+def prefer_measured(found: Prediction) -> pl.DataFrame:
+    """PREDICTION_SCHEMA: those of ``found``, by the networks' own times where these tell more."""
+    key = ["mode", *PREDICTION_KEY]
+    models, modelled = found.models, found.predictions
+    ran = models.of_devices(models.observations).join(
+        modelled, on=list(PREDICTION_KEY), how="semi", nulls_equal=True
+    )
+    own = predict_observed(ran, models.of_devices(models.modes), found.modes)
+    own = own.filter(pl.col("latency_s").is_not_null())
+    own = own.join(modelled, on=key, how="semi", nulls_equal=True)
+    both = pl.concat([own, modelled]).with_columns(
+        is_modelled=pl.col("source") == "modelled",
+        says=pl.col("interval").replace_strict(_SAYS, default=len(_SAYS), return_dtype=pl.Int64),
+        width=(pl.col("latency_high_s") / pl.col("latency_low_s")).fill_null(float("inf")),
+    )
+    best = both.sort("is_modelled", "says", "width", maintain_order=True, nulls_last=True)
+    best = best.unique(key, keep="first", maintain_order=True)
+    # The order of the rows stays that of the predictions.
+    place = modelled.select(*key, place=pl.int_range(pl.len()))
+    best = best.join(place, on=key, how="left", nulls_equal=True).sort("place")
+    return best.select(list(PREDICTION_SCHEMA))

@@ -1,0 +1,139 @@
+"""Classes of operators where an engine timed layers: what calibrates totals instead of the roofs.
+
+T = Σ over groups of (a · work / peak + b · traffic / bandwidth) + launches · l, with a and b of the
+group's class. The line of ``totals_lines`` goes through these sums then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from mansard.analytics.predict.class_calibration import Calibration, ClassFactors
+from mansard.analytics.predict.class_calibration_fit import ClassFit, fit_classes
+from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
+from mansard.analytics.predict.groups import TRAFFIC, WORK, half_class, halves
+from mansard.analytics.predict.layer_groups import TimedNetworks
+from mansard.analytics.predict.op_classes import OP_CLASSES
+from mansard.core.errors import InputError
+
+# Traffic may be hidden behind work, or stay in a cache: only a time below nothing cannot be.
+_LEAST_FACTOR = 1e-3
+_PLACE = ("mode", "score_id")
+_SHOWN = 8  # factors in a note
+
+
+@dataclass(frozen=True, eq=False)
+class TimedClasses:
+    """The classes of one device, phase and engine; ``roofs``: ROOF_SCHEMA of the device."""
+
+    fit: ClassFit
+    roofs: pl.DataFrame
+    engine: str
+    other_share: float  # of the layers' time in no group
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was fitted, with its errors."""
+        return self.fit.calibration
+
+    def note(self, device: str) -> str:
+        """What was timed, the factors of the classes with most groups, and the cost of a launch."""
+        n_rows, launch_us = self.calibration.n_groups, self.fit.all_networks.launch_s * 1e6
+        by_groups = sorted(self.calibration.factors, key=lambda each: -each.n_groups)
+        shown = [
+            f"{each.op_class} × {each.value:.2g}" for each in by_groups if each.value is not None
+        ]
+        return (
+            f"{device}: {len(self.calibration.networks)} networks timed layer by layer by "
+            f"{self.engine} ({n_rows} works and traffics of groups); factors of the roof: "
+            f"{', '.join(shown[:_SHOWN])}; a launch takes {launch_us:.2g} µs;"
+            f" {self.other_share:.1%} of the layers' time is the engine's own"
+        )
+
+    def factors(self, without: str | None = None) -> ClassFactors | None:
+        """Of all networks, or of all but one; None where no layers of others were timed."""
+        if without is None or without not in self.calibration.networks:
+            return self.fit.all_networks
+        return self.fit.without.get(without)
+
+    def rescaled(self, pairs: pl.DataFrame, factors: ClassFactors) -> pl.DataFrame:
+        """``pairs`` (PAIR_SCHEMA and score_id) with work and traffic as the classes have them."""
+        terms = self.roofs.join(
+            pairs.select(*_PLACE, "precision").unique(), on=list(_PLACE), nulls_equal=True
+        )
+        kinds = terms.select("op_class", "precision").unique()
+        known = kinds.with_columns(
+            factor=pl.Series(
+                [factors.factor(*kind) for kind in kinds.iter_rows()], dtype=pl.Float64
+            )
+        )
+        seconds = pl.col("roof_s") * pl.col("factor")
+        is_work = pl.col("op_class").str.ends_with(f" {WORK}")
+        sums = (
+            terms.join(known, on=["op_class", "precision"], nulls_equal=True)
+            .group_by(_PLACE)
+            .agg(work_s=seconds.filter(is_work).sum(), traffic_s=seconds.filter(~is_work).sum())
+        )
+        spent = pl.sum_horizontal(*SHARE_SCHEMA)
+        stretch = pl.when(spent > 0).then(pl.col("latency_s") / spent).otherwise(1.0)
+        return (
+            pairs.join(sums, on=list(_PLACE), how="left", maintain_order="left")
+            .with_columns(latency_s=(pl.col("work_s") + pl.col("traffic_s")) * stretch)
+            .with_columns(compute_s="work_s", memory_s="traffic_s", launch_s=pl.lit(0.0))
+            .select(pairs.columns)
+        )
+
+
+def fit_timed_classes(
+    timed: TimedNetworks, device: str, phase: str, engine: str
+) -> TimedClasses | None:
+    """Of what one engine took on one device; None where too few layers were timed."""
+    own = timed.rows.filter(device=device, phase=phase, engine=engine)
+    if own.is_empty():
+        return None
+    try:
+        fit = fit_classes(own, runtime=engine, phase=phase, least_factor=_LEAST_FACTOR)
+    except InputError:
+        return None
+    return TimedClasses(
+        fit,
+        timed.roofs.filter(device=device),
+        engine,
+        timed.other_share.get(device, 0.0),
+    )
+
+
+def predict_by_classes(
+    groups: pl.DataFrame,
+    scores: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+    classes: Mapping[tuple[str, str], TimedClasses],
+) -> pl.DataFrame:
+    """As ``predict_scores`` with shares, by the classes of each device and phase that has them.
+
+    What a launch takes is left to the line.
+    """
+    of_roofs = coefficients.filter(pl.col("quantity") != "launch")
+    halved = halves(groups)
+    parts = []
+    for (device, phase), each in classes.items():
+        own_modes = modes.filter(device=device)
+        of_phase = scores.filter(pl.col("phase") == phase)
+        for (precision,), some in of_phase.partition_by("precision", as_dict=True).items():
+            factors = {
+                half_class(name, half): each.fit.all_networks.factor(
+                    half_class(name, half), str(precision)
+                )
+                for name in OP_CLASSES
+                for half in (WORK, TRAFFIC)
+            }
+            own = halved.join(some, on="score_id", how="semi")
+            found = predict_scores(
+                own, some, of_roofs, own_modes, efficiency=factors, with_shares=True
+            )
+            parts.append(found.collect())
+    return pl.concat(parts)

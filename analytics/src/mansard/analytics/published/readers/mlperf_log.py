@@ -1,0 +1,66 @@
+"""MLPerf's ``mlperf_log_summary.txt``: what its load generator found in one scenario.
+
+A latency is a batch's only where the generator waits for each query: SingleStream and MultiStream.
+In Offline and Server queries wait in a queue, and the result is samples in a second.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mansard.analytics.published.cells import TextRow
+from mansard.analytics.published.readers.reader import Reader, Reading, Source, cells, known
+from mansard.core.errors import InputError
+
+_LINE = re.compile(r"([^:=]{1,80}?)\s*:\s*(\S.{0,200})")
+ONE_BY_ONE = ("SingleStream", "MultiStream")
+_RATES = ("Samples per second", "Completed samples per second", "Scheduled samples per second")
+
+
+def _read(source: Source) -> Reading:
+    found: dict[str, str] = {}
+    for line in source.text.splitlines():
+        if (match := _LINE.fullmatch(line.strip())) is not None:
+            found.setdefault(match[1].strip(), match[2].strip())
+    scenario, valid = found.get("Scenario", ""), found.get("Result is", "")
+    if found.get("Mode") != "PerformanceOnly" or not scenario or not valid:
+        what = f"is of mode {found['Mode']}" if "Mode" in found else "is no whole summary"
+        raise InputError(what, where=source.where, fix="give the one of a performance run")
+    is_one = scenario in ONE_BY_ONE
+    median_ns = _number(found, "50.00 percentile latency (ns)", source) if is_one else None
+    p99_ns = _number(found, "99.00 percentile latency (ns)", source) if is_one else None
+    rate = next((value for name in _RATES if (value := _number(found, name, source))), None)
+    if is_one and rate is None:
+        rate = _number(found, "QPS w/o loadgen overhead", source)
+    if is_one and median_ns is None:
+        raise InputError("ends before its latencies", where=source.where, fix="give all of it")
+    row = TextRow(
+        1,
+        cells(
+            batch=found.get("samples_per_query") if is_one else None,
+            time_s=None if median_ns is None else median_ns / 1e9,
+            method=f"MLPerf {scenario}, {valid.lower()}: "
+            + ("median latency of a query" if is_one else "samples in a second"),
+        ),
+        known(p99_s=None if p99_ns is None else p99_ns / 1e9, queries_per_s=rate)
+        if is_one
+        else known(samples_per_s=rate),
+    )
+    if not row.figures:
+        raise InputError("has no samples per second", where=source.where, fix="give all of it")
+    return Reading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
+
+
+def _number(found: dict[str, str], name: str, source: Source) -> float | None:
+    text = found.get(name)
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(
+            f"{name} is {text[:40]!r}", where=source.where, fix="give the file as it was written"
+        ) from error
+
+
+MLPERF_LOG = Reader("MLPerf's summary", lambda head: "\nMLPerf Results Summary\n" in head, _read)

@@ -1,0 +1,101 @@
+"""What a time of trtexec is a time of: by its version, its options, and what it printed.
+
+Up to 10.x trtexec copies inputs and outputs, blocks and enqueues kernels one by one unless told
+otherwise; from 11.0 on it copies nothing, spins and captures a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_GRAPHS_BY_DEFAULT = 11  # the major version
+_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4", "fp4")  # falling bits
+_ON = frozenset({"enabled", "true", "1", "yes", "on"})
+# What is asked for: the key of the printed option, the flag on the command line, and whether the
+# flag switches it on.
+_SWITCHES = (
+    ("transfers", "Data transfers", "--noDataTransfers", False),
+    ("spin-wait", "Spin-wait", "--useSpinWait", True),
+    ("CUDA graph", "CUDA Graph", "--useCudaGraph", True),
+)
+_VERSION = re.compile(r"\[TensorRT v(\d{4,6})\]|TensorRT version: (\d+(?:\.\d+)+)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The version, the command line and the printed options of one run of trtexec."""
+
+    version: str | None = None
+    command: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def precision(self) -> str | None:
+        """The least precise format that the builder could choose; None where it is not said."""
+        allowed = re.findall(r"[A-Z]+\d+", self.options.get("Precision", ""))
+        flags = re.findall(r"--([a-z]+\d+)(?:\s|$)", self.command)
+        names = [name.lower() for name in allowed or flags if name.lower() in _PRECISIONS]
+        return max(names, key=_PRECISIONS.index) if names else None
+
+    @property
+    def batch(self) -> str | None:
+        """The implicit batch of TensorRT 7; an explicit one is a dimension like any other."""
+        batch = self.options.get("Batch", "")
+        return batch if batch.isdigit() else None
+
+    @property
+    def model(self) -> str | None:
+        """The path of the model that was built."""
+        found = re.search(r"--(?:onnx|model|uff|deploy)=(\S+)", self.command)
+        return self.options.get("Model") or (found[1] if found else None)
+
+    @property
+    def input_shape(self) -> str | None:
+        """The shape of the inputs, where it is printed."""
+        shape = self.options.get("Input inference shapes") or self.options.get(
+            "Input inference shape", ""
+        )
+        found = re.search(r"--shapes=(\S+)", self.command)
+        shape = shape if "x" in shape else (found[1] if found else "")
+        return shape if re.search(r"\d+x\d+", shape) else None
+
+    def method(self, what: str) -> str:
+        """``what`` is timed, and how it was run."""
+        tool = "trtexec" if self.version is None else f"trtexec of TensorRT {self.version}"
+        parts = [self._state(*switch) for switch in _SWITCHES]
+        streams = self.options.get("Inference Streams") or self.options.get("Streams") or "1"
+        parts += [f"{streams} streams"] if streams != "1" else []
+        if allowed := self.options.get("Precision"):
+            parts.append(f"builder could use {allowed}")
+        if cores := self.options.get("DLACore"):
+            parts.append(f"DLA core {cores}")
+        return f"{tool}: {what}; {', '.join(parts)}"
+
+    def _state(self, name: str, key: str, flag: str, is_switched_on: bool) -> str:
+        printed = self.options.get(key)
+        if printed is not None:
+            is_on = printed.strip().casefold() in _ON
+        elif re.search(rf"{flag}(?:\s|$)", self.command):
+            is_on = is_switched_on
+        elif self.version is None or not self.command:
+            return f"{name} not said"
+        else:
+            is_new = int(self.version.partition(".")[0]) >= _GRAPHS_BY_DEFAULT
+            is_on = is_new if is_switched_on else not is_new
+        return f"{name} {'on' if is_on else 'off'}"
+
+
+def version_in(text: str) -> str | None:
+    """ "10.3.0" of "[TensorRT v100300]" and "8.4.1" of "[TensorRT v8401]"; None without one."""
+    found = _VERSION.search(text)
+    if found is None:
+        return None
+    if found[2]:
+        return found[2]
+    digits = found[1]
+    n_major = 1 if len(digits) == 4 else 2
+    minor = digits[n_major : -2 if n_major == 2 else n_major + 1]
+    patch = digits[n_major + len(minor) :]
+    return ".".join(str(int(part)) for part in (digits[:n_major], minor, patch))

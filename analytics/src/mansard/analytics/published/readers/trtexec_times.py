@@ -1,0 +1,66 @@
+"""``trtexec --exportTimes``: when each query began and ended, in milliseconds."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+import msgspec
+
+from mansard.analytics.published.cells import TextRow
+from mansard.analytics.published.readers.reader import (
+    MOST_TOOL_BYTES,
+    Reader,
+    Reading,
+    Source,
+    cells,
+    known,
+    parse_json,
+)
+from mansard.analytics.scaling.repeats import repetition_deviation
+from mansard.core.errors import InputError
+
+_KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
+_P99 = 0.99
+
+
+class _Query(msgspec.Struct, rename="camel"):
+    compute_ms: float
+    latency_ms: float
+    h2d_ms: float | None = None
+    d2h_ms: float | None = None
+    in_ms: float | None = None  # what h2d_ms is called up to TensorRT 7.1
+    out_ms: float | None = None
+    end_to_end_ms: float | None = None  # up to TensorRT 8.2
+
+
+def _read(source: Source) -> Reading:
+    queries = parse_json(source, list[_Query], "trtexec --exportTimes")
+    if any(query.compute_ms <= 0 for query in queries) or not queries:
+        what = "has a query without a GPU compute time" if queries else "holds no query"
+        raise InputError(what, where=source.where, fix="export the times again")
+    in_order = [query.compute_ms / 1e3 for query in queries]
+    times = sorted(in_order)
+    hosts = statistics.median(query.latency_ms for query in queries) / 1e3
+    copies = [sum(filter(None, (q.h2d_ms, q.d2h_ms, q.in_ms, q.out_ms))) for q in queries]
+    copy_ms = statistics.median(copies)
+    copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
+    of_versions = ", TensorRT up to 8.2" if queries[0].end_to_end_ms is not None else ""
+    method = (
+        f"trtexec --exportTimes{of_versions}: median GPU compute time of {len(times)} queries; "
+        f"{copied}; spin-wait and CUDA graph not said"
+    )
+    figures = known(
+        samples=float(len(times)),
+        deviation_s=statistics.stdev(times) if len(times) > 1 else None,
+        log_deviation=repetition_deviation(in_order),
+        p99_s=times[min(int(_P99 * len(times)), len(times) - 1)],
+        host_latency_s=hosts,
+    )
+    row = TextRow(1, cells(time_s=statistics.median(times), method=method), figures)
+    return Reading([row])
+
+
+TRTEXEC_TIMES = Reader(
+    "trtexec --exportTimes", lambda head: _KEYS.match(head) is not None, _read, MOST_TOOL_BYTES
+)

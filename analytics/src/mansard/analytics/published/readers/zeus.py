@@ -1,0 +1,55 @@
+"""zeus' log (``ZeusMonitor(log_file=…)``): time and energy of each window of a program."""
+
+from __future__ import annotations
+
+import re
+
+from mansard.analytics.published.cells import TextRow
+from mansard.analytics.published.readers.csv_rows import header_of, number, read_csv
+from mansard.analytics.published.readers.reader import (
+    MOST_RUNS,
+    Reader,
+    Reading,
+    Source,
+    at_most,
+    cells,
+    known,
+)
+from mansard.core.errors import InputError
+
+_COLUMNS = ["start_time", "window_name", "elapsed_time"]  # seconds
+_ENERGY = re.compile(r"gpu\d+_energy")  # joules
+
+
+def _read(source: Source) -> Reading:
+    rows: list[TextRow] = []
+    n_silent = 0
+    for row in at_most(read_csv(source, "zeus"), MOST_RUNS, "windows", source):
+        meters = [name for name in row.cells if _ENERGY.fullmatch(name)]
+        energies = [number(row, name, source) for name in meters]
+        energy_j = sum(energy or 0.0 for energy in energies)
+        time_s = number(row, "elapsed_time", source)
+        # NVML's counter moves every 20 to 100 ms: a 0 is a window that was too short for it.
+        is_metered = None not in energies and energy_j > 0
+        n_silent += not is_metered
+        rows.append(
+            TextRow(
+                row.line,
+                cells(
+                    network=row.cells["window_name"],
+                    time_s=time_s,
+                    energy_j=energy_j if is_metered else None,
+                    method=f"zeus: one window of the program; energy of "
+                    f"{' and '.join(name.partition('_')[0] for name in meters)} by NVML",
+                    repeat=str(row.line),
+                ),
+                known(energy_j=energy_j if is_metered else None),
+            )
+        )
+    if not rows:
+        raise InputError("holds no window", where=source.where, fix="end a window before the end")
+    notes = [f"{n_silent} windows have no energy: they are too short for the counter"]
+    return Reading(rows, notes if n_silent else [])
+
+
+ZEUS = Reader("zeus' log", lambda head: header_of(head)[:3] == _COLUMNS, _read)
