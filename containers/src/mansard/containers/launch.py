@@ -55,7 +55,10 @@ def is_gone(owner: str) -> bool:
 
 
 def remove_leftovers(engine: Engine) -> tuple[str, ...]:
-    """Remove the containers whose owners are gone; their short ids. Raises ContainerError."""
+    """Remove containers and volumes whose owners are gone; short ids of the containers.
+
+    Raises ContainerError.
+    """
     from docker.errors import APIError
 
     removed = []
@@ -72,7 +75,24 @@ def remove_leftovers(engine: Engine) -> tuple[str, ...]:
                     raise
                 continue
             removed.append(str(container["Id"])[:12])
+        # After the containers: a volume that one of them still has stays until the next start.
+        volumes = engine.client.api.volumes(filters={"label": OWNER_LABEL}).get("Volumes")
+        for volume in volumes or ():
+            if is_gone(str((volume.get("Labels") or {}).get(OWNER_LABEL, ""))):
+                remove_volume(engine, str(volume["Name"]))
     return tuple(removed)
+
+
+def remove_volume(engine: Engine, name: str) -> None:
+    """Remove a volume, unless it is gone already or a container has it; raises ContainerError."""
+    from docker.errors import APIError
+
+    with explained(engine.address):
+        try:
+            engine.client.api.remove_volume(name)
+        except APIError as error:
+            if error.status_code not in _ENDING:
+                raise
 
 
 def _boot() -> str:
@@ -174,8 +194,8 @@ def _zone(text: str) -> str:
     return text[-6:] if text[-6:-5] in {"+", "-"} else "+00:00"
 
 
-# The longest pause between two events: one trial of the full profile takes 2 minutes at most,
-# and compilers on a small board as long again.
+# The longest pause between two events where none is announced: one trial of the full profile takes
+# 2 minutes at most, and compilers on a small board as long again.
 SILENCE_S = 900.0
 GRACE_S = 3.0  # for the program to end by itself when its input ends
 STOP_S = 2  # for it to end when it is asked to by a signal
@@ -200,10 +220,13 @@ class Container:
         return self._tail.decode("utf-8", "replace").strip()
 
     def lines(
-        self, silence_s: float = SILENCE_S, check: Callable[[], object] = lambda: None
+        self,
+        silence_s: Callable[[], float] = lambda: SILENCE_S,
+        check: Callable[[], object] = lambda: None,
     ) -> Iterator[bytes]:
         """Every line of its standard output; raises ContainerError at any end but a good one.
 
+        ``silence_s`` is asked before each wait how long it may last.
         ``check`` is called every few seconds, and ends the waiting by what it raises. A container
         is silent while it writes no whole line, whatever else it writes. A last line without an
         end is dropped: a killed program left it half-written.
@@ -212,17 +235,19 @@ class Container:
             yield from self._lines_of(silence_s, check)
         except TimeoutError as error:
             raise ContainerError(
-                f"the container has said nothing for {silence_s:g} s",
+                f"the container has said nothing for {silence_s():g} s",
                 where=self.ident[:12],
                 fix="look at 'dmesg' for a GPU that hangs; what was measured is kept",
             ) from error
         self._check_end()
 
-    def _lines_of(self, silence_s: float, check: Callable[[], object]) -> Iterator[bytes]:
+    def _lines_of(
+        self, silence_s: Callable[[], float], check: Callable[[], object]
+    ) -> Iterator[bytes]:
         splitter = split_lines()
         while True:
             lines: list[bytes] = []
-            for chunk in self._attached.receive(silence_s, check):
+            for chunk in self._attached.receive(silence_s(), check):
                 if chunk.output == "stdout":
                     lines = list(splitter.feed(chunk.data))
                 else:

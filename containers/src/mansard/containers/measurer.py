@@ -10,15 +10,16 @@ import msgspec
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
-from mansard.containers.settings import BOARD, ContainerLaunch
+from mansard.containers.settings import BOARD, FILES, ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
-from mansard.measuring.events import Aborted, Done, Event, event_decoder
+from mansard.measuring.events import Aborted, Done, Event, Lengthy, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
+_LONGEST_S = 4 * 3600.0  # that may be announced: TensorRT builds a large network in one hour
 _SHOWN_CHARACTERS = 200
 # Far more events than a measurement has: some for each trial, some for each idle window.
 _LINES, _LINES_A_TRIAL = 1000, 100
@@ -43,12 +44,13 @@ class ContainerMeasurer:
         What goes wrong inside arrives as the event ``Aborted``.
         """
         launch = msgspec.structs.replace(
-            with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_board(self.launch)),
+            with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_places(self.launch)),
             run=job.plan.run_id,
         )
         message, decoder = encode_job(job), event_decoder(find_kind(job.plan.kind).row_type)
         with launched(self.engine, launch, message) as container:
-            lines = container.lines(self.silence_s, self.check)
+            patience_s = self.silence_s
+            lines = container.lines(lambda: patience_s, self.check)
             for n_lines, line in enumerate(lines):
                 if n_lines > _LINES + _LINES_A_TRIAL * len(job.plan.trials):
                     raise ContainerError(
@@ -57,6 +59,8 @@ class ContainerMeasurer:
                         fix=f"{BUILD_IMAGE}; what was measured is kept",
                     )
                 event = decode_event(line, decoder)
+                announced_s = event.at_most_s if isinstance(event, Lengthy) else 0.0
+                patience_s = max(self.silence_s, min(announced_s, _LONGEST_S))
                 yield event
                 if isinstance(event, Done | Aborted):
                     return
@@ -83,5 +87,7 @@ def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
         ) from error
 
 
-def _board(launch: ContainerLaunch) -> tuple[str, ...]:
-    return () if launch.board is None else ("--board", str(BOARD))
+def _places(launch: ContainerLaunch) -> tuple[str, ...]:
+    """Where the measuring process finds what is mounted."""
+    board = () if launch.board is None else ("--board", str(BOARD))
+    return board if launch.files is None else (*board, "--files", str(FILES))

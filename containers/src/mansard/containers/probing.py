@@ -6,6 +6,8 @@ a GPU on a Jetson that then answers no question. What counts is what CUDA answer
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from mansard.containers.engine import Access, Engine, EngineFacts
@@ -18,12 +20,14 @@ from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION
+from mansard.inference.engines.engine import EngineProbe
 from mansard.microbench.planning import Probe
 
 # CUDA's start on a small board that was just switched on, and a first compilation.
 SILENCE_S = 180.0
 _MAX_LINES = 1000  # of what libraries print before the answer
 _SHOWN_CHARACTERS = 200
+ProbeT = TypeVar("ProbeT", Probe, EngineProbe)
 
 
 def probe_in_container(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
@@ -45,17 +49,27 @@ def probe_in_container(engine: Engine, launch: ContainerLaunch, processor: Proce
 
 def ask(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
-    asked = msgspec.structs.replace(
-        with_arguments(launch, "mansard.microbench", "--probe", processor), run="probe"
-    )
+    return _ask(engine, with_arguments(launch, "mansard.microbench", "--probe", processor), Probe)
+
+
+def engine_probe_in_container(engine: Engine, launch: ContainerLaunch, name: str) -> EngineProbe:
+    """What the image can run networks with on this machine, on the engine ``name``.
+
+    Raises ContainerError where there is no answer, or one of another version of Mansard.
+    """
+    return _ask(engine, with_arguments(launch, "mansard.inference", "--probe", name), EngineProbe)
+
+
+def _ask(engine: Engine, launch: ContainerLaunch, kind: type[ProbeT]) -> ProbeT:
+    asked = msgspec.structs.replace(launch, run="probe")
     last = b""
     with launched(engine, asked) as container:
-        for number, line in enumerate(container.lines(SILENCE_S)):
+        for number, line in enumerate(container.lines(lambda: SILENCE_S)):
             last = line
             if number > _MAX_LINES:
                 break
     try:
-        return msgspec.json.decode(last, type=Probe)
+        return msgspec.json.decode(last, type=kind)
     except DECODE_ERRORS as error:
         shown = printable(last[:_SHOWN_CHARACTERS].decode("utf-8", "replace"))
         raise ContainerError(

@@ -141,6 +141,7 @@ def find_devices(root: Path = Path("/")) -> tuple[Path, ...]:
 
 
 BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the container
+FILES = PurePosixPath("/files")  # where the files lie that a job names, such as networks
 DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # the memory's clock of a Jetson, root's alone
 OWNER_LABEL = "mansard.owner"
 RUN_LABEL = "mansard.run"
@@ -175,6 +176,7 @@ class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     board: Path | None = None  # a simulated board's root
     with_debug_files: bool = False
     mounts: tuple[Mount, ...] = ()
+    files: str | None = None  # name of the volume that has the files of a job
     environment: dict[str, str] = {}
     run: str = ""  # what it is for: an id of a run, or "probe"
 
@@ -198,7 +200,7 @@ def create_arguments(launch: ContainerLaunch, owner: str) -> dict[str, Any]:
         "network_mode": "none",
         "read_only": True,
         "tmpfs": {"/tmp": _SCRATCH},  # noqa: S108
-        "mounts": [_bind(mount) for mount in all_mounts(launch)],
+        "mounts": [*(_bind(mount) for mount in all_mounts(launch)), *_volumes(launch)],
         "user": launch.user.text,
         "group_add": [str(group) for group in launch.groups],
         "working_dir": "/tmp",  # noqa: S108
@@ -234,6 +236,20 @@ def _bind(mount: Mount) -> Any:
         source=str(mount.source),
         type="bind",
         read_only=True,
+    )
+
+
+def _volumes(launch: ContainerLaunch) -> list[Any]:
+    return [] if launch.files is None else [volume_mount(launch.files, is_read_only=True)]
+
+
+def volume_mount(name: str, *, is_read_only: bool) -> Any:
+    """The volume ``name`` where the files of a job lie, as an argument for creating a container."""
+    from docker.types import Mount as Volume
+
+    # What the image may have at that place is not copied into it.
+    return Volume(
+        target=str(FILES), source=name, type="volume", read_only=is_read_only, no_copy=True
     )
 
 

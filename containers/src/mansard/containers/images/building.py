@@ -41,7 +41,7 @@ from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-ON_DEVICE_ROOMS = ("core", "device", "measuring", "microbench")
+ON_DEVICE_ROOMS = ("core", "device", "measuring", "microbench", "inference")
 _IGNORED = frozenset({"__pycache__"})
 _EPOCH_S = 0  # of files in the tar: the same content is the same tar
 REPOSITORY = "mansard"

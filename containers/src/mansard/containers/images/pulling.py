@@ -153,7 +153,7 @@ _PERIOD_S = 5.0  # between lines of progress
 _UNPACKED = 3.0
 # Wheels of each list at the versions pinned, in bytes: the larger of x86_64 and aarch64.
 LIBRARIES_BYTES = MappingProxyType(
-    {"cpu": 80_000_000, "cuda11": 190_000_000, "cuda12": 410_000_000, "cuda13": 350_000_000}
+    {"cpu": 104_000_000, "cuda11": 207_000_000, "cuda12": 434_000_000, "cuda13": 374_000_000}
 )
 
 

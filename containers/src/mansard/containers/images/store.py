@@ -77,7 +77,7 @@ def check_disk(engine: Engine, needed_bytes: int, what: str) -> None:
     free = engine.facts.free_bytes()
     if free is not None and free < needed_bytes:
         raise StorageError(
-            f"{what} needs about {shown(needed_bytes)} once unpacked, and {shown(free)} are free",
+            f"{what} needs about {shown(needed_bytes)} there, and {shown(free)} are free",
             where=engine.facts.data_root,
             fix="free some space: 'docker system df' says what takes it",
         )

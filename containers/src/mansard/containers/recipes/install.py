@@ -20,8 +20,13 @@ HOME = Path("/opt/mansard")
 LIST = BUILD / "libraries.txt"
 WHEELS = BUILD / "wheels"
 STANDALONE = Path("/opt/python")  # Python itself, where the base image has none of its own
-# A sixth of what NumPy and Numba bring are their own tests.
-NEEDLESS = ("**/tests", "**/*.pyi", "numpy/**/*.a", "bin")
+# A sixth of what NumPy and Numba bring are their own tests; of ONNX Runtime, what makes and
+# changes networks.
+NEEDLESS = (
+    *("**/tests", "**/*.pyi", "numpy/**/*.a", "bin"),
+    *("onnxruntime/tools", "onnxruntime/transformers", "onnxruntime/quantization"),
+    "onnxruntime/datasets",
+)
 # Of Python itself: its tests, its editor and drawing, and what installs more of it.
 NEEDLESS_OF_PYTHON = (
     *("lib/python3*/test", "lib/python3*/idlelib", "lib/python3*/tkinter"),

@@ -1,0 +1,211 @@
+"""Files for measuring containers: a volume of the engine's, filled from a folder of this machine.
+
+The volume is filled through the engine, by way of a container that has it mounted and is never
+started. So the engine may be elsewhere, and no program runs that could write to it. Containers
+that measure get it to be read alone. It has an owner, as containers have: what a killed process
+left is removed by the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mansard.containers.answers import SENDING, answer
+from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
+from mansard.containers.images.store import check_disk
+from mansard.containers.images.wheels import sha256_of
+from mansard.containers.launch import remove, remove_volume, shown_image, this_process
+from mansard.containers.settings import (
+    FILES,
+    NOBODY,
+    OWNER_LABEL,
+    PYTHON,
+    RUN_LABEL,
+    ContainerLaunch,
+    User,
+    create_arguments,
+    volume_mount,
+)
+from mansard.core.errors import InputError, MansardError
+from mansard.core.files import open_file, storage_errors
+
+OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
+_RUN = "files"  # the label of what serves to fill it
+_PIECE = 1 << 20
+_BLOCK = 512  # of a tar
+_END = bytes(2 * _BLOCK)
+
+
+class _Local(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to be sent: its path in the volume, and what it was when it was looked at."""
+
+    name: str
+    path: Path
+    n_bytes: int
+    changed_ns: int
+    content: str  # hash
+
+
+class FilesVolume:
+    """A volume that has the files of a folder; made by ``files_volume``."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._name: str | None = None
+        self._there: dict[str, str] = {}  # hash of each file in it, by its path
+        # Size, time and hash of each file here: gigabytes are not read again for each mode.
+        self._seen: dict[Path, tuple[int, int, str]] = {}
+
+    def fill(self, image: str, folder: Path, on_sent: OnSent | None = None) -> str:
+        """Send what it lacks of the files below ``folder``; its name, for a launch.
+
+        A file that is in it already, by its path and content, is not sent again. ``image``: any
+        that is on the engine. ``on_sent`` may end the sending by what it raises. Raises
+        StorageError, also where the engine's disk is full, InputError for a file that changes
+        meanwhile, and ContainerError.
+        """
+        found = {name: self._look_at(name, path) for name, path in _files_below(folder).items()}
+        name = self._make()
+        lacking = [one for one in found.values() if self._there.get(one.name) != one.content]
+        if not lacking:
+            return name
+        n_all = sum(one.n_bytes for one in lacking)
+        check_disk(self._engine, n_all, f"a copy of {folder}")
+        n_done = 0
+
+        def count(n_bytes: int) -> None:
+            nonlocal n_done
+            n_done += n_bytes
+            if on_sent is not None:
+                on_sent(n_done, n_all)
+
+        with _filler(self._engine, image, name) as ident:
+            for one in lacking:
+                self._there.pop(one.name, None)  # of one that is cut off it holds a part
+                self._send(ident, one, count)
+                self._there[one.name] = one.content
+        return name
+
+    def remove(self) -> None:
+        """Remove it; raises nothing but KeyboardInterrupt. What cannot be is a leftover then."""
+        name, self._name = self._name, None
+        self._there.clear()
+        if name is not None:
+            with suppress(MansardError):
+                remove_volume(self._engine, name)
+
+    def _make(self) -> str:
+        """Its name; it is made where it is not there, or was removed by somebody."""
+        from docker.errors import NotFound
+
+        api = self._engine.client.api
+        self._name = name = self._name or f"mansard-{uuid.uuid4().hex[:16]}"
+        with explained(self._engine.address):
+            try:
+                api.inspect_volume(name)
+            except NotFound:
+                self._there.clear()
+                labels = {OWNER_LABEL: this_process(), RUN_LABEL: _RUN}
+                api.create_volume(name, labels=labels)
+        return name
+
+    def _look_at(self, name: str, path: Path) -> _Local:
+        with storage_errors(path):
+            status = path.stat()
+            n_bytes, changed_ns = status.st_size, status.st_mtime_ns
+            seen = self._seen.get(path)
+            if seen is None or seen[:2] != (n_bytes, changed_ns):
+                seen = self._seen[path] = (n_bytes, changed_ns, sha256_of(path))
+        return _Local(name=name, path=path, n_bytes=n_bytes, changed_ns=changed_ns, content=seen[2])
+
+    def _send(self, ident: str, one: _Local, count: Callable[[int], None]) -> None:
+        with (
+            explained(self._engine.address),
+            answer(
+                self._engine.client,
+                "PUT",
+                f"/containers/{ident}/archive",
+                limits=SENDING,
+                parameters={"path": str(FILES)},
+                content=_tar_of(one, count),
+            ),
+        ):
+            pass
+
+
+@contextmanager
+def files_volume(engine: Engine) -> Iterator[FilesVolume]:
+    """A volume for the files of one sweep, made when it is first filled; removed at the end."""
+    volume = FilesVolume(engine)
+    try:
+        yield volume
+    finally:
+        volume.remove()
+
+
+def _files_below(folder: Path) -> Mapping[str, Path]:
+    """Every regular file below ``folder`` by its path there, in order; links count as files."""
+    with storage_errors(folder):
+        if not folder.is_dir():
+            raise InputError("is no folder with files to measure with", where=str(folder))
+        found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in found}
+
+
+@contextmanager
+def _filler(engine: Engine, image: str, volume: str) -> Iterator[str]:
+    """The id of a container that has the volume to be written, and is never started."""
+    nobody = User(uid=NOBODY, gid=NOBODY, why="it is never started")
+    launch = ContainerLaunch(image=image, command=(PYTHON,), user=nobody, run=_RUN)
+    mount = volume_mount(volume, is_read_only=False)
+    arguments = {**create_arguments(launch, this_process()), "mounts": [mount]}
+    with explained(shown_image(image)):
+        created: Any = engine.client.containers.create(**arguments)
+        ident = str(created.id)
+    try:
+        yield ident
+    finally:
+        remove(engine, ident)
+
+
+def _tar_of(one: _Local, count: Callable[[int], None]) -> Iterator[bytes]:
+    """A tar of one file and the folders above it, piece by piece: of root's, for all to read.
+
+    Raises StorageError, InputError where the file is not what it was when it was looked at.
+    """
+    for folder in reversed(Path(one.name).parents[:-1]):
+        entry = tarfile.TarInfo(folder.as_posix())
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        yield entry.tobuf(tarfile.PAX_FORMAT)
+    entry = tarfile.TarInfo(one.name)
+    entry.size, entry.mode = one.n_bytes, 0o644
+    yield entry.tobuf(tarfile.PAX_FORMAT)
+    for piece in _pieces(one):
+        yield piece
+        count(len(piece))
+    yield bytes(-one.n_bytes % _BLOCK) + _END
+
+
+def _pieces(one: _Local) -> Iterator[bytes]:
+    """The content of a file, no byte more than it had; raises InputError where it has changed."""
+    n_left = one.n_bytes
+    with storage_errors(one.path), open_file(one.path) as stream:
+        while piece := stream.read(min(n_left, _PIECE)):
+            n_left -= len(piece)
+            yield piece
+        status = os.fstat(stream.fileno())
+    if (status.st_size, status.st_mtime_ns) != (one.n_bytes, one.changed_ns):
+        raise InputError(
+            "changed while it was sent to the container engine",
+            where=str(one.path),
+            fix="run the same command again",
+        )
