@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
+    from mansard.analytics.data.quantities import capacity as capacity
     from mansard.analytics.data.quantities import digits as digits
     from mansard.analytics.data.quantities import fixed as fixed
     from mansard.analytics.data.quantities import is_wide as is_wide
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import change as change
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
+    from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
+    from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
-    from mansard.api.benches import DryRun as DryRun
     from mansard.api.benches import bench as bench
     from mansard.api.benches import dry_run as dry_run
     from mansard.api.boards import AvailableModes as AvailableModes
@@ -83,12 +85,23 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
+    from mansard.api.medians import Median as Median
+    from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
+    from mansard.api.networks import MeasureRequest as MeasureRequest
+    from mansard.api.networks import MeasureResult as MeasureResult
+    from mansard.api.networks import NetworkSettings as NetworkSettings
+    from mansard.api.networks import measure_networks as measure_networks
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
     from mansard.api.predictions import NetworkRequest as NetworkRequest
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
+    from mansard.api.programs import MeasuredProgram as MeasuredProgram
+    from mansard.api.programs import ProgramRequest as ProgramRequest
+    from mansard.api.programs import ProgramResult as ProgramResult
+    from mansard.api.programs import ProgramSummary as ProgramSummary
+    from mansard.api.programs import measure_program as measure_program
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
     from mansard.api.recommendations import parse_optional as parse_optional
@@ -109,7 +122,9 @@ if TYPE_CHECKING:
     from mansard.api.scores import score as score
     from mansard.api.scores import show_network as show_network
     from mansard.api.scores import write_networks as write_networks
+    from mansard.api.sweeps import DryRun as DryRun
     from mansard.api.targets import WantedImage as WantedImage
+    from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
     from mansard.device.power_modes.listing import ListedMode as ListedMode

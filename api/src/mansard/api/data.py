@@ -15,8 +15,10 @@ from mansard.core.errors import UsageError
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
     from mansard.analytics.decide.compare import Comparison, Side
-    from mansard.analytics.published.importing import PublishedOrigin
+    from mansard.analytics.published.importing import Imported
+    from mansard.analytics.published.origin import PublishedOrigin
     from mansard.analytics.report.summary import Summary
+    from mansard.core.hardware import Module
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ def report(
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
-    devices = dict.fromkeys(device_labels(dataset.manifests).values())
+    devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
     wanted = [] if modes is None else [find_modes(modes, board, name)[0] for name in devices]
     results = compute(dataset, wanted)
     first = Path() if "://" in locations[0] else Path(locations[0])
@@ -134,12 +136,13 @@ class TableOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportedTable(msgspec.Struct, frozen=True):
-    """One table that was read. ``rates`` and ``runs``: rows of each kind that it holds."""
+    """What was read of one kind from one file: rates, runs of networks, or their layers."""
 
     table: Path
     id: str
     rates: int
     runs: int
+    layers: int
     modes: tuple[str, ...]
     not_read: tuple[str, ...]  # columns
     was_there: bool  # imported before, and not written again
@@ -157,44 +160,50 @@ def import_tables(
 ) -> tuple[ImportedTable, ...]:
     """Keep CSV tables of (mode, GFLOP/s, GB/s) or (mode, network, time, power) in ``runs``.
 
+    Also files of trtexec, jetson_stats, zeus, llama-bench and MLPerf, which are told by what they
+    hold; one that holds runs and layers comes twice.
     They are labelled published and kept apart from what was measured; ``report`` draws them.
     ``columns``: which column is what (``time_ms=NAME``; no name: none); ``fixed``: what holds
     for all rows. A table that was imported before is not imported again. All are read before one
     is written. Raises UsageError, InputError, StorageError.
     """
-    from mansard.analytics.published.filling import filled_notes
-    from mansard.analytics.published.importing import import_table
+    from mansard.analytics.published.importing import import_files
     from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.analytics.published.store import write_published
 
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
-    imported = [
-        import_table(table, source, said=dict(columns or {}), fixed=dict(fixed or {}))
-        for table in tables
-    ]
-    for table, one in zip(tables, imported, strict=True):
-        for line in limit_notes(one, module):
-            reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))
+    found = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))
+    imported = [(table, one) for table, each in zip(tables, found, strict=True) for one in each]
+    for table, one in imported:
+        lines = [*one.notes, *limit_notes(one, module)]
         if one.ignored:
-            reporter.note(f"note: {table}: not read: {', '.join(one.ignored)}")
-        for line in filled_notes(one.rows, module):
-            reporter.note(f"note: {table}: {line}")
+            lines.append(f"not read: {', '.join(one.ignored)}")
+        for line in (*lines, *_filled(one, module)):
+            reporter.note(f"note: {table}: {line}".replace("\u00a0", " "))
     written = []
-    for table, one in zip(tables, imported, strict=True):
+    for table, one in imported:
+        if not one.rows:
+            continue
         path, was_there = write_published(runs, one)
         modes = tuple(dict.fromkeys(row.mode.name for row in one.rows))
-        n_rates, n_runs = len(one.rates), len(one.runs)
+        counts = (len(one.rates), len(one.runs), len(one.layers))
         written.append(
-            ImportedTable(
-                table, one.table_id, n_rates, n_runs, modes, tuple(one.ignored), was_there, path
-            )
+            ImportedTable(table, one.table_id, *counts, modes, one.ignored, was_there, path)
         )
     return tuple(written)
 
 
+def _filled(imported: Imported, module: Module | None) -> list[str]:
+    """Notes about settings of named modes; layers are of no mode's table."""
+    from mansard.analytics.published.filling import filled_notes
+
+    rows = imported.rates or imported.runs
+    return list(filled_notes(rows, module)) if rows else []
+
+
 def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
-    from mansard.analytics.published.importing import PublishedOrigin
+    from mansard.analytics.published.origin import PublishedOrigin
 
     device = origin.device or module
     if not device or not device.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,25 +21,37 @@ from mansard.core.errors import (
     DeviceError,
     UsageError,
 )
-from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.records import PowerMode
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
+    from mansard.measuring.plan import RunPlan
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import RunOutcome
-    from mansard.microbench.plan import KernelPlan
-    from mansard.microbench.planning import Probe
 
 _TURN_S = 0.5  # between two looks at whether another sweep has ended
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
 class ModePlan(msgspec.Struct, frozen=True):
-    """What is to be measured in one mode, and how many of its trials are missing."""
+    """What is to be measured in one mode, and how many of its trials are missing.
 
-    plan: KernelPlan
+    ``files``: folder of the files that the plan names. ``of``: what is measured, for progress;
+    empty of kernels. ``is_bounded``: whether the protocol bounds how long a trial takes.
+    """
+
+    plan: RunPlan
     n_missing: int
+    files: Path | None = None
+    of: str = ""
+    is_bounded: bool = True
+
+    @property
+    def title(self) -> str:
+        """The mode, and what is measured in it."""
+        name = printable(self.plan.mode.name)
+        return f"{name}, {self.of}" if self.of else name
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -50,18 +62,18 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def plan_modes(
-    machine: MachineIdentity,
+    make: Callable[[PowerMode], RunPlan],
     modes: Sequence[PowerMode],
-    profile: str,
     runs: Path,
-    found: Probe,
+    *,
+    files: Path | None = None,
+    of: str = "",
 ) -> list[ModePlan]:
-    """The plan of each mode, in their order; raises UsageError."""
+    """What ``make`` plans for each mode, in their order; raises what it raises."""
     from mansard.measuring.runner import count_missing
-    from mansard.microbench.planning import make_plan
 
-    plans = [make_plan(machine, mode, profile, found) for mode in modes]
-    return [ModePlan(plan, count_missing(plan, runs)) for plan in plans]
+    plans = [make(mode) for mode in modes]
+    return [ModePlan(plan, count_missing(plan, runs), files, of) for plan in plans]
 
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
@@ -74,7 +86,10 @@ def time_cap_s(plans: Sequence[ModePlan]) -> float:
 def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and how long that takes at most, in words."""
     n_missing = sum(each.n_missing for each in plans)
-    modes = "1 mode" if len(plans) == 1 else f"{len(plans)} modes"
+    n_modes = len({each.plan.mode.name for each in plans})
+    modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
+    if not all(each.is_bounded for each in plans):
+        return f"{modes} to measure"
     longest = format_duration(time_cap_s(plans))
     return f"{modes}, {n_missing} trials to measure: at most {longest}"
 
@@ -87,8 +102,11 @@ def measure_modes(
     Modes that need a reboot are left out with a note; one that cannot be set for another
     reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
     """
-    run_ids, failed = set(), []
+    run_ids: set[str] = set()
+    failed: list[str] = []
     denied: dict[str, DeniedError] = {}
+    n_modes = len({each.plan.mode.name for each in plans})
+    _send_files(plans, target, reporter)
     with ExitStack() as stack:
         held = None
         if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
@@ -100,20 +118,48 @@ def measure_modes(
             _wait_for_turn(stack, target, reporter)
         if any(each.n_missing for each in plans):
             reporter.note(describe_time(plans))
+        setter = _Setter(held)
         for number, each in enumerate(plans):
+            if each.plan.mode.name in failed:
+                continue
             n_later = sum(later.n_missing for later in plans[number + 1 :])
             try:
-                run_ids.add(_measure_mode(each, held, target, runs, reporter, n_later))
+                run_ids.add(_measure_mode(each, setter, target, runs, reporter, n_later))
             except (ContainerError, DeviceError, UsageError) as error:
-                if len(plans) == 1 or isinstance(error, ControllerLost):
+                if (n_modes == 1 and not run_ids) or isinstance(error, ControllerLost):
                     raise
                 failed.append(each.plan.mode.name)
                 if isinstance(error, DeniedError):
                     denied[each.plan.mode.name] = error
                 else:
                     reporter.note(f"{each.plan.mode.name}: left out: {error}")
-    _note_denied(denied, n_plans=len(plans), reporter=reporter)
+    _note_denied(denied, n_plans=n_modes, reporter=reporter)
     return Measured(frozenset(run_ids), tuple(failed))
+
+
+def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
+    """Before a mode is set: a board does not stay in one while gigabytes are sent."""
+    for files in sorted({each.files for each in plans if each.files and each.n_missing}):
+        target.send(files, reporter)
+
+
+class _Setter:
+    """Sets each mode once, for all that is measured in it; None: no mode is set."""
+
+    def __init__(self, held: Holding | None) -> None:
+        self._held = held
+        self._mode: PowerMode | None = None
+        self._read_back: PowerMode | None = None
+
+    def set(self, mode: PowerMode) -> tuple[PowerMode | None, Callable[[], tuple[str, ...]] | None]:
+        """The mode as it was read back, and what tells how it was left since."""
+        if self._held is None or not needs_setting(mode):
+            return None, None
+        if mode != self._mode:
+            self._mode = None  # until it is set
+            self._read_back = self._held.set(mode)
+            self._mode = mode
+        return self._read_back, self._held.changes
 
 
 def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
@@ -150,7 +196,7 @@ def needs_setting(mode: PowerMode) -> bool:
 
 def _measure_mode(
     each: ModePlan,
-    held: Holding | None,
+    setter: _Setter,
     target: BenchTarget,
     runs: Path,
     reporter: Reporter,
@@ -158,21 +204,18 @@ def _measure_mode(
 ) -> str:
     from mansard.measuring.runner import run_plan
 
-    mode = each.plan.mode
-    read_back = changes = None
-    if held is not None and each.n_missing and needs_setting(mode):
-        read_back, changes = held.set(mode), held.changes
-    with reporter.progress(f"Measuring {printable(mode.name)}") as progress:
+    read_back, changes = setter.set(each.plan.mode) if each.n_missing else (None, None)
+    with reporter.progress(f"Measuring {each.title}") as progress:
         outcome = run_plan(
             each.plan,
             runs,
-            measurer=target.measurer(),
+            measurer=target.measurer(each.files if each.n_missing else None),
             read_back=read_back,
             changes=changes,
             image=target.image,
             on_progress=partial(_show, progress, n_later),
         )
-    _note_outcome(mode.name, outcome, reporter)
+    _note_outcome(each.title, outcome, reporter)
     return outcome.run_id
 
 
@@ -185,13 +228,13 @@ def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, remaining_s, state.now)
 
 
-def _note_outcome(mode: str, outcome: RunOutcome, reporter: Reporter) -> None:
+def _note_outcome(title: str, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        reporter.note(f"{mode}: already measured, nothing to do ({outcome.folder})")
+        reporter.note(f"{title}: already measured, nothing to do ({outcome.folder})")
     elif outcome.n_resumed:
-        reporter.note(f"{mode}: resumed, {outcome.n_resumed} trials were already there")
+        reporter.note(f"{title}: resumed, {outcome.n_resumed} trials were already there")
 
 
 def _without_reboots(

@@ -15,6 +15,7 @@ from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.plan import Observed, Pick, Plan
+    from mansard.core.records import ProgramRun
 
 _ELSEWHERE = "the command is for {}, not for this machine: run it there, or add --host user@board"
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -48,10 +49,15 @@ class PlanAnswer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What a folder holds of one device. ``is_cpu``: it is the CPU of a machine with a GPU."""
+    """What a folder holds of one device.
+
+    ``is_cpu``: it is the CPU of a machine with a GPU. ``program``: what is planned for, where that
+    is a program; of several the newest.
+    """
 
     observed: Observed
     is_cpu: bool
+    program: ProgramRun | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -82,7 +88,8 @@ def plan(request: PlanRequest) -> PlanAnswer:
         measured=None if observed is None else observed.modes,
     )
     is_cpu = known is not None and known.is_cpu
-    command = _bench_command(found, request, are_named=are_named, is_cpu=is_cpu)
+    program = None if known is None else known.program
+    command = _command(found, request, program, are_named=are_named, is_cpu=is_cpu)
     if known is None:
         return PlanAnswer(found, command, ())
     is_other = bool(command) and is_elsewhere(known.observed.device, request.board)
@@ -91,7 +98,7 @@ def plan(request: PlanRequest) -> PlanAnswer:
 
 
 def _read_runs(request: PlanRequest, runs: Path) -> _Known:
-    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.data.names import device_labels, display_name
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decide.plan import observed
     from mansard.analytics.predict.prediction import NetworkSelection, predict
@@ -109,16 +116,32 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
         device=request.device,
         network=request.network,
     )
-    labels = device_labels(dataset.manifests)
-    ours = [each for each in dataset.manifests if labels[each.run_id] == found.device]
+    labels = device_labels(dataset.all_manifests)
+    ours = [each for each in dataset.all_manifests if labels[each.run_id] == found.device]
     # Without --processor, bench measures the GPU of such a machine.
     is_cpu = any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
     faults = [each for each in find_faults(prediction.models) if each.device == found.device]
     warnings = tuple(each.text for each in faults if each.is_serious)
-    return _Known(found, is_cpu, (*dataset.notes, *found.notes), warnings)
+    asked = None if request.network is None else request.network.partition(" [")[0]
+    programs = [
+        each
+        for each in dataset.programs
+        if labels[each.run_id] == found.device and asked in (None, display_name(each.workload))
+    ]
+    program = max(programs, key=lambda each: each.started_utc, default=None)
+    if request.network is None and any(each.kind != "programs" for each in ours):
+        program = None  # networks are planned for as well
+    return _Known(found, is_cpu, program, (*dataset.notes, *found.notes), warnings)
 
 
-def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu: bool) -> str:
+def _command(
+    plan: Plan,
+    request: PlanRequest,
+    program: ProgramRun | None,
+    *,
+    are_named: bool,
+    is_cpu: bool,
+) -> str:
     """The command that measures the modes of ``plan``; empty where there is none.
 
     Modes that the board knows (``are_named``) are in it by name, others by their clocks if those
@@ -131,13 +154,18 @@ def _bench_command(plan: Plan, request: PlanRequest, *, are_named: bool, is_cpu:
         chosen = ",".join(pick.mode for pick in plan.picks)
     else:
         chosen = ";".join(clocks)
-    words = ["mansard", "bench", "--mode", chosen]
-    if is_cpu:
+    words = ["mansard", "bench" if program is None else "measure", "--mode", chosen]
+    if is_cpu and program is None:
         words += ["--processor", "cpu"]
     if request.board is not None:
         words += ["--board", str(request.board)]
     if request.runs not in (None, Path("runs")):
         words += ["--runs", str(request.runs)]
+    if program is not None:
+        words += ["--name", program.workload]
+        if program.metric_pattern is not None:
+            words += ["--metric", program.metric_pattern]
+        words += ["--", *program.command]
     return shlex.join(words)
 
 

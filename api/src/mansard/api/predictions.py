@@ -36,7 +36,7 @@ class NetworkRequest:
 
     def display_name(self) -> str:
         """How predictions call it: a file by its stem."""
-        return self.name if _files(self.name) is None else Path(self.name).stem
+        return self.name if onnx_files(self.name) is None else Path(self.name).stem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def _select_networks(
     for network in request.networks:
         batches = network.batches or request.batches
         precisions = network.precisions or request.precisions
-        models: Sequence[Path | str] | None = _files(network.name)
+        models: Sequence[Path | str] | None = onnx_files(network.name)
         if models is None:
             is_only_known = network.name in known and network.name not in zoo.names()
             models = () if is_only_known else (network.name,)
@@ -192,7 +192,7 @@ def _check_dims(request: PredictionRequest) -> None:
         )
 
 
-def _files(name: str) -> Sequence[Path] | None:
+def onnx_files(name: str) -> Sequence[Path] | None:
     """The ONNX files that a name stands for; None where it is no path."""
     path = Path(name)
     looks_like_path = path.exists() or path.suffix.lower() == ".onnx" or len(path.parts) > 1

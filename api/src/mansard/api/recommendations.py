@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from mansard.api.measure_commands import measure_command
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
@@ -51,7 +52,7 @@ def recommend(
     defaults = _defaults(predicted.models, default, request.board)
     predictions, refused = _believable(predicted, wanted, reporter)
     return tuple(
-        _with_commands(each, predicted, request.board)
+        _with_commands(each, predicted, request)
         for each in recommend_each(predictions, predicted.modes, wanted, defaults, refused)
     )
 
@@ -61,26 +62,28 @@ def _believable(
 ) -> tuple[Frame, Mapping[tuple[str, str], str]]:
     """The predictions to decide by, and by device and network why nothing is recommended.
 
+    What was measured stands in the place of what is modelled.
     What cannot be true is reported. An energy that cannot be is unknown where the least time
     may take its place.
     """
     from mansard.analytics.decide.missing import without_energy
+    from mansard.analytics.predict.preference import prefer_measured
     from mansard.analytics.sanity.finding import refusals
 
-    findings = check(predicted, reporter)
+    findings, predictions = check(predicted, reporter), prefer_measured(predicted)
     by_roofs = predicted.scores["score_id"].to_list()
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
-        return refusals(findings, predicted.predictions, by_roofs, needs_energy=needs_energy)
+        return refusals(findings, predictions, by_roofs, needs_energy=needs_energy)
 
     is_limited = wanted.max_energy_j is not None or wanted.max_power_w is not None
     if wanted.falls_back and not is_limited:
         found = refused(needs_energy=False)
         doubtful = refused(needs_energy=True)
         lost = {key: why for key, why in doubtful.items() if key not in found}
-        return without_energy(predicted.predictions, lost), found
+        return without_energy(predictions, lost), found
     needs_energy = is_limited or wanted.minimise != "latency"
-    return predicted.predictions, refused(needs_energy=needs_energy)
+    return predictions, refused(needs_energy=needs_energy)
 
 
 def recommend_workload(
@@ -132,24 +135,31 @@ def batch(
 
     predicted = predict(replace(request, batches=request.batches or AUTO_BATCHES), reporter)
     check(predicted, reporter)
-    rows = batches.batch_table(predicted.predictions, predicted.scores)
+    rows = batches.batch_table(
+        predicted.predictions, predicted.scores, predicted.models.observations
+    )
     return batches.highest_only(rows, predicted.modes) if highest_only else rows
 
 
 def _with_commands(
-    found: Recommendation, predicted: Prediction, board: Path | None
+    found: Recommendation, predicted: Prediction, request: PredictionRequest
 ) -> Recommendation:
-    choice = found.choice
+    choice, dataset = found.choice, predicted.models.dataset
     if choice is None:
         return found
-    machine = _machine_of(found.device, predicted.models.dataset.manifests)
-    root = None if machine is None else root_of(machine, board)
+    machine = _machine_of(found.device, dataset.all_manifests)
+    root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(predicted.modes, choice)
     commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
-    return msgspec.structs.replace(found, commands=commands, unknown=unknown)
+    decisive = found.measure_next
+    if decisive is not None:
+        command = measure_command(decisive.candidate, dataset, machine, request)
+        if command is not None:
+            decisive = msgspec.structs.replace(decisive, command=command, unknown={})
+    return msgspec.structs.replace(found, commands=commands, measure_next=decisive, unknown=unknown)
 
 
 def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:
@@ -171,7 +181,7 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
         return dict.fromkeys(models.devices, default)
     found: dict[str, str] = {}
     for device in models.devices:
-        machine = _machine_of(device, models.dataset.manifests)
+        machine = _machine_of(device, models.dataset.all_manifests)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that cannot be read has no default

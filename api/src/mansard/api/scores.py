@@ -15,7 +15,7 @@ import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
-from mansard.core.files import make_folder
+from mansard.core.files import find_status, make_folder
 from mansard.core.records import ModelScore
 
 if TYPE_CHECKING:
@@ -317,6 +317,21 @@ def score_networks(
             scores += [score_zoo(name, batch=batch, dims=dims) for batch in batches]
             progress.update(number, len(names), None, name)
     return scores
+
+
+def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
+    """Add ``scores`` to those in a folder of runs; one that is there already stays as it is."""
+    from mansard.analytics.data.dataset import score_id
+    from mansard.core.jsonl import read_rows, write_rows
+
+    path = runs / "scores.jsonl"
+    there = read_rows(path, ModelScore, runs).rows if find_status(path, runs) is not None else ()
+    known = {score_id(score) for score in there}
+    new = {score_id(score): score for score in scores}
+    added = [score for identity, score in new.items() if identity not in known]
+    if added:
+        make_folder(runs)
+        write_rows(path, ModelScore, [*there, *added], runs)
 
 
 def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from mansard.api.reporter import Reporter
+from mansard.api.reporter import ProgressDisplay, Reporter
 from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import Engine, connect
+from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.needed import controller_image, ensure_image
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
+    from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Measurer
     from mansard.measuring.manifest import ContainerImage
     from mansard.microbench.planning import Probe
@@ -57,8 +60,23 @@ class BenchTarget(Protocol):
         """What there is to measure ``processor`` with; raises where nothing can be asked."""
         ...
 
-    def measurer(self) -> Measurer:
-        """What measures a job, in the mode that the board is in then."""
+    def engine_probe(self, engine: str) -> EngineProbe:
+        """What there is to run networks with on ``engine``; raises where nothing can be asked."""
+        ...
+
+    def send(self, files: Path, reporter: Reporter) -> None:
+        """Have the files of a folder here where jobs that name them are measured.
+
+        What is there already is not sent again. It is done before a mode is set: gigabytes may
+        take hours.
+        """
+        ...
+
+    def measurer(self, files: Path | None = None) -> Measurer:
+        """What measures a job, in the mode that the board is in then.
+
+        ``files``: folder here of the files that the job names.
+        """
         ...
 
 
@@ -77,19 +95,28 @@ class LocalTarget:
 
         return probe(processor)
 
-    def measurer(self) -> Measurer:
+    def engine_probe(self, engine: str) -> EngineProbe:
+        """What this process has; raises UsageError for an unknown engine."""
+        from mansard.inference.engines import find_engine
+
+        return find_engine(engine).probe()
+
+    def send(self, files: Path, reporter: Reporter) -> None:
+        """Nothing: this process reads them where they are."""
+
+    def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer with this machine's meters."""
         from mansard.measuring.measurer import LocalMeasurer
 
         meters = find_meters(self._root, self.controller.identify())
-        return LocalMeasurer(meters=meters, root=self._root)
+        return LocalMeasurer(meters=meters, root=self._root, files=files)
 
 
 class ContainerTarget:
     """A board whose kernels run in a container, and whose modes are the controller's.
 
-    ``address``: of the container engine. ``stop`` ends the controller of a board elsewhere, from
-    another thread: the board is put back.
+    ``files`` is filled with what a job names. ``address``: of the container engine. ``stop`` ends
+    the controller of a board elsewhere, from another thread: the board is put back.
     """
 
     def __init__(
@@ -99,6 +126,8 @@ class ContainerTarget:
         image: ContainerImage,
         machine: MachineIdentity,
         root: Path,
+        files: FilesVolume,
+        *,
         stop: Callable[[], object] = lambda: None,
     ) -> None:
         self.controller = controller
@@ -108,6 +137,7 @@ class ContainerTarget:
         self._engine = engine
         self._machine = machine
         self._root = root
+        self._files = files
         self._processor: Processor = "cpu"
 
     def probe(self, processor: Processor) -> Probe:
@@ -118,11 +148,25 @@ class ContainerTarget:
         self._processor = processor
         return found
 
-    def measurer(self) -> Measurer:
+    def engine_probe(self, engine: str) -> EngineProbe:
+        """What a container has, started as the last probe was."""
+        from mansard.containers.probing import engine_probe_in_container
+
+        return engine_probe_in_container(self._engine, self._launch(self._processor), engine)
+
+    def send(self, files: Path, reporter: Reporter) -> None:
+        """Send what the volume lacks; raises StorageError, also where the engine's disk is full."""
+        with reporter.progress("Sending files, in MB") as progress:
+            self._files.fill(self.image.digest, files, _Sending(progress))
+
+    def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer in a container of its own, with what the last probe was for."""
         from mansard.containers.measurer import ContainerMeasurer
 
         launch = self._launch(self._processor)
+        if files is not None:
+            volume = self._files.fill(self.image.digest, files)
+            launch = msgspec.structs.replace(launch, files=volume)
         return ContainerMeasurer(self._engine, launch, check=self.controller.check)
 
     def _launch(self, processor: Processor) -> ContainerLaunch:
@@ -130,6 +174,23 @@ class ContainerTarget:
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
         )
+
+
+class _Sending:
+    """Shows how much of some files is sent, in megabytes, four times a second."""
+
+    def __init__(self, progress: ProgressDisplay) -> None:
+        self._progress = progress
+        self._start_s = time.monotonic()
+        self._next_s = self._start_s
+
+    def __call__(self, n_done: int, n_all: int) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_s and n_done < n_all:
+            return
+        self._next_s = now_s + 0.25
+        remaining_s = (now_s - self._start_s) * (n_all - n_done) / n_done
+        self._progress.update(n_done // 10**6, n_all // 10**6, remaining_s, "sent")
 
 
 @contextmanager
@@ -140,11 +201,11 @@ def container_target(
 
     Raises ContainerError where there is no engine, or no image and none can be built.
     """
-    with connect(wanted.engine) as engine:
+    with connect(wanted.engine) as engine, files_volume(engine) as files:
         machine = controller.identify()
         image = _find_image(engine, machine, wanted, reporter)
         # The engine knows no present folder.
-        yield ContainerTarget(controller, engine, image, machine, root.resolve())
+        yield ContainerTarget(controller, engine, image, machine, root.resolve(), files)
 
 
 @contextmanager
@@ -173,7 +234,9 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = controller.identify()
         image = _find_image(engine, machine, own, reporter)
-        yield ContainerTarget(controller, engine, image, machine, Path(host.root), controller.end)
+        files = stack.enter_context(files_volume(engine))
+        root, stop = Path(host.root), controller.end
+        yield ContainerTarget(controller, engine, image, machine, root, files, stop=stop)
 
 
 @contextmanager

@@ -1,0 +1,294 @@
+"""Networks that are run on an engine, in the modes of a board: alone, or within a bench."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.measurements import ModePlan, plan_modes
+from mansard.api.predictions import onnx_files
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.scores import keep_scores
+from mansard.api.sweeps import SweepRequest, sweep
+from mansard.api.targets import BenchTarget, find_processor
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.leftovers import temporary_folder
+from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_length
+
+if TYPE_CHECKING:
+    from mansard.analytics.predict.measured import NetworkTimes
+    from mansard.core.records import Gpu, ModelScore
+    from mansard.inference.engines.engine import EngineProbe
+    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.preparing.prepare import PreparedNetwork
+
+
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How networks are run; the defaults are those of the command."""
+
+    engine: str = "ort"
+    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
+    batches: tuple[int, ...] = (1,)
+    precisions: tuple[str, ...] = ()  # none: that of each file
+    dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
+    inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
+    threads: int | None = None  # None: as many as the mode has CPUs
+    copies: Copies = "none"
+    waiting: Waiting = "spin"
+    with_graph: bool = False  # as a CUDA graph
+    with_layers: bool = True
+
+
+class MeasureRequest(SweepRequest, frozen=True, kw_only=True):
+    """Which networks are to be run, how, where and in which modes."""
+
+    models: tuple[str, ...]  # ONNX files, or names of the zoo
+    settings: NetworkSettings = NetworkSettings()
+
+
+class MeasuredNetwork(msgspec.Struct, frozen=True):
+    """A row, and the mode that it was measured in."""
+
+    machine: str
+    mode: str
+    row: Measurement
+
+
+class MeasureResult(msgspec.Struct, frozen=True):
+    """What was measured, now or before, beside what is predicted, and what could not be.
+
+    ``times``: of the newest row of each network in each mode; empty where the folder as a whole
+    cannot be read, which a note says.
+    """
+
+    rows: tuple[MeasuredNetwork, ...]
+    times: tuple[NetworkTimes, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+
+def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> MeasureResult:
+    """Run ``request.models`` in each mode, and keep every row in ``request.runs``.
+
+    One row for each network, precision, batch and mode; what was measured before is not measured
+    again. Raises any MansardError that keeps everything from being measured.
+    """
+    with Preparation(request.settings) as preparation:
+        if request.hosts:
+            preparation.prepare(request.models, reporter)  # faults first, and once for all boards
+        planner = partial(_plan, request, preparation)
+        swept = sweep(request, planner, reporter)
+        keep_scores(request.runs, preparation.scores)
+    rows = tuple(_rows(request.runs, swept.run_ids))
+    return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+
+
+def _plan(
+    request: MeasureRequest,
+    preparation: Preparation,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    machine = target.controller.identify()
+    found = find_processor(target, machine, request.processor, reporter)
+    preparation.prepare(request.models, reporter)
+    return plan_networks(preparation, target, modes, request, found.gpu, reporter)
+
+
+def plan_networks(
+    preparation: Preparation,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    request: SweepRequest,
+    gpu: Gpu | None,
+    reporter: Reporter,
+) -> list[ModePlan]:
+    """The plan of each mode's networks, in the order of ``modes``.
+
+    ``gpu``: that the kernels' probe found. Raises MeasurementError where the engine is not there.
+    """
+    from mansard.inference.planning import make_network_plan
+
+    settings = preparation.settings
+    probe = target.engine_probe(settings.engine)
+    provider = choose_provider(probe, settings.provider, has_gpu=gpu is not None)
+    if gpu is not None and provider == "cpu":
+        reporter.note(
+            f"note: the networks run on the CPU: {settings.engine} has no provider for the GPU"
+        )
+        gpu = None
+    trials = preparation.trials(provider)
+    machine = target.controller.identify()
+    return plan_modes(
+        lambda mode: make_network_plan(machine, mode, request.profile, trials, probe, gpu),
+        modes,
+        request.runs,
+        files=preparation.folder,
+        of="networks",
+    )
+
+
+def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
+    """The provider that is asked for, or the fastest: TensorRT, CUDA, the CPU.
+
+    Raises MeasurementError where the engine is not there, UsageError for one that it lacks.
+    """
+    if probe.providers is None:
+        raise MeasurementError(
+            f"networks cannot be run: {probe.unknown['providers']}",
+            fix="install onnxruntime, or leave the networks out",
+        )
+    if wanted is not None:
+        if wanted not in probe.providers:
+            raise UsageError(
+                f"{probe.engine} has no provider {wanted!r} here",
+                fix=f"it has {', '.join(probe.providers)}",
+            )
+        return wanted
+    order = ("tensorrt", "cuda", "cpu") if has_gpu else ("cpu",)
+    return next(name for name in order if name in probe.providers)
+
+
+class Preparation:
+    """Networks as files that an engine loads, in a folder that goes at the end of this.
+
+    Several boards share it, each in a thread of its own.
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        self.settings = settings
+        self.networks: list[PreparedNetwork] = []
+        self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+        self._is_done = False
+
+    def __enter__(self) -> Preparation:
+        self.folder = self._stack.enter_context(temporary_folder())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def prepare(
+        self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
+    ) -> None:
+        """Prepare every network once, at every batch and precision.
+
+        Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
+        """
+        from mansard.inference.planning import SEED
+        from mansard.inference.preparing.chains import write_chains
+        from mansard.inference.preparing.prepare import prepare
+
+        with self._lock:
+            if self._is_done:
+                return
+            wanted = [
+                (source, batch, precision)
+                for model in models
+                for source in onnx_files(model) or (model,)
+                for batch in self.settings.batches
+                for precision in self.settings.precisions or (None,)
+            ]
+            with reporter.progress("Preparing networks") as progress:
+                for number, (source, batch, precision) in enumerate(wanted):
+                    progress.update(number, len(wanted), None, str(source))
+                    try:
+                        prepared = prepare(
+                            source,
+                            batch=batch,
+                            dims=self.settings.dims,
+                            inputs=self.settings.inputs,
+                            folder=self.folder,
+                            seed=SEED,
+                            precision=precision,
+                        )
+                    except MansardError as error:
+                        if not is_lenient:
+                            raise
+                        reporter.note(f"note: {source} is not run: {error}")
+                        continue
+                    if isinstance(source, Path):  # that the zoo's have no weights is known
+                        for line in prepared.notes:
+                            reporter.note(f"note: {prepared.model}: {line}")
+                    self.networks.append(prepared)
+                progress.update(len(wanted), len(wanted), None, "done")
+            if self.networks:
+                with temporary_folder() as folder:
+                    self.chains += [
+                        prepare(path, folder=self.folder, seed=SEED)
+                        for path in write_chains(folder)
+                    ]
+            self._is_done = True
+
+    def trials(self, provider: str) -> tuple[NetworkTrial, ...]:
+        """One for each network, in their order; on the CPU also the chains of tiny nodes.
+
+        What a GPU needs to start a kernel is measured with its kernels.
+        """
+        settings = self.settings
+        chains = self.chains if provider == "cpu" else []
+        return tuple(
+            network.trial(
+                engine=settings.engine,
+                provider=provider,
+                n_threads=settings.threads,
+                copies=settings.copies,
+                waiting=settings.waiting,
+                with_graph=settings.with_graph,
+                with_layers=settings.with_layers and network not in chains,
+            )
+            for network in (*self.networks, *chains)
+        )
+
+    @property
+    def scores(self) -> tuple[ModelScore, ...]:
+        """Of the networks as they are run."""
+        return tuple(network.score for network in self.networks)
+
+
+def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[NetworkTimes, ...]:
+    """What these runs measured, beside what the folder's other runs predict of it."""
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.measured import measured_networks
+    from mansard.analytics.predict.prediction import NetworkSelection, predict
+
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        names = dict.fromkeys(row.model for row in dataset.measurements if row.run_id in run_ids)
+        wanted = [NetworkSelection(name=name) for name in names]
+        found = measured_networks(dataset, predict(dataset, wanted).predictions)
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return ()
+    return tuple(each for each in found if each.run_id in run_ids)
+
+
+def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
+    """The rows of these runs, in the order in which the runs were begun."""
+    from mansard.core.documents import read_document
+    from mansard.core.jsonl import read_rows
+    from mansard.core.records import Manifest
+
+    manifests = [
+        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
+    ]
+    return [
+        MeasuredNetwork(manifest.machine.name, manifest.mode_read_back.name, row)
+        for manifest in sorted(manifests, key=lambda each: (each.started_utc, each.run_id))
+        if manifest.kind == "networks"
+        for row in read_rows(runs / manifest.run_id / "measurements.jsonl", Measurement, runs).rows
+        if chain_length(row.model) is None
+    ]

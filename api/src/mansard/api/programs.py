@@ -1,0 +1,361 @@
+"""A program of the user's, measured in one power mode after the other; the board is put back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.boards import board_root
+from mansard.api.measurements import ModePlan, measure_modes
+from mansard.api.medians import Median, median_of
+from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
+from mansard.api.targets import LocalTarget
+from mansard.core.documents import read_document
+from mansard.core.errors import MansardError, UsageError
+from mansard.core.hashing import ID_CHARACTERS
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Manifest, NamedWindow, ProgramRun
+from mansard.core.text import printable
+from mansard.core.version import VERSION
+from mansard.device.meters.finding import find_meters
+
+if TYPE_CHECKING:
+    from mansard.core.records import MachineIdentity, PowerMode
+    from mansard.device.controller.controller import LocalController
+    from mansard.inference.programs.plan import ProgramTrial
+    from mansard.measuring.events import Measurer
+
+_LONGEST_NAME = 60
+_HASHED_BYTES = 64 << 20  # of a larger file its size, its first and its last part
+_PART_BYTES = 1 << 20
+MOST_RUNS = 100_000
+
+
+class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
+    """Which program is to be measured, and how; the defaults are those of the command."""
+
+    command: tuple[str, ...]
+    name: str | None = None  # what it is called; None: its command
+    metric: str | None = None  # regular expression with one group: a number that it prints
+    n_runs: int | None = None  # in each mode; None: until its time is known
+    is_again: bool = False  # also where it was measured before
+    stdout: int = 1  # descriptor that the program's standard output goes to
+
+
+class MeasuredProgram(msgspec.Struct, frozen=True):
+    """A program in one mode; ``manifest`` says in which, and on which machine."""
+
+    manifest: Manifest
+    run: ProgramRun
+
+    @property
+    def summary(self) -> ProgramSummary:
+        """Medians over its runs."""
+        return summarise(self.run)
+
+
+class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """All windows of one name."""
+
+    name: str
+    n_per_run: float
+    time_s: Median  # of one window
+    energy_j: Median | None  # likewise, of those that have one
+
+
+class ProgramSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program took in one mode; None where no run knows it, with the reason."""
+
+    n_runs: int
+    time_s: Median
+    cpu_s: Median
+    energy_j: Median | None
+    power_w: Median | None
+    peak_w: float | None
+    peak_memory_bytes: int | None
+    metric: Median | None
+    windows: tuple[WindowSummary, ...]
+    unknown: dict[str, str]
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """A program in the modes asked for, measured now or before, and what could not be measured."""
+
+    measured: tuple[MeasuredProgram, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+
+def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramResult:
+    """Run a program in each mode as often as it takes, with time, memory and energy.
+
+    Its streams are those of this process. What was measured before is not measured again, unless
+    asked for. Raises ProgramFailed with the program's own exit code where it fails: the modes
+    before are kept, and the board is put back; UsageError, and what keeps a board from being
+    measured.
+    """
+    from mansard.device.controller.controller import LocalController
+    from mansard.inference.programs.metric import compile_metric
+    from mansard.inference.programs.windows import VARIABLE
+
+    if request.hosts:
+        raise UsageError(
+            "a program is measured on the machine that it runs on, not with --host",
+            fix="run 'mansard measure -- COMMAND' on the board",
+        )
+    if VARIABLE in os.environ:
+        raise UsageError(
+            "this runs inside a program that is being measured",
+            fix="measure one of the two; mansard.api.window marks a part of a program",
+        )
+    if request.metric is not None:
+        compile_metric(request.metric)
+    if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
+        raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
+    trial = plan_trial(request)
+    root = board_root(request.board)
+    controller = LocalController(root)
+    modes = choose_modes(controller, request, reporter)
+    reporter = _BesideOutput(reporter, is_told=len(modes) > 1)
+    plans = [_plan(trial, request, controller.identify(), mode) for mode in modes]
+    target = _ProgramTarget(root, controller, request.stdout, reporter)
+    done = measure_modes(plans, target, request.runs, reporter)
+    found = tuple(
+        _read(request.runs, each.plan.run_id) for each in plans if each.plan.run_id in done.run_ids
+    )
+    return ProgramResult(found, failure_of(done, len(modes)))
+
+
+def summarise(run: ProgramRun) -> ProgramSummary:
+    """Medians over the runs that count."""
+    kept = [one for one in run.repetitions if not one.rejected_reason]
+    metered = [
+        (one.energy.total_j, one.wall_s)
+        for one in kept
+        if one.energy is not None and one.energy.total_j is not None
+    ]
+    metrics = [one.metric for one in kept if one.metric is not None]
+    unknown: dict[str, str] = {}
+    for one in kept:
+        unknown |= one.unknown
+        unknown |= one.energy.unknown if one.energy is not None else {}
+    by_name: dict[str, list[NamedWindow]] = {}
+    for window in (window for one in kept for window in one.windows):
+        by_name.setdefault(window.name, []).append(window)
+    return ProgramSummary(
+        n_runs=len(kept),
+        time_s=median_of([one.wall_s for one in kept]),
+        cpu_s=median_of([one.user_s + one.system_s for one in kept]),
+        energy_j=median_of([energy_j for energy_j, _ in metered]) if metered else None,
+        power_w=median_of([energy_j / wall_s for energy_j, wall_s in metered]) if metered else None,
+        peak_w=max((one.peak_w for one in kept if one.peak_w is not None), default=None),
+        peak_memory_bytes=max(
+            (one.peak_memory_bytes for one in kept if one.peak_memory_bytes is not None),
+            default=None,
+        ),
+        metric=median_of(metrics) if metrics else None,
+        windows=tuple(_summarise(name, found, len(kept)) for name, found in by_name.items()),
+        unknown=unknown,
+    )
+
+
+def _summarise(name: str, found: Sequence[NamedWindow], n_runs: int) -> WindowSummary:
+    energies_j = [
+        one.energy.total_j for one in found if one.energy and one.energy.total_j is not None
+    ]
+    return WindowSummary(
+        name=name,
+        n_per_run=len(found) / n_runs,
+        time_s=median_of([one.window_s for one in found]),
+        energy_j=median_of(energies_j) if energies_j else None,
+    )
+
+
+def plan_trial(request: ProgramRequest) -> ProgramTrial:
+    """What is to be run; raises ProgramFailed where there is no such program, UsageError."""
+    from mansard.inference.programs.plan import ProgramTrial
+
+    if not request.command or not request.command[0]:
+        raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
+    folder = _present_folder()
+    for word in (*request.command, folder):
+        if "\0" in word or not _is_text(word):
+            raise UsageError(
+                f"{word!r} is no text in UTF-8, and could not be kept",
+                fix="rename it, or call it from a script",
+            )
+    program = _find_program(request.command[0])
+    files = [program, *(path for word in request.command[1:] if (path := Path(word)).is_file())]
+    return ProgramTrial(
+        workload=printable(request.name or _short_name(request.command)),
+        command=request.command,
+        folder=folder,
+        program_hash=_hash_files(files),
+        metric_pattern=request.metric,
+        unknown={} if request.metric is not None else {"metric_pattern": "none was asked for"},
+    )
+
+
+def _find_program(name: str) -> Path:
+    """The file that ``name`` runs; raises ProgramFailed with a shell's exit code."""
+    from mansard.inference.programs.execution import NOT_FOUND, NOT_RUNNABLE, ProgramFailed
+
+    found = shutil.which(name)
+    if found is not None:
+        return Path(found)
+    is_there = os.path.lexists(name) and "/" in name
+    number = errno.EACCES if is_there else errno.ENOENT
+    raise ProgramFailed(
+        f"cannot be run: {os.strerror(number).lower()}",
+        NOT_RUNNABLE if is_there else NOT_FOUND,
+        where=name,
+        fix="check that it is there and that you may run it",
+    )
+
+
+def _short_name(words: Sequence[str]) -> str:
+    """What a command is called: its words, told apart by a hash where they are many."""
+    name = shlex.join([Path(words[0]).name, *words[1:]])
+    if len(name) <= _LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: _LONGEST_NAME - 8]}… {mark}"
+
+
+def _present_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError as error:
+        raise UsageError("the present folder is gone", fix="change to another folder") from error
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them on
+        return False
+    return True
+
+
+def _hash_files(files: Sequence[Path]) -> str:
+    found = hashlib.sha256()
+    for path in files:
+        found.update(_digest(path))
+    return found.hexdigest()[:ID_CHARACTERS]
+
+
+def _digest(path: Path) -> bytes:
+    """A file by its content; one that may not be read by its size."""
+    found = hashlib.sha256()
+    with contextlib.suppress(OSError):
+        size = path.stat().st_size
+        found.update(str(size).encode())
+        with path.open("rb") as file:
+            if size <= _HASHED_BYTES:
+                while piece := file.read(_PART_BYTES):
+                    found.update(piece)
+            else:
+                found.update(file.read(_PART_BYTES))
+                file.seek(-_PART_BYTES, os.SEEK_END)
+                found.update(file.read(_PART_BYTES))
+    return found.digest()
+
+
+def _plan(
+    trial: ProgramTrial, request: ProgramRequest, machine: MachineIdentity, mode: PowerMode
+) -> ModePlan:
+    """The newest run of the program in this mode; the next one where it is to be measured again.
+
+    Runs of the same plan differ in its seed alone.
+    """
+    from mansard.inference.programs.plan import ProgramPlan, program_protocol
+    from mansard.measuring.plan import cpus_of
+    from mansard.measuring.protocol import find_protocol
+    from mansard.measuring.runner import count_missing
+
+    find_protocol(request.profile)  # an unknown one is an error
+    plan = ProgramPlan(
+        profile=request.profile,  # type: ignore[arg-type]  # checked above
+        machine=machine,
+        processor="cpu",
+        gpu=None,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=(trial,),
+        protocol=program_protocol(request.profile, request.n_runs),  # type: ignore[arg-type]
+        seed=0,
+        versions={"mansard": VERSION},
+        unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
+    )
+    is_there = count_missing(plan, request.runs) == 0
+    while is_there:
+        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
+        is_there = count_missing(later, request.runs) == 0
+        if is_there or request.is_again:
+            plan = later
+    return ModePlan(plan, count_missing(plan, request.runs), of=trial.workload, is_bounded=False)
+
+
+def _read(runs: Path, run_id: str) -> MeasuredProgram:
+    from mansard.inference.programs.trial import PROGRAMS
+
+    folder = runs / run_id
+    (row,) = read_rows(folder / PROGRAMS.rows_name, ProgramRun, runs).rows
+    return MeasuredProgram(read_document(folder / "manifest.json", Manifest, runs), row)
+
+
+class _ProgramTarget(LocalTarget):
+    """This machine, with a program's streams passed on and its notes told."""
+
+    def __init__(
+        self, root: Path, controller: LocalController, stdout: int, reporter: Reporter
+    ) -> None:
+        super().__init__(root, controller)
+        self._stdout, self._reporter = stdout, reporter
+
+    def measurer(self, files: Path | None = None) -> Measurer:
+        """A measurer of programs with this machine's meters."""
+        from mansard.inference.programs.trial import Passing, program_kind
+        from mansard.measuring.measurer import LocalMeasurer
+
+        kind = program_kind(Passing(self._reporter.note, self._stdout))
+        meters = find_meters(self._root, self.controller.identify())
+        return LocalMeasurer(meters=meters, root=self._root, kind=kind, files=files)
+
+
+class _BesideOutput:
+    """A reporter beside a program that has the terminal: a note for each mode, and no bar."""
+
+    def __init__(self, reporter: Reporter, *, is_told: bool) -> None:
+        self._is_told = is_told
+        self.note, self.ask = reporter.note, reporter.ask
+
+    @contextlib.contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        """Note the title when the program starts, where there are several modes."""
+        yield _Titled(title, self.note if self._is_told else SILENT.note)
+
+
+class _Titled:
+    def __init__(self, title: str, note: Callable[[str], None]) -> None:
+        self._title, self._note = title, note
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        """Note the title, before the program runs."""
+        del remaining_s, now
+        if n_done < n_total:
+            self._note(self._title)

@@ -1,0 +1,302 @@
+"""A sweep over the power modes of one board, or of several at once: of anything measured there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from mansard.api.boards import board_root
+from mansard.api.measurements import (
+    Measured,
+    ModePlan,
+    describe_time,
+    measure_modes,
+    needs_setting,
+    time_cap_s,
+)
+from mansard.api.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
+from mansard.api.targets import (
+    BenchTarget,
+    LocalTarget,
+    WantedImage,
+    container_target,
+    remote_target,
+)
+from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
+from mansard.core.records import PowerMode, Processor
+
+if TYPE_CHECKING:
+    from mansard.containers.fleet import Worker
+    from mansard.containers.hosts import Host
+    from mansard.core.records import MachineIdentity
+    from mansard.device.controller.controller import BoardController
+
+
+class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where something is to be measured, and in which modes; defaults are those of commands."""
+
+    mode: str | None = None  # as ``bench --mode`` takes it; None: the machine as it is
+    pick: int | None = None  # measure only so many modes, spread over all
+    profile: str = "quick"  # how many points and repetitions: brief, quick or full
+    runs: Path = Path("runs")  # the folder that keeps the runs
+    board: Path | None = None  # root folder of a board; None: this machine
+    processor: Processor | None = None  # None: the GPU where there is one
+    is_local: bool = False  # in this process, without a container
+    wanted_image: WantedImage = WantedImage()
+    hosts: tuple[str, ...] = ()  # boards elsewhere, instead of this machine
+    hosts_file: Path | None = None  # TOML file that names boards
+
+
+class PlannedMode(msgspec.Struct, frozen=True):
+    """One mode of a sweep: its trials, those not measured yet, and each write that sets it."""
+
+    mode: PowerMode
+    trials: int
+    missing: int
+    steps: tuple[str, ...]
+
+
+class DryRun(msgspec.Struct, frozen=True):
+    """What a sweep would do on one board. ``board``: its name; None: this machine."""
+
+    board: str | None
+    modes: tuple[PlannedMode, ...]
+    duration_s: float  # that measuring what is missing takes at most
+    summary: str  # how much is to be measured, in words
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """The runs of a sweep, also those that were there, and what could not be measured."""
+
+    run_ids: frozenset[str]
+    failure: MansardError | None
+
+
+# What is to be measured on a board in some modes: the plans in the order of their modes.
+Planner: TypeAlias = Callable[[BenchTarget, Sequence[PowerMode], Reporter], list[ModePlan]]
+
+
+def sweep(request: SweepRequest, planner: Planner, reporter: Reporter = SILENT) -> Swept:
+    """Measure what ``planner`` plans and ``request.runs`` does not hold yet.
+
+    Modes are set, locked, and put back as they were found. A mode that cannot be set is left out
+    with a note, and a board of several that fails does not stop the others: ``failure`` names
+    them. Raises any MansardError that keeps everything from being measured.
+    """
+    if request.hosts:
+        return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
+    with _opened(request, reporter) as (target, modes):
+        plans = planner(target, modes, reporter)
+        measured = measure_modes(plans, target, request.runs, reporter)
+    return Swept(measured.run_ids, failure_of(measured, len(modes)))
+
+
+def dry_run(
+    request: SweepRequest, planner: Planner, reporter: Reporter = SILENT
+) -> Iterator[DryRun]:
+    """What a sweep would do on each board, one after the other; nothing is touched.
+
+    Raises as ``sweep`` does.
+    """
+    if not request.hosts:
+        with _opened(request, reporter, is_dry_run=True) as (target, modes):
+            yield _describe(None, planner(target, modes, reporter), target)
+        return
+    for host in chosen_hosts(request):
+        reporter.note(f"board {host.name}:")
+        with remote_target(host, request.wanted_image, reporter) as target:
+            modes = choose_modes(target.controller, request, reporter, is_dry_run=True)
+            yield _describe(host.name, planner(target, modes, reporter), target)
+
+
+@contextmanager
+def _opened(
+    request: SweepRequest, reporter: Reporter, *, is_dry_run: bool = False
+) -> Iterator[tuple[BenchTarget, tuple[PowerMode, ...]]]:
+    """The board at hand and the modes to measure."""
+    from mansard.device.controller.controller import LocalController
+
+    root = board_root(request.board)
+    controller = LocalController(root)
+    # A mode that does not exist is an error before an engine is asked, or an image built.
+    modes = choose_modes(controller, request, reporter, is_dry_run=is_dry_run)
+    with _open_target(controller, root, request, reporter, is_dry_run=is_dry_run) as target:
+        yield target, modes
+
+
+def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
+    modes = {each.plan.mode.name: each.plan.mode for each in plans}
+    steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))
+    planned = []
+    for name, mode in modes.items():
+        own = [each for each in plans if each.plan.mode.name == name]
+        n_trials = sum(len(each.plan.trials) for each in own)
+        n_missing = sum(each.n_missing for each in own)
+        planned.append(
+            PlannedMode(mode, n_trials, n_missing, next(steps) if needs_setting(mode) else ())
+        )
+    return DryRun(board, tuple(planned), time_cap_s(plans), describe_time(plans))
+
+
+def choose_modes(
+    controller: BoardController,
+    request: SweepRequest,
+    reporter: Reporter,
+    *,
+    is_dry_run: bool = False,
+) -> tuple[PowerMode, ...]:
+    """The modes to measure; a run that was cut off on the board is put back first."""
+    if not is_dry_run:
+        # What it left behind would be taken for the present state.
+        for line in controller.put_back():
+            reporter.note(line)
+    return controller.choose_modes(request.mode, request.pick)
+
+
+@contextmanager
+def _open_target(
+    controller: BoardController,
+    root: Path,
+    request: SweepRequest,
+    reporter: Reporter,
+    *,
+    is_dry_run: bool = False,
+) -> Iterator[BenchTarget]:
+    """Where the board of ``controller`` is measured; raises what keeps it from being measured.
+
+    A Jetson is measured in a container unless the request says not to. A graphics card is
+    measured in this process where CUDA's libraries are installed, in a container where they
+    are not, and everything else in this process.
+    """
+    target = LocalTarget(root, controller)
+    machine = controller.identify()
+    is_here = request.is_local or (is_dry_run and machine.is_simulated)
+    if is_here or not _wants_container(request, machine, target):
+        yield target
+        return
+    with container_target(controller, root, request.wanted_image, reporter) as inside:
+        yield inside
+
+
+def _wants_container(request: SweepRequest, machine: MachineIdentity, target: BenchTarget) -> bool:
+    if machine.kind == "jetson" or request.wanted_image.name is not None:
+        return True
+    if machine.kind != "gpu" or request.processor == "cpu" or target.probe("gpu").gpu is not None:
+        return False
+    from mansard.containers.engine import connect
+
+    try:
+        with connect(request.wanted_image.engine):
+            return True
+    except ContainerError:
+        return False
+
+
+_MAX_NAMED = 8
+
+
+def failure_of(measured: Measured, n_modes: int) -> DeviceError | None:
+    """The error that names the modes which could not be measured."""
+    if not measured.failed:
+        return None
+    names = ", ".join(measured.failed[:_MAX_NAMED])
+    if len(measured.failed) > _MAX_NAMED:
+        names += f" and {len(measured.failed) - _MAX_NAMED} more"
+    return DeviceError(
+        f"{len(measured.failed)} of {n_modes} power modes could not be measured: {names}",
+        fix="the notes above say why",
+    )
+
+
+def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
+    """The boards that ``request`` names; raises UsageError, also for options of this machine."""
+    from mansard.containers.hosts import read_hosts
+    from mansard.device.system import SYSTEM_ROOT
+
+    is_elsewhere = board_root(request.board) != SYSTEM_ROOT
+    if request.is_local or is_elsewhere or request.wanted_image.engine:
+        raise UsageError(
+            "--local, --board and --engine are about this machine, --host about others",
+            fix="leave one of them out; hosts.toml names a simulated board's root",
+        )
+    return read_hosts(request.hosts, request.hosts_file)
+
+
+def _sweep_hosts(
+    request: SweepRequest, hosts: Sequence[Host], planner: Planner, reporter: Reporter
+) -> Swept:
+    """The same sweep on boards elsewhere, all at once, into one folder of runs."""
+    from mansard.containers.fleet import run_fleet
+
+    fleet = run_fleet(
+        hosts,
+        partial(_sweep_host, request, planner, reporter),
+        lambda message: message.payload(),
+    )
+    run_ids = frozenset().union(*(measured.run_ids for measured in fleet.results.values()))
+    try:
+        fleet.check()
+    except MansardError as error:
+        return Swept(run_ids, error)
+    return Swept(run_ids, None)
+
+
+def _sweep_host(
+    request: SweepRequest, planner: Planner, reporter: Reporter, worker: Worker
+) -> Measured:
+    """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
+    from mansard.containers.launch import stop_containers
+
+    reporter = _WorkerReporter(worker, reporter)
+    with remote_target(worker.host, request.wanted_image, reporter) as target:
+        worker.on_stop(target.stop)
+        worker.claim(target.controller.identify())
+        worker.on_stop(partial(stop_containers, target.address))
+        modes = choose_modes(target.controller, request, reporter)
+        plans = planner(target, modes, reporter)
+        measured = measure_modes(plans, target, request.runs, reporter)
+    failure = failure_of(measured, len(modes))
+    if failure is not None:
+        raise failure
+    return measured
+
+
+class _WorkerReporter:
+    """The reporter of one board in its worker's thread; the main thread makes the real calls.
+
+    Progress is lines: bars of several boards would write over one another. Every method raises
+    KeyboardInterrupt once the fleet is to stop.
+    """
+
+    def __init__(self, worker: Worker, reporter: Reporter) -> None:
+        self._worker = worker
+        self._reporter = reporter
+
+    def note(self, line: str) -> None:
+        """Hand on a note, the board's name first."""
+        self._worker.send(partial(self._reporter.note, f"{self._worker.name}: {line}"))
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        """Hand on the progress."""
+        lines = LineProgress(f"{self._worker.name}: {title}", self._reporter.note)
+        yield _WorkerProgress(self._worker, lines)
+
+    def ask(self, question: str) -> bool:
+        """Yes: several boards cannot ask at once; what they download is noted."""
+        del question
+        return True
+
+
+class _WorkerProgress:
+    def __init__(self, worker: Worker, lines: LineProgress) -> None:
+        self._worker = worker
+        self._lines = lines
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        self._worker.send(partial(self._lines.update, n_done, n_total, remaining_s, now))
