@@ -30,7 +30,9 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
-    debug = "--debug" in arguments
+    # What comes after "--" is another program's.
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in own
     try:
         from mansard.cli.app import make_app  # takes a moment, in which a Ctrl-C may come
 
@@ -42,10 +44,10 @@ def run(arguments: list[str]) -> int:
     except SystemExit as leaving:
         code = _exit_code(leaving)
         if code == EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
-            print_error(_interrupted(arguments))
+            print_error(_interrupted(own))
         return code
     except KeyboardInterrupt:
-        print_error(_interrupted(arguments))
+        print_error(_interrupted(own))
         return EXIT_INTERRUPTED
     except MansardError as error:
         if debug:
@@ -64,7 +66,7 @@ def _interrupted(arguments: list[str]) -> str:
     if "--live" in arguments:
         return "interrupted; what came until then is written"
     # A bench and a merge keep what they have; the others write all or nothing.
-    if "bench" in arguments:
+    if "bench" in arguments or arguments[:1] == ["measure"]:
         return "interrupted; what was finished is kept, the same command resumes"
     if arguments[:1] == ["merge"]:
         return "interrupted; the runs that are there are whole, the same command brings the rest"

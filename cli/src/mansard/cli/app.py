@@ -15,6 +15,7 @@ from mansard.core.version import VERSION
 _COMMANDS = MappingProxyType(
     {
         "bench": ("measuring.bench", "bench"),
+        "measure": ("measuring.measure", "measure"),
         "batch": ("deciding.batch", "batch"),
         "score": ("counting.score", "score"),
         "report": ("data.report", "report"),
@@ -54,11 +55,12 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
     named = next((word for word in arguments if not word.startswith("-")), "")
     for name in _COMMANDS if named not in _COMMANDS else (named,):
         place, called = _COMMANDS[name]
-        found = getattr(import_module(f"mansard.cli.{place}"), called)
+        module = import_module(f"mansard.cli.{place}")
+        found = getattr(module, called)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
-            app.command(name)(found)
+            app.command(name, cls=getattr(module, "COMMAND_CLASS", None))(found)
     return app
 
 

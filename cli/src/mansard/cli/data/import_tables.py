@@ -16,7 +16,9 @@ _Pairs = list[str] | None
 
 
 def import_tables(
-    tables: Annotated[list[Path], typer.Argument(help="CSV tables.", readable=False)],
+    tables: Annotated[
+        list[Path], typer.Argument(help="CSV tables, and files of tools.", readable=False)
+    ],
     citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
     device: Annotated[
         str | None, typer.Option(help="The device that the figures are of; the module's name.")
@@ -42,6 +44,9 @@ def import_tables(
 ) -> None:
     """Read TABLES of (mode, GFLOP/s, GB/s) or (mode, network, time, power) that others published.
 
+    Also files that trtexec, jetson_stats, zeus, llama-bench and MLPerf write; --fixed says what
+    they do not: --fixed mode=MAXN --fixed network=resnet50 --fixed batch=1.
+
     They are labelled published and kept apart from what was measured; 'mansard report' draws
     them. A table that was imported before is not imported again.
     """
@@ -57,8 +62,8 @@ def import_tables(
         print_json(imported)
         return
     for one in imported:
-        n_rows, n_modes = one.rates + one.runs, len(one.modes)
-        what = "rate" if one.rates else "network's run"
+        n_rows, n_modes = one.rates + one.runs + one.layers, len(one.modes)
+        what = "rate" if one.rates else "network's run" if one.runs else "layer"
         count = f"{n_rows} {what}{'s' * (n_rows != 1)} of {n_modes} mode{'s' * (n_modes != 1)}"
         typer.echo(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +60,7 @@ def print_report(found: api.Report, *, as_json: bool) -> None:
 
 
 def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
-    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks.
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs.
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
@@ -70,7 +70,9 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         tables.append(standings)
     if summary.networks:
         tables.append(_networks(summary, run_ids))
-    return tables
+    measured = [each for each in summary.measured if run_ids is None or each.run_id in run_ids]
+    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
+    return [*tables, *measured_tables(measured), *program_tables(programs)]
 
 
 def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
@@ -164,3 +166,81 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
     return (f"{title}; {'; '.join(sorted(notes))}" if notes else title, columns, rows)
+
+
+def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
+    """Networks that were run, beside what is predicted; none where none was run."""
+    if not networks:
+        return []
+    rows = [
+        (
+            network.mode,
+            network.network,
+            "–" if network.batch is None else str(network.batch),
+            network.precision,
+            network.engine,
+            api.seconds(network.time_s, network.low_s, network.high_s),
+            _predicted(network),
+            *(api.seconds(each) for each in (network.p50_s, network.p99_s, network.worst_s)),
+            api.joules(network.energy_j),
+            "unknown" if network.memory_bytes is None else api.capacity(network.memory_bytes),
+            network.remark,
+        )
+        for network in networks
+    ]
+    columns = (
+        *("mode", "network", "batch", "precision", "engine", "measured time", "predicted"),
+        *("p50", "p99", "worst", "energy", "memory", "remark"),
+    )
+    title = f"Networks that were run ({_sources(networks)}); p50, p99 and worst of single calls"
+    return [_without_unknown(title, columns, rows, ("p99", "energy", "memory", "remark"))]
+
+
+def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
+    """Programs that were run and their windows; none where none was run."""
+    if not programs:
+        return []
+    rows = [
+        (
+            program.mode,
+            program.workload,
+            api.seconds(program.time_s, program.low_s, program.high_s),
+            api.seconds(program.cpu_s),
+            api.joules(program.energy_j),
+            api.watts(program.power_w),
+            api.watts(program.peak_w),
+            "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
+            "unknown" if program.metric is None else api.digits(program.metric),
+            str(program.n_runs),
+            program.remark,
+        )
+        for program in programs
+    ]
+    columns = (
+        *("mode", "program", "time", "CPU time", "energy", "power", "peak power", "memory"),
+        *("metric", "runs", "remark"),
+    )
+    title = f"Programs that were run ({_sources(programs)})"
+    emptied = ("energy", "power", "peak power", "metric", "remark")
+    return [_without_unknown(title, columns, rows, emptied)]
+
+
+def _predicted(network: api.NetworkTimes) -> str:
+    text = api.seconds(network.predicted_s)
+    return text if network.error is None else f"{text} ({network.error:+.0%})"
+
+
+def _sources(rows: Sequence[api.NetworkTimes] | Sequence[api.ProgramTimes]) -> str:
+    return " and ".join(dict.fromkeys(row.source for row in rows))
+
+
+def _without_unknown(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], droppable: Sequence[str]
+) -> Table:
+    """The table without those columns of ``droppable`` that say nothing in any row."""
+    kept = [
+        at
+        for at, name in enumerate(columns)
+        if name not in droppable or any(row[at] not in {"", "unknown"} for row in rows)
+    ]
+    return (title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])

@@ -29,6 +29,7 @@ from mansard.cli.tables import print_tables
 _COLUMNS = (
     "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",
 )  # fmt: skip
+_MEASURED = ("measured time", "measured items/s", "measured energy per item")
 _Texts = list[str] | None
 
 
@@ -80,9 +81,28 @@ def batch(
         ran_in = first["precision"] or "unknown precision"
         title = f"{first['network']} in {ran_in} on {first['device']}, {first['mode']}"
         rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
-        print_tables([(f"{title} ({first['source']})", _COLUMNS, rows_of_curve)])
+        columns: tuple[str, ...] = _COLUMNS
+        engines = dict.fromkeys(row["engine"] for row in curve if row["engine"] is not None)
+        if engines:
+            title = f"{title}, measured by {' and '.join(engines)}"
+            columns = (*_COLUMNS[:-1], *_MEASURED, _COLUMNS[-1])
+            rows_of_curve = [
+                (*cells[:-1], *_measured_cells(row), cells[-1])
+                for cells, row in zip(rows_of_curve, curve, strict=True)
+            ]
+        print_tables([(f"{title} ({first['source']})", columns, rows_of_curve)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
         note(f"note: {line}")
+
+
+def _measured_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    if row["measured_s"] is None:
+        return ("", "", "")
+    return (
+        api.seconds(row["measured_s"]),
+        api.rate(row["measured_items_per_s"]),
+        api.joules(row["measured_j"]),
+    )
 
 
 def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:

@@ -234,7 +234,7 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     if found.measured is not None:
         yield f"  best measured: {found.measured.why_lost}"
     if found.measure_next is not None:
-        yield f"  next: {found.measure_next.what}"
+        yield f"  next: {found.measure_next.what}: {found.measure_next.how}"
     yield from (f"  note: {line}" for line in found.notes)
     if found.commands is None:
         if found.choice is not None:

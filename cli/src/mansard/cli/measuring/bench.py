@@ -1,4 +1,4 @@
-"""``mansard bench``: measure this machine, score the networks, write the report."""
+"""``mansard bench``: measure this machine, score and run networks, write the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mansard.cli.tables import print_table
 def bench(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="ONNX files to score; the zoo by default.", readable=False),
+        typer.Argument(help="ONNX files to score and run; of the zoo by default.", readable=False),
     ] = None,
     mode: Annotated[
         str | None,
@@ -48,6 +48,9 @@ def bench(
     dim: Annotated[
         list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
     ] = None,
+    no_networks: Annotated[
+        bool, typer.Option("--no-networks", help="Measure kernels alone.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
     ] = False,
@@ -83,7 +86,7 @@ def bench(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this machine, score the networks, and write one self-contained report.
+    """Measure this machine, score and run networks, and write one self-contained report.
 
     What was measured before is not measured again; an interrupted run resumes. Power modes
     are set, locked, and put back as they were found.
@@ -96,6 +99,7 @@ def bench(
         runs=runs,
         batches=tuple(batch or (1, 8)),
         dims=parse_dimensions(dim or []),
+        has_networks=not no_networks,
         board=board,
         processor=processor,
         is_local=local,

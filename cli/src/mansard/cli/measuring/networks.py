@@ -1,0 +1,59 @@
+"""What ``mansard measure MODEL`` prints: each network's time and energy in each mode."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from mansard import api
+from mansard.cli.console import note, print_json
+from mansard.cli.data.report import measured_tables
+from mansard.cli.tables import Table, print_tables
+
+_MOST_LAYERS = 30  # of a table, the slowest
+
+
+def print_networks(result: api.MeasureResult, *, with_layers: bool, as_json: bool) -> None:
+    """Print what was measured; raises the error of what was not."""
+    if as_json:
+        print_json({"times": result.times, "rows": result.rows})
+    else:
+        print_tables(measured_tables(result.times))
+        if with_layers:
+            print_tables([_layers(one) for one in result.rows if one.row.layers])
+        for one in result.rows:
+            _note_doubts(one)
+    result.check()
+
+
+def _layers(one: api.MeasuredNetwork) -> Table:
+    layers = [(median(layer.seconds_s), layer) for layer in one.row.layers or () if layer.seconds_s]
+    whole_s = sum(time_s for time_s, _ in layers)
+    layers.sort(key=lambda each: -each[0])
+    cells = [
+        (
+            str(layer.index),
+            layer.op_type,
+            "unknown" if layer.nodes is None else ", ".join(map(str, layer.nodes)) or "none",
+            api.seconds(time_s),
+            f"{time_s / whole_s:.1%}" if whole_s else "unknown",
+        )
+        for time_s, layer in layers[:_MOST_LAYERS]
+    ]
+    more = f", the slowest {_MOST_LAYERS} of {len(layers)}" if len(layers) > _MOST_LAYERS else ""
+    title = f"Layers of {one.row.model} in {one.mode}, while profiled{more}"
+    return title, ("layer", "operator", "nodes", "time", "share"), cells
+
+
+def _note_doubts(one: api.MeasuredNetwork) -> None:
+    name, row = f"{one.row.model} in {one.mode}", one.row
+    if row.failure is not None:
+        note(f"{name}: not run: {row.failure}")
+        return
+    for why in row.disturbances:
+        note(f"{name}: disturbed: {why}")
+    if row.stability == "unstable":
+        interval = row.stability_interval
+        known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
+        note(f"{name}: the time is not known well: {known}")
+    if row.layers is None:
+        note(f"{name}: no layers: {row.unknown['layers']}")
