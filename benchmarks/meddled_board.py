@@ -29,14 +29,16 @@ import msgspec
 from meddling.board_log import BoardLog, State, states_within
 from meddling.meddler import Meddler
 
-from mansard.api.measurements import measure_modes, plan_modes
-from mansard.api.reporter import SILENT
+from mansard.api.benches import plan_kernels
+from mansard.api.measurements import measure_modes
+from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import PowerMode, Processor, Trial
 from mansard.device.controller.controller import LocalController
 from mansard.device.meters.finding import find_meters
 from mansard.device.nvpmodel.modes import read_modes
+from mansard.inference.engines.engine import EngineProbe
 from mansard.measuring.events import Event, Measurer
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
@@ -67,7 +69,15 @@ class Target:
         """The probe of this process."""
         return probe(processor)
 
-    def measurer(self) -> Measurer:
+    def engine_probe(self, engine: str) -> EngineProbe:  # noqa: ARG002
+        """None: kernels need no engine."""
+        raise AssertionError("kernels need no engine")
+
+    def send(self, files: Path, reporter: Reporter) -> None:  # noqa: ARG002
+        """None: kernels need no files."""
+        raise AssertionError("kernels need no files")
+
+    def measurer(self, files: Path | None = None) -> Measurer:  # noqa: ARG002
         """The local one, meddled with from its first event to its last."""
         self.set_s.append(time.monotonic())
         meters = find_meters(self._root, self.controller.identify())
@@ -100,7 +110,7 @@ def bench(
     with running(root), BoardLog(root, folder / "board.log") as log:
         mode = next(one.mode for one in read_modes(root).modes if one.mode.name == mode_name)
         for _ in range(options.attempts):
-            plans = plan_modes(controller.identify(), (mode,), "brief", folder, probe("cpu"))
+            plans = plan_kernels(controller.identify(), (mode,), "brief", folder, probe("cpu"))
             each = plans[0]
             plan = msgspec.structs.replace(each.plan, trials=each.plan.trials[: options.trials])
             try:

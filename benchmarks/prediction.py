@@ -12,23 +12,23 @@ ratio says how far. Weights are random; the threads are as many as the run's cor
 from __future__ import annotations
 
 import argparse
-import time
+import tempfile
 from pathlib import Path
 from statistics import median
-from typing import Any
-
-import numpy as np
-import onnx
-import onnxruntime
-from onnx import helper
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.report.summary import NetworkSummary, summary
+from mansard.core.errors import MansardError
+from mansard.core.records import Manifest, Measurement
 from mansard.estimator import zoo
-from mansard.estimator.zoo.weights import with_random_weights
+from mansard.inference.engines import find_engine
+from mansard.inference.planning import SEED, make_network_plan
+from mansard.inference.preparing import prepare
+from mansard.measuring.events import Row
+from mansard.measuring.kind import Job
+from mansard.measuring.measurer import LocalMeasurer
 
-WARM_UP_S, MEASURE_S, N_MIN = 0.5, 3.0, 5
-MAX_PARAMETERS = 2**31 // 4 - 1_000_000  # a file of ONNX holds 2 GB, 4 bytes a parameter
+PROFILE = "quick"
 
 
 def main() -> None:
@@ -50,17 +50,23 @@ def main() -> None:
     print(f"{'network':20} " + " ".join(f"{column:>10}" for column in columns))
     ratios = []
     for name in zoo.names():
-        if (zoo.entry(name).published_parameters or 0) > MAX_PARAMETERS:
-            print(f"{name:20} left out: its weights do not fit in one file")
-        elif name in modelled:
-            seconds_s = measure(name, options.batch, n_threads)
-            ratios.append(show(modelled[name], seconds_s))
+        if name not in modelled:
+            continue
+        try:
+            row = measure(name, options.batch, newest)
+        except MansardError as error:
+            print(f"{name:20} left out: {error}")
+            continue
+        if row.seconds_s:
+            ratios.append(show(modelled[name], row.seconds_s))
+        else:
+            print(f"{name:20} left out: {row.failure or 'every sample was disturbed'}")
     known = [ratio for ratio in ratios if ratio is not None]
     if known:
         print(f"median ratio {median(known):.2f}, least {min(known):.2f}, most {max(known):.2f}")
 
 
-def show(network: NetworkSummary, seconds_s: list[float]) -> float | None:
+def show(network: NetworkSummary, seconds_s: tuple[float, ...]) -> float | None:
     """Print one network's line; returns measured over modelled, None where not modelled."""
     middle_s, least_s = median(seconds_s), min(seconds_s)
     ratio = middle_s / network.time_s if network.time_s else None
@@ -70,39 +76,18 @@ def show(network: NetworkSummary, seconds_s: list[float]) -> float | None:
     return ratio
 
 
-def measure(name: str, batch: int, n_threads: int) -> list[float]:
-    """Seconds of each run of a zoo network with random weights, after a warm-up."""
-    model = with_random_weights(onnx.load_from_string(zoo.read(name)), seed=1)
-    dims = {**dict(zoo.entry(name).dims), "batch": batch}
-    feed = {value.name: random_input(value, dims) for value in model.graph.input}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = n_threads
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    repeat(lambda: session.run(None, feed), WARM_UP_S, 1)
-    return repeat(lambda: session.run(None, feed), MEASURE_S, N_MIN)
-
-
-def repeat(run: Any, duration_s: float, n_min: int) -> list[float]:
-    """Seconds of each call, for so long and at least so often."""
-    seconds_s: list[float] = []
-    end_s = time.perf_counter() + duration_s
-    while time.perf_counter() < end_s or len(seconds_s) < n_min:
-        start_s = time.perf_counter()
-        run()
-        seconds_s.append(time.perf_counter() - start_s)
-    return seconds_s
-
-
-def random_input(value: onnx.ValueInfoProto, dims: dict[str, int]) -> Any:
-    """Random numbers, or ones for indices and masks, of the input's shape."""
-    kind = value.type.tensor_type
-    shape = [dims.get(dim.dim_param, dim.dim_value) for dim in kind.shape.dim]
-    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    if dtype == np.float32:
-        return np.random.default_rng(5).random(shape, dtype=np.float32)
-    return np.ones(shape, dtype)
+def measure(name: str, batch: int, run: Manifest) -> Measurement:
+    """A zoo network with random weights, on the CPUs and in the mode of ``run``."""
+    with tempfile.TemporaryDirectory(prefix="mansard-") as folder:
+        prepared = prepare(name, folder=Path(folder), seed=SEED, batch=batch)
+        trial = prepared.trial(engine="ort", provider="cpu", with_layers=False)
+        probe = find_engine("ort").probe()
+        mode = run.mode_read_back
+        plan = make_network_plan(run.machine, mode, PROFILE, (trial,), probe, None)
+        job = Job(plan=plan, missing=(trial.trial_id,), read_back=mode)
+        events = LocalMeasurer(files=Path(folder))(job)
+        row: Measurement = next(event.row for event in events if isinstance(event, Row))
+        return row
 
 
 if __name__ == "__main__":

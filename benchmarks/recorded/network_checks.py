@@ -83,6 +83,7 @@ def observed(timed: pl.DataFrame) -> pl.DataFrame:
         "batch",
         "precision",
         pl.lit("inference").alias("phase"),
+        pl.lit(None, pl.String).alias("engine"),
         "latency_s",
         pl.lit(None, pl.Float64).alias("latency_deviation"),
         pl.lit(None, pl.Float64).alias("power_w"),

@@ -65,6 +65,7 @@ def read_recording(shared: Path) -> Recording:
         pl.col("power_mode").alias("mode"),
         pl.col("model").alias("network"),
         pl.col("subgraph_id").alias("group"),
+        pl.col("subgraph_id").alias("layer"),
         pl.lit(1, pl.Int64).alias("n_launches"),
         measured_s=pl.col("latency_mean_ms") / 1e3,
         least_s=pl.col("latency_min_ms") / 1e3,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from mansard.core.errors import MansardError
 from mansard.core.records import ModelScore
 from mansard.estimator import score
+from mansard.inference.preparing.labelling import Labelled
 
 from .feeds import Value
-from .labelling import Labelled
 from .truth import Truth
 
 _FLAG = re.compile(r"--(dim|trip) '?([^\s'=]+)=N'?")

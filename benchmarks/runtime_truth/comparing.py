@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mansard.core.records import LayerScore
+from mansard.inference.labels import label_of
+from mansard.inference.preparing.labelling import Labelled
 
 from .asking import Given, score_as_asked
-from .labelling import Labelled, label_of
 from .truth import NodeTruth, Truth
 
 _NEVER_RAN = NodeTruth("", 0, 0, 0, 0)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 
 from onnx import GraphProto, NodeProto
 
-from .labelling import Labelled, bodies, label_of
+from mansard.inference.labels import label_of
+from mansard.inference.preparing.labelling import Labelled, bodies
 
 _OF_DIMENSIONS = frozenset({"EyeLike", "Shape", "Size"})
 _RANDOM = frozenset(

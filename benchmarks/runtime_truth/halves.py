@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, shape_inference
 
-from .labelling import all_nodes, bodies
+from mansard.inference.preparing.labelling import bodies, numbered_nodes
+
 from .profiling import Kernel, RealTensor
 
 _NAMES = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
@@ -22,7 +23,7 @@ def half_tensors(model: ModelProto) -> dict[str, str]:
     stored = (one.data_type for graph in _graphs(model.graph) for one in graph.initializer)
     casts = (
         attribute.i
-        for node in all_nodes(model.graph)
+        for node in numbered_nodes(model.graph)
         for attribute in node.attribute
         if node.op_type == "Cast" and attribute.name == "to"
     )

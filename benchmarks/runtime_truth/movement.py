@@ -11,7 +11,8 @@ import math
 
 from onnx import NodeProto
 
-from .labelling import bodies
+from mansard.inference.preparing.labelling import bodies
+
 from .profiling import Kernel, RealTensor
 
 VIEWS = frozenset({"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})

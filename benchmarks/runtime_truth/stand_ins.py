@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from onnx import NodeProto, helper
 
-from .labelling import Labelled, bodies, label_of
+from mansard.inference.labels import label_of
+from mansard.inference.preparing.labelling import Labelled, bodies
+
 from .profiling import Kernel, RealTensor, type_name
 
 

@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from mansard.inference.preparing.labelling import Labelled
+
 from .foreknown import foreknown
 from .halves import as_written, half_tensors
-from .labelling import Labelled
 from .movement import convention, moved_bytes, tensor_bytes
 from .profiling import Feeds, Kernel, real_tensors, run
 from .stand_ins import find_stand_ins

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onnx import GraphProto, ModelProto
-from runtime_truth.labelling import bodies
+
+from mansard.inference.preparing.labelling import bodies
 
 WANTED = (
     *("If", "If in If", "Loop", "Scan", "DFT", "STFT", "LSTM", "GRU", "ConvInteger"),

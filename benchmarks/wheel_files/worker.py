@@ -17,8 +17,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from runtime_truth.comparing import Comparison
-    from runtime_truth.labelling import Labelled
 
+    from mansard.inference.preparing.labelling import Labelled
     from wheel_files.cases import Case
 
 TIMEOUT_S = 900
@@ -89,13 +89,13 @@ def run_apart(path: Path) -> list[Result]:
 def main(path: Path) -> None:
     """Print what each case of the model gives."""
     import onnx
-    from runtime_truth.labelling import label
 
+    from mansard.inference.preparing.labelling import label_copy
     from wheel_files.cases import cases_of
     from wheel_files.contents import kinds
 
     model = onnx.load(path)
-    labelled = label(model)
+    labelled = label_copy(model)
     found = kinds(onnx.load(path, load_external_data=False))
     for case in cases_of(model, f"{path.parents[1].name}/{path.name}"):
         sizes = "; ".join(f"{name}={size}" for name, size in {**case.dims, **case.values}.items())
