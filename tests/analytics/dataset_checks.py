@@ -21,7 +21,10 @@ def assert_same(found: Dataset, wanted: Dataset) -> None:
             getattr(found, name).collect().sort(order, maintain_order=True),
             getattr(wanted, name).collect().sort(order, maintain_order=True),
         )
-    for name in ("manifests", "scores", "measurements", "notes"):
+    for name in (
+        *("manifests", "scores", "notes"),
+        *("workload_manifests", "measurements", "programs"),
+    ):
         assert getattr(found, name) == getattr(wanted, name)
 
 

@@ -9,7 +9,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from mansard.analytics.data.limits import ROW_TABLES
 from mansard.core.documents import write_document
 from mansard.core.jsonl import RowWriter
 from mansard.core.power_mode import core_count_mode
@@ -19,8 +21,13 @@ from mansard.core.records import (
     EnergyWindow,
     MachineIdentity,
     Manifest,
+    Measurement,
+    NamedWindow,
     PowerMode,
+    ProgramRepetition,
+    ProgramRun,
     RailEnergy,
+    Record,
     Source,
     Trial,
 )
@@ -85,11 +92,14 @@ def manifest(
     mode: PowerMode | None = None,
     idle: tuple[EnergyWindow, ...] | None = None,
     total: tuple[str, ...] | None = None,
+    kind: str = "kernels",
+    started_utc: str = "2026-01-02T03:04:05Z",
 ) -> Manifest:
     """A run of one mode; ``total`` are the rails of its total, where it has a meter."""
     missing = {"rapl": "/sys/class/powercap/intel-rapl:0/energy_uj is missing: no meter here"}
     return Manifest(
         run_id=run_id,
+        kind=kind,
         tool_version="0.1.0",
         commit=None,
         versions={"python": "3.11.7", "numba": "0.68.1", "numpy": "2.4.6"},
@@ -109,7 +119,7 @@ def manifest(
         image=None,
         image_digest=None,
         seed=1,
-        started_utc="2026-01-02T03:04:05Z",
+        started_utc=started_utc,
         finished_utc="2026-01-02T03:06:05Z",
         started_monotonic_s=100.0,
         finished_monotonic_s=220.0,
@@ -132,6 +142,57 @@ def calm(**known: object) -> Conditions:
     missing = [name for name, value in values.items() if value is None]
     reasons = dict.fromkeys(missing, "this machine does not report it")
     return Conditions(**values, unknown=reasons)
+
+
+def measurement(run_id: str, seconds_s: Sequence[float], **known: Any) -> Measurement:
+    """A network that took so many seconds; everything else is ``known`` or plain."""
+    values: dict[str, Any] = {
+        "source": "measured",
+        "model": "net",
+        "model_hash": "a" * 16,
+        "phase": "inference",
+        "engine": "ort",
+        "engine_version": "1.31.1",
+        "processor": "cpu",
+        "provider": "cpu",
+        "options": {},
+        "threads": 2,
+        "cpus": (0, 1),
+        "precision": "fp32",
+        "batch": 1,
+        "dimensions": {},
+        "inputs": "random numbers",
+        "copies": "none",
+        "launching": "call",
+        "waiting": "spin",
+        "failure": None,
+        "calls_per_sample": 1,
+        "block": tuple(range(len(seconds_s))),
+        "rejected_s": (),
+        "rejected_reason": (),
+        "stability": "stable",
+        "stability_interval": 0.001,
+        "call_seconds_s": tuple(seconds_s),
+        "profiled_s": None,
+        "layers": None,
+        "energy": None,
+        "memory_bytes": None,
+        "load_s": None,
+        "first_call_s": None,
+        "conditions": calm(),
+        "disturbances": (),
+        "started_utc": "2026-01-02T03:04:05Z",
+        "duration_s": 1.0,
+    }
+    reasons = {"failure": "it ran", "energy": "no meter was read"}
+    values |= known
+    what = [
+        values[name] for name in ("model", "engine", "provider", "threads", "precision", "batch")
+    ]
+    values.setdefault("trial_id", hashlib.sha256(repr(what).encode()).hexdigest()[:16])
+    missing = [name for name, value in values.items() if value is None]
+    unknown = {name: reasons.get(name, "not asked for") for name in missing}
+    return Measurement(run_id=run_id, seconds_s=tuple(seconds_s), unknown=unknown, **values)
 
 
 def window(
@@ -262,12 +323,103 @@ def stream_trials(
     return found
 
 
-def write_run(folder: Path, run: Manifest, trials: Sequence[Trial]) -> Path:
+def write_run(
+    folder: Path, run: Manifest, rows: Sequence[Trial] | Sequence[Measurement | ProgramRun]
+) -> Path:
+    """A run's folder, with the rows of its kind."""
     folder.mkdir(parents=True)
     write_document(folder / "manifest.json", run)
-    with RowWriter(folder / "trials.jsonl", Trial) as writer:
-        writer.extend(trials)  # one sync, not one for each row
+    row_type = _ROW_TYPES[run.kind]
+    with RowWriter(folder / f"{ROW_TABLES[run.kind]}.jsonl", row_type) as writer:
+        writer.extend(rows)  # one sync, not one for each row
     return folder
+
+
+_ROW_TYPES: dict[str, type[Record]] = {
+    "kernels": Trial,
+    "networks": Measurement,
+    "programs": ProgramRun,
+}
+
+
+def write_networks(
+    runs: Path,
+    rows: Sequence[Measurement],
+    n_cpus: int = 2,
+    *,
+    started_utc: str = "2026-01-02T04:00:00Z",
+    **known: Any,
+) -> Path:
+    """A run of networks in the folder ``runs``: ``rows`` are of one run, on the example CPU."""
+    n_trials: int = known.pop("n_trials", len(rows))
+    run = manifest(
+        rows[0].run_id, n_cpus, n_trials, kind="networks", started_utc=started_utc, **known
+    )
+    return write_run(runs / run.run_id, run, rows)
+
+
+def write_programs(runs: Path, rows: Sequence[ProgramRun], n_cpus: int = 2, **known: Any) -> Path:
+    """A run of programs in the folder ``runs``: ``rows`` are of one run."""
+    run = manifest(rows[0].run_id, n_cpus, len(rows), kind="programs", **known)
+    return write_run(runs / run.run_id, run, rows)
+
+
+def program(run_id: str, walls_s: Sequence[float], **known: Any) -> ProgramRun:
+    """A program that ran so often; everything else is ``known`` or plain.
+
+    ``power_w``: a meter's mean over each run; ``windows``: of each run; ``metric``: likewise.
+    """
+    power_w = known.pop("power_w", None)
+    windows, metric = known.pop("windows", ()), known.pop("metric", None)
+    repetitions = [
+        repetition(wall_s, power_w=power_w, windows=windows, metric=metric) for wall_s in walls_s
+    ]
+    values: dict[str, Any] = {
+        "trial_id": "p" * 16,
+        "source": "measured",
+        "workload": "llm",
+        "command": ("./llm", "--prompt", "hello"),
+        "folder": "/home/user",
+        "program_hash": "c" * 16,
+        "metric_pattern": None if metric is None else "tokens/s: ([0-9.]+)",
+        "repetitions": tuple(repetitions),
+        "stability": "stable",
+        "stability_interval": 0.001,
+        "conditions": calm(),
+        "disturbances": (),
+        "started_utc": "2026-01-02T05:00:00Z",
+        "duration_s": sum(walls_s),
+    } | known
+    unknown = {name: "not asked for" for name, value in values.items() if value is None}
+    return ProgramRun(run_id=run_id, unknown=unknown, **values)
+
+
+def repetition(
+    wall_s: float,
+    *,
+    power_w: float | None = None,
+    windows: Sequence[NamedWindow] = (),
+    metric: float | None = None,
+    rejected_reason: str = "",
+    exit_code: int = 0,
+) -> ProgramRepetition:
+    """One run of a program; ``power_w`` is drawn on one rail, VDD_IN."""
+    energy = None
+    if power_w is not None:
+        energy = window({"VDD_IN": power_w}, ("VDD_IN",), window_s=wall_s, repetitions=1)
+    values: dict[str, Any] = {"energy": energy, "peak_w": power_w, "metric": metric}
+    return ProgramRepetition(
+        start_s=100.0,
+        wall_s=wall_s,
+        user_s=wall_s,
+        system_s=0.0,
+        peak_memory_bytes=MIB,
+        exit_code=exit_code,
+        windows=tuple(windows),
+        rejected_reason=rejected_reason,
+        unknown={name: "not asked for" for name, value in values.items() if value is None},
+        **values,
+    )
 
 
 def write_two_modes(runs: Path) -> Path:

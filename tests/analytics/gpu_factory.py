@@ -158,7 +158,7 @@ def gpu_trial(
 
 def _amounts(run: Run) -> tuple[int, int, int]:
     """Work and traffic of one repetition, and how much of what the rate counts."""
-    if run.family == "stalled":
+    if run.family in {"stalled", "launch"}:
         return 0, 0, 1
     if run.family == "latency":
         return 0, 4 * LOADS, LOADS

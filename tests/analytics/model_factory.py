@@ -170,6 +170,7 @@ def network_observations(factor: float = 1.1, modes: pl.DataFrame | None = None)
     found = network_predictions(modes).with_columns(
         latency_s=pl.col("latency_s") * factor,
         source=pl.lit("simulated"),
+        engine=pl.lit("onnxruntime cuda"),
         citation=pl.lit(None, pl.String),
         latency_deviation=pl.lit(None, pl.Float64),
         power_deviation=pl.lit(None, pl.Float64),

@@ -40,8 +40,23 @@ def test_classes(op_type: str, expected: str) -> None:
 
 
 def test_a_convolution_on_cuda_cores_is_depthwise_where_tensor_cores_could_multiply() -> None:
-    assert layer_class("Conv", "fp16", "CUDA core") == "depthwise"
-    assert layer_class("Conv", "fp16", "tensor core") == "conv"
-    # In fp32 every convolution is on CUDA cores: nothing tells them apart.
-    assert layer_class("Conv", "fp32", "CUDA core") == "conv"
-    assert layer_class("Relu", "fp16", "CUDA core") == "elementwise"
+    assert layer_class("Conv", "fp16", "CUDA core", 9, 1) == "depthwise"
+    assert layer_class("Conv", "fp16", "tensor core", 9, 1) == "conv"
+    assert layer_class("Relu", "fp16", "CUDA core", None, None) == "elementwise"
+
+
+@pytest.mark.parametrize(
+    ("sum_length", "input_share", "expected"),
+    [
+        (9, 1.0, "depthwise"),  # 3 × 3
+        (25, 4.0, "depthwise"),  # 5 × 5 with a stride of 2
+        (16, 1.0, "conv"),  # 1 × 1 of 16 channels
+        (144, 1.0, "conv"),  # 3 × 3 of 16 channels
+        (9, 0.0625, "conv"),  # 3 × 3 of one channel, which makes 16
+        (None, None, "conv"),  # what it makes is not known
+    ],
+)
+def test_in_fp32_a_depthwise_convolution_is_told_by_its_sums(
+    sum_length: float | None, input_share: float | None, expected: str
+) -> None:
+    assert layer_class("Conv", "fp32", "CUDA core", sum_length, input_share) == expected

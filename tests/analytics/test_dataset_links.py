@@ -11,7 +11,8 @@ import pytest
 from mansard import api
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.opening import merge
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.store import read_published, write_published
 from mansard.core.errors import StorageError
 from tests.analytics.factory import fma_trials, manifest, write_run, write_two_modes

@@ -16,20 +16,31 @@ from mansard.analytics.data.layout import (
     ENTRY_FILE,
     RUN_TABLES,
     files_of,
-    measurement_part,
     run_entry,
     score_entry,
 )
 from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.data.read import decode, read_part, run_files
 from mansard.analytics.data.store import Store
+from mansard.analytics.data.workload_frames import measurement_frame
 from mansard.analytics.roofs.rates import trial_rates
 from mansard.core.errors import InputError, MansardError, SchemaError
-from mansard.core.jsonl import write_rows
-from mansard.core.records import Manifest, Measurement
-from tests.analytics.factory import fma_trials, machine, manifest, write_run
+from mansard.core.records import LayerTime, Manifest
+from tests.analytics.factory import (
+    fma_trials,
+    machine,
+    manifest,
+    measurement,
+    program,
+    write_networks,
+    write_programs,
+    write_run,
+)
 from tests.analytics.score_factory import layer, score, write_scores
 
+CONV = LayerTime(
+    index=0, name="conv", op_type="Conv", provider="cpu", nodes=(0,), runs=1, seconds_s=(1.0,)
+)
 Poison = Callable[[Path], None]
 
 
@@ -49,7 +60,10 @@ def fleet(tmp_path: Path) -> Path:
 @pytest.fixture
 def evil(tmp_path: Path) -> Path:
     """A dataset with the run ``evil``, which somebody sends."""
-    merge([board(tmp_path / "theirs", "evil", "b")], str(tmp_path / "evil"))
+    runs = board(tmp_path / "theirs", "evil", "b")
+    write_networks(runs, [measurement("nets", (1.0,), profiled_s=(1.5,), layers=(CONV,))])
+    write_programs(runs, [program("programs", (2.0, 2.1))])
+    merge([runs], str(tmp_path / "evil"))
     return tmp_path / "evil"
 
 
@@ -135,36 +149,47 @@ def a_file_that_was_changed(evil: Path) -> None:
 
 
 def times_of_another(evil: Path) -> None:
-    row = timed("mine", 1e-6)
-    frame = pl.DataFrame({"run_id": ["mine"], "position": [0], "measurement_json": [to_json(row)]})
-    Store(evil).write(measurement_part("mine"), frame)
+    """The rows of a run of networks in the folder of another run."""
+    rewrite(evil, "nets", "measurements", pl.lit("mine").alias("run_id"))
 
 
-def times_filed_as_of_another(evil: Path) -> None:
-    row = timed("mine", 1e-6)
-    frame = pl.DataFrame({"run_id": ["evil"], "position": [0], "measurement_json": [to_json(row)]})
-    Store(evil).write(measurement_part("evil"), frame)
+def times_that_differ_from_their_row(evil: Path) -> None:
+    rewrite(evil, "nets", "measurements", pl.lit([1e-6]).alias("seconds_s"))
+
+
+def a_row_of_another_in_ones_own(evil: Path) -> None:
+    row = to_json(measurement("mine", (1e-6,)))
+    rewrite(evil, "nets", "measurements", pl.lit(row).alias("row_json"))
+
+
+def times_that_cannot_be(evil: Path) -> None:
+    row = msgspec.structs.replace(measurement("nets", (1.0,)), seconds_s=(-1.0,))
+    columns = measurement_frame([row]).row(0, named=True)
+    names = [pl.lit(columns[name]).alias(name) for name in ("seconds_s", "row_json")]
+    rewrite(evil, "nets", "measurements", *names)
+
+
+def times_of_other_layers(evil: Path) -> None:
+    rewrite(evil, "nets", "layer_times", pl.lit("Gemm").alias("op_type"))
+
+
+def programs_of_another(evil: Path) -> None:
+    rewrite(evil, "programs", "programs", pl.lit("mine").alias("run_id"))
+
+
+def rows_of_another_kind(evil: Path) -> None:
+    """A run of kernels that names times of networks."""
+    entry, store = entry_of(evil, "evil"), Store(evil)
+    files = run_files(entry.row(0, named=True), str(evil))
+    rows = measurement_frame([measurement("evil", (1e-6,))])
+    name = f"measurements/run_id=evil/{'0' * 32}-00000.parquet"
+    text = to_json({**files, name: store.write(name, rows)})
+    put_entry(evil, "evil", entry.with_columns(files_json=pl.lit(text)))
 
 
 def a_score_filed_as_another(evil: Path) -> None:
     scores = read_part(str(evil)).scores
     Store(evil).write(score_entry("0" * 16), scores.with_columns(score_id=pl.lit("0" * 16)))
-
-
-def timed(run_id: str, seconds_s: float) -> Measurement:
-    return Measurement(
-        run_id=run_id,
-        model="net",
-        model_hash="0" * 16,
-        source="measured",
-        engine="TensorRT",
-        phase="inference",
-        batch=1,
-        precision="fp16",
-        seconds_s=(seconds_s,),
-        energy=None,
-        unknown={"energy": "no meter"},
-    )
 
 
 POISONS: tuple[Poison, ...] = (
@@ -179,7 +204,13 @@ POISONS: tuple[Poison, ...] = (
     a_manifest_of_another,
     an_entry_of_another_machine,
     a_file_that_was_changed,
-    times_filed_as_of_another,
+    times_of_another,
+    times_that_differ_from_their_row,
+    a_row_of_another_in_ones_own,
+    times_that_cannot_be,
+    times_of_other_layers,
+    programs_of_another,
+    rows_of_another_kind,
     a_score_filed_as_another,
 )
 
@@ -210,26 +241,11 @@ def test_it_is_refused_before_anything_is_written(fleet: Path, evil: Path, poiso
 
 def test_what_is_not_poisoned_is_merged(fleet: Path, evil: Path) -> None:
     best = best_flop_per_s(fleet)
-    assert merge([evil], str(fleet)).n_new == 1
+    assert merge([evil], str(fleet)).n_new == 3
     assert best_flop_per_s(fleet) == best
-    assert open_runs([fleet]).runs["run_id"].to_list() == ["evil", "mine"]
-
-
-def test_times_of_a_run_that_is_elsewhere_are_refused(fleet: Path, evil: Path) -> None:
-    before = content(fleet)
-    times_of_another(evil)
-    with pytest.raises(InputError, match="networks are measured in run mine, which is not here"):
-        merge([evil], str(fleet))
-    assert content(fleet) == before
-
-
-def test_times_of_two_places_are_both_kept(fleet: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    for seconds_s in (1.0, 2.0, 3.0):
-        write_rows(runs / "measurements.jsonl", Measurement, [timed("mine", seconds_s)])
-        merge([runs], str(fleet))
-    found = open_runs([fleet]).measurements
-    assert [each.seconds_s for each in found] == [(1.0,), (2.0,), (3.0,)]
+    found = open_runs([fleet])
+    assert found.runs["run_id"].to_list() == ["evil", "mine"]
+    assert [each.run_id for each in found.workload_manifests] == ["nets", "programs"]
 
 
 @pytest.mark.parametrize("table", ["repetitions", "trials"])

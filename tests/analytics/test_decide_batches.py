@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.decide.batches import BATCH_SCHEMA, batch_table
 from tests.analytics.decide_factory import frame, row
 
@@ -47,6 +48,24 @@ def test_curves_of_modes_are_apart_and_unknown_stays_unknown() -> None:
     assert found["is_most_items"].to_list() == [False, True, False]
     assert not found["is_least_energy"].any()
     assert found["reason"].to_list() == [None, None, "no peak"]
+
+
+def test_what_was_measured_stands_beside_its_prediction() -> None:
+    """21 ms for one and 64 ms at 10 W for four: 47.6 and 62.5 items/s, 160 mJ of an item."""
+    predictions = frame([row("15W", 0.02), row("15W", 0.05, batch=4), row("15W", 0.1, batch=8)])
+    like = predictions.row(0, named=True)
+    keys = {name: like[name] for name in ("device", "mode", "network", "precision", "phase")}
+    seen = [
+        {**keys, "batch": 1, "engine": "onnxruntime cpu", "latency_s": 0.021},
+        {**keys, "batch": 4, "engine": "onnxruntime cpu", "latency_s": 0.064, "power_w": 10.0},
+        {**keys, "batch": 4, "engine": None, "latency_s": 0.9, "source": "published"},
+    ]
+    found = batch_table(predictions, SCORES, pl.DataFrame(seen, schema=OBSERVATION_SCHEMA))
+    assert found["batch"].to_list() == [1, 4, 8]
+    assert found["measured_s"].to_list() == pytest.approx([0.021, 0.064, None])
+    assert found["measured_items_per_s"].to_list() == pytest.approx([1 / 0.021, 62.5, None])
+    assert found["measured_j"].to_list() == pytest.approx([None, 0.16, None])
+    assert found["engine"].to_list() == ["onnxruntime cpu", "onnxruntime cpu", None]
 
 
 def test_no_predictions_are_no_rows() -> None:

@@ -30,8 +30,10 @@ from tests.analytics.factory import (
     Ceilings,
     fma_trials,
     manifest,
+    measurement,
     stream_trials,
     trial,
+    write_networks,
     write_run,
     write_two_modes,
 )
@@ -265,17 +267,15 @@ def test_nothing_in_common_is_an_error(tmp_path: Path) -> None:
 
 
 def measured(run_id: str, seconds: float, precision: str = "fp32") -> Measurement:
-    return Measurement(
-        run_id=run_id, model="net", model_hash="a" * 16, source="measured", engine="ort",
-        phase="inference", batch=1, precision=precision,
-        seconds_s=tuple(seconds * factor for factor in NINE), energy=None,
-        unknown={"energy": "no meter was read"},
-    )  # fmt: skip
+    return measurement(run_id, [float(seconds * each) for each in NINE], precision=precision)
 
 
 def side_with(tmp_path: Path, *measurements: Measurement) -> Side:
-    (found,) = sides_of(ingest(run(tmp_path, measurements[0].run_id)))
-    return Side(found.label, found.manifest, found.roof, (), None, measurements)
+    """A run of kernels, and one of networks in the same mode."""
+    runs = run(tmp_path, "kernels")
+    write_networks(runs, measurements)
+    (found,) = sides_of(ingest(runs))
+    return found
 
 
 def test_measured_networks_are_compared_at_the_same_precision(tmp_path: Path) -> None:
@@ -283,8 +283,8 @@ def test_measured_networks_are_compared_at_the_same_precision(tmp_path: Path) ->
     second = side_with(tmp_path / "b", measured("two", 0.015), measured("two", 0.01, "int8"))
     found = compare(first, second)
     (change,) = [each for each in found.changes if each.kind == "network"]
-    assert change.quantity == "net inference, batch 1, fp32, ort"
+    assert change.quantity == "net inference, batch 1, fp32, onnxruntime cpu 2 threads"
     assert change.ratio == pytest.approx(0.75)
     assert change.is_significant
-    assert found.only_first == ("net inference, batch 1, fp16, ort",)
-    assert found.only_second == ("net inference, batch 1, int8, ort",)
+    assert found.only_first == ("net inference, batch 1, fp16, onnxruntime cpu 2 threads",)
+    assert found.only_second == ("net inference, batch 1, int8, onnxruntime cpu 2 threads",)

@@ -163,6 +163,7 @@ def test_a_measured_time_by_a_hair_is_measured_again() -> None:
     assert found.checks[0].probability == pytest.approx(0.630, abs=1e-3)
     assert found.measure_next is not None
     assert "again" in found.measure_next.what
+    assert found.measure_next.how == "more repetitions narrow its interval"
 
 
 def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_asked_for() -> None:

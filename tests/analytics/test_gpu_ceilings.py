@@ -11,11 +11,12 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.gpu_kernels import KernelComparison
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.scaling.coefficients import roof_coefficients
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest, Trial
 from tests.analytics.factory import KIB, MIB, TWO_CORES, fma_trials, manifest, write_run
 from tests.analytics.gpu_factory import board, gpu_manifest, gpu_trial, orin, write_orin
-from tests.analytics.gpu_runs import HZ, N_SMS, Run
+from tests.analytics.gpu_runs import HZ, LAUNCHES, N_SMS, Run
 
 RUN = "orin-30w"
 
@@ -137,6 +138,29 @@ def test_the_ladder_of_latencies(roof: Roofline) -> None:
         assert ladder[level].cycles == pytest.approx(cycles)
     assert ladder["L1"].low_s is not None
     assert ladder["L1"].low_s < 35 / 612e6
+
+
+def test_launches_one_by_one_and_in_a_graph(roof: Roofline) -> None:
+    alone, graph = roof.launches
+    assert (alone.kernel, graph.kernel) == ("launch", "graph")
+    assert alone.value_s == pytest.approx(4e-6)
+    assert graph.value_s == pytest.approx(1.25e-6)
+    assert alone.low_s is not None
+    assert alone.high_s is not None
+    assert alone.low_s < 4e-6 < alone.high_s
+    rows = roof_coefficients(roof, None, device="d", mode="m").filter(quantity="launch")
+    assert rows.select("subject", "value", "source").rows() == [("", alone.value_s, "simulated")]
+    assert rows["low"].to_list() == [alone.low_s]
+    # neither a peak nor a bandwidth
+    assert not {"launch", "graph"} & {c.kernel for c in (*roof.peaks, *roof.bandwidths)}
+
+
+def test_launches_that_were_all_disturbed_are_a_coefficient_with_the_reason(tmp_path: Path) -> None:
+    found = roof_of(tmp_path, [gpu_trial("r", LAUNCHES[1], disturbances=("hot",))])
+    (launch,) = found.launches
+    assert (launch.value_s, launch.n_disturbed) == (None, 1)
+    rows = roof_coefficients(found, None, device="d", mode="m").filter(quantity="launch")
+    assert rows["reason"].to_list() == ["all its trials were disturbed"]
 
 
 def test_a_level_without_a_latency_says_why(tmp_path: Path) -> None:

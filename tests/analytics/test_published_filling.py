@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mansard.analytics.published.cells import LARGEST_COUNT
 from mansard.analytics.published.filling import FilledModes, fill_modes
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import (
     known_modes,

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.published.cells import parse_positive
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.core.errors import MansardError
 
 ORIGIN = PublishedOrigin(device="Board", processor="gpu", citation="A. Author, 2026")

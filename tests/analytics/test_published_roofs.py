@@ -13,7 +13,8 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.rooflines import MOST_ROOFS, published_rooflines
 from mansard.analytics.published.store import (
     Published,

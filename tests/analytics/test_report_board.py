@@ -12,7 +12,8 @@ import pytest
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.figures.parameters import EVERY, controls, first_choice, mode_labels
 from mansard.analytics.figures.tables import Table, shortened
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.store import write_published
 from mansard.analytics.report.advice import advice_table, overview, overview_sources
 from mansard.analytics.report.provenance import origin_table

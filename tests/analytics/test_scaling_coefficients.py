@@ -35,9 +35,10 @@ def cores(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def frames(results: Results) -> tuple[pl.DataFrame, pl.DataFrame]:
     manifests = results.dataset.manifests
+    labels = device_labels(manifests)
     return (
-        measured_modes(manifests, results.roofs),
-        measured_coefficients(manifests, results.roofs, results.energies),
+        measured_modes(manifests, results.roofs, labels),
+        measured_coefficients(manifests, results.roofs, results.energies, labels),
     )
 
 
@@ -57,7 +58,7 @@ def test_a_gpu_has_its_sms_clocks_ceilings_and_costs(board: Results) -> None:
         }
     ]
     assert coefficients.schema == pl.Schema(COEFFICIENT_SCHEMA)
-    assert set(coefficients["quantity"]) == set(QUANTITIES) - {"launch"}
+    assert set(coefficients["quantity"]) == set(QUANTITIES)
     assert set(coefficients["source"]) == {"simulated"}
     by_key = {
         (row["quantity"], row["subject"], row["unit"]): row["value"]
@@ -71,6 +72,7 @@ def test_a_gpu_has_its_sms_clocks_ceilings_and_costs(board: Results) -> None:
     assert by_key["flop_energy", "fp16", "CUDA core"] == pytest.approx(COSTS_J["fp16"])
     assert by_key["byte_energy", "DRAM", ""] == pytest.approx(COSTS_J["DRAM"])
     assert by_key["constant_power", "", ""] == pytest.approx(CONSTANT_W)
+    assert by_key["launch", "", ""] == pytest.approx(4e-6)  # one by one, not in a graph
 
 
 def test_a_cpu_has_no_clock_of_a_gpu_and_no_costs_without_a_meter(cores: Results) -> None:
@@ -88,7 +90,7 @@ def test_the_cpu_of_a_board_has_no_clock_of_the_gpu_beside_it(board: Results) ->
     run = board.dataset.manifests[0]
     cpu = replace(run, run_id="cpu", gpu=None, unknown={**run.unknown, "gpu": "ran on the CPU"})
     roof = replace(board.roofs[0], run_id="cpu")
-    row = measured_modes([cpu], [roof]).row(0, named=True)
+    row = measured_modes([cpu], [roof], {"cpu": "CPU"}).row(0, named=True)
     assert (row["gpu_hz"], row["n_sms"], row["cpu_hz"]) == (None, None, 1728e6)
 
 
@@ -119,10 +121,11 @@ def test_of_several_runs_in_a_mode_the_finished_one_of_most_trials_counts() -> N
     found = newest_runs([broken, large, later, small, other])
     assert [run.run_id for run in found] == ["later", "other"]
     assert [run.run_id for run in newest_runs([broken])] == ["broken"]
-    assert run_notes([broken, large, later, small, other]) == (
+    runs = [broken, large, later, small, other]
+    assert run_notes(runs, device_labels(runs)) == (
         "Example CPU: 4 runs in mode 2c; what is modelled rests on that of 2026-02-02 03:04",
     )
-    assert run_notes([large, other]) == ()
+    assert run_notes([large, other], device_labels(runs)) == ()
 
 
 def test_devices_are_told_apart() -> None:
@@ -141,12 +144,12 @@ def test_devices_are_told_apart() -> None:
 
 def test_a_run_without_a_roof_is_left_out(board: Results) -> None:
     run = board.dataset.manifests[0]
-    assert len(measured_modes([run], ())) == 0
-    assert len(measured_coefficients([run], (), {})) == 0
+    assert len(measured_modes([run], (), {})) == 0
+    assert len(measured_coefficients([run], (), {}, {})) == 0
 
 
 def test_one_roof_goes_under_any_name(board: Results) -> None:
     roof = board.roofs[0]
     found = roof_coefficients(roof, None, device="", mode=roof.run_id)
     assert set(found["mode"]) == {roof.run_id}
-    assert set(found["quantity"]) == {"peak", "bandwidth"}
+    assert set(found["quantity"]) == {"peak", "bandwidth", "launch"}

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.measurements import Measured, measure_modes, plan_modes
-from mansard.api.reporter import SILENT
+from mansard.api.benches import plan_kernels
+from mansard.api.measurements import Measured, measure_modes
+from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import ControllerLost, DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Processor, Trial
 from mansard.device.controller.controller import BoardController, LocalController
 from mansard.device.controller.remote import RemoteController, remote_controller
+from mansard.inference.engines.engine import EngineProbe
 from mansard.measuring.events import Measurer
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering
@@ -50,7 +52,13 @@ class Target:
     def probe(self, processor: Processor) -> Probe:
         return probe(processor)
 
-    def measurer(self) -> Measurer:
+    def engine_probe(self, engine: str) -> EngineProbe:
+        raise AssertionError("kernels need no engine")
+
+    def send(self, files: Path, reporter: Reporter) -> None:
+        raise AssertionError("kernels need no files")
+
+    def measurer(self, files: Path | None = None) -> Measurer:
         return LocalMeasurer(root=self._root, kind=kernel_kind(self._sample))
 
     def _sample(
@@ -64,7 +72,7 @@ def sweep(
     controller: BoardController, root: Path, runs: Path, before: BeforeTrial, mode: str = "15W"
 ) -> Measured:
     modes = controller.choose_modes(mode)
-    plans = plan_modes(controller.identify(), modes, "brief", runs, probe("cpu"))
+    plans = plan_kernels(controller.identify(), modes, "brief", runs, probe("cpu"))
     return measure_modes(plans, Target(controller, root, before), runs, SILENT)
 
 

@@ -16,6 +16,7 @@ OF_THE_HOST = {
     "other load",
     "disk",
     "kernels",
+    "ort",
     "pinned threads",
     "GPU processes",
     "containers",

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.measurements import measure_modes, plan_modes
+from mansard.api.benches import plan_kernels
+from mansard.api.measurements import measure_modes
 from mansard.api.reporter import SILENT, ProgressDisplay
 from mansard.core.errors import BusyError
 from mansard.core.records import Trial
@@ -50,7 +51,7 @@ class Notes:
 def measure(root: Path, runs: Path, notes: Notes, mode: str | None = None) -> list[Trial]:
     controller = LocalController(root)
     modes = controller.choose_modes(mode)
-    plans = plan_modes(controller.identify(), modes, "brief", runs, probe("cpu"))
+    plans = plan_kernels(controller.identify(), modes, "brief", runs, probe("cpu"))
     measure_modes(plans, Target(controller, root, lambda _: None), runs, notes)
     return kept(runs)
 

@@ -31,6 +31,7 @@ WITHIN = {
 # Places and files that the user names: not inside a folder of runs, or the folder itself.
 OF_THE_USER = {
     ("cells.py", "read_whole"),  # a table to import
+    ("importing.py", "read_whole"),  # a file of a tool
     ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
     ("benches.py", "make_folder"),  # RUNS itself

@@ -6,14 +6,27 @@ import ast
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-# The helper itself; and what fills an image while it is built, where nothing of ours is installed.
+# The helper itself; what fills an image while it is built, where nothing of ours is installed; and
+# what runs a program of the user's, which may take as long and print as much as it likes.
 STARTERS = {
     "core/src/mansard/core/programs.py",
+    "inference/src/mansard/inference/programs/execution.py",
+    "inference/src/mansard/inference/programs/supervisor.py",
     "containers/src/mansard/containers/recipes/install.py",
 }
 STARTING = {
     "subprocess": {"run", "Popen", "call", "check_call", "check_output", "getoutput"},
-    "os": {"system", "popen", "spawnv", "spawnl", "posix_spawn", "fork", "forkpty", "execv"},
+    "os": {
+        "system",
+        "popen",
+        "spawnv",
+        "spawnl",
+        "posix_spawn",
+        "posix_spawnp",
+        "fork",
+        "forkpty",
+        "execv",
+    },
     "pty": {"spawn", "fork"},
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
 }

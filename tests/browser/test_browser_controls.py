@@ -9,7 +9,8 @@ import pytest
 
 from mansard import api
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.published.importing import PublishedOrigin, import_table
+from mansard.analytics.published.importing import import_table
+from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.store import write_published
 from mansard.analytics.report.score_page import write_score_page
 from mansard.analytics.report.write import write_report

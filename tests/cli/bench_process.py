@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
+
+import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
@@ -22,11 +24,12 @@ AGX_ORIN_MODES = {
 
 
 def finished_trials(runs: Path, board: str = "") -> list[Trial]:
-    """Every trial that is on disk, of boards that are named like ``board``."""
+    """Every trial of a kernel that is on disk, of boards that are named like ``board``."""
     return [
         trial
         for path in runs.glob("*/manifest.json")
-        if board in str(read_document(path, Manifest).machine.board)
+        for manifest in [read_document(path, Manifest)]
+        if manifest.kind == "kernels" and board in str(manifest.machine.board)
         for trial in read_rows(path.parent / "trials.jsonl", Trial).rows
     ]
 
@@ -44,3 +47,14 @@ def wait_for_trials(
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end_s, "no trial was finished in time"
         time.sleep(0.05)
+
+
+def check_read_back(manifests: Iterable[Manifest], modes: Set[str]) -> None:
+    """Runs of an AGX Orin are of these modes, and those were in force as NVIDIA has them."""
+    found = {manifest.mode_read_back.name: manifest.mode_read_back for manifest in manifests}
+    assert found.keys() == modes
+    for name, mode in found.items():
+        n_cpus, cpu_mhz, gpu_mhz, emc_mhz, n_sms = AGX_ORIN_MODES[name]
+        clocks = (mode.cpu_hz, mode.gpu_hz, mode.memory_hz)
+        assert clocks == pytest.approx((cpu_mhz * 1e6, gpu_mhz * 1e6, emc_mhz * 1e6))
+        assert (mode.n_cpus, mode.n_sms) == (n_cpus, n_sms)

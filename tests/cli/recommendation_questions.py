@@ -14,10 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from mansard.cli.__main__ import run
-from mansard.core.jsonl import write_rows
-from mansard.core.records import Measurement
 from tests.analytics.board_runs import write_board
-from tests.analytics.factory import write_two_modes
+from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.decide_runs import CLOCKS, latency_ms, power_w
 
 Lay = Callable[[Path], None]  # makes RUNS and its tables in a folder that is empty
@@ -209,14 +207,10 @@ def timed_alexnet(folder: Path) -> None:
     """The CPU of ``two_cores``, where alexnet was timed at two cores."""
     two_cores(folder)
     rows = [
-        Measurement(
-            run_id="run-2c", model=name, model_hash=letter * 64, source="measured", engine="any",
-            phase="inference", batch=1, precision="fp32", seconds_s=(second_s,) * 9, energy=None,
-            unknown={"energy": "no power meter was read"},
-        )
+        measurement("nets-2c", (second_s,) * 9, model=name, model_hash=letter * 64)
         for name, letter, second_s in (("alexnet", "a", 0.060), ("resnet18", "b", 0.110))
-    ]  # fmt: skip
-    write_rows(folder / "runs" / "measurements.jsonl", Measurement, rows)
+    ]
+    write_networks(folder / "runs", rows)
 
 
 QUESTIONS = (

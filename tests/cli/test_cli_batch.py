@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analytics.factory import write_two_modes
+from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.decide_runs import answer, document, published_runs
 
 
@@ -106,3 +106,21 @@ def test_a_batch_alone_is_no_best_and_clocks_beyond_are_marked(
     assert "most items per" not in out
     (row,) = document(capsys, "batch", "seen", "--runs", runs, "--mode", table)["batches"]
     assert row["is_extrapolated"]
+
+
+def test_what_was_measured_stands_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    runs = write_two_modes(tmp_path / "runs")
+    write_networks(runs, [measurement("nets", (0.08,) * 9, model="alexnet", batch=4)])
+    _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4")
+    assert "2c, measured by onnxruntime cpu 2 threads (modelled)" in out
+    one, four = (line for line in out.splitlines() if line.startswith(("│     1", "│     4")))
+    # 80 ms for four
+    assert "80.0 ms │ 50.0" in " ".join(four.split())
+    assert "80.0" not in one
+    (first, second) = document(
+        capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4"
+    )["batches"]  # fmt: skip
+    assert (first["measured_s"], second["measured_s"]) == (None, 0.08)

@@ -36,7 +36,16 @@ def board(tmp_path: Path) -> Iterator[Path]:
 
 
 def bench(board: Path, runs: Path, network: Path, modes: str = "all") -> list[str]:
-    options = ["--board", str(board), "--runs", str(runs), "--profile", "brief", "--local"]
+    options = [
+        "--board",
+        str(board),
+        "--runs",
+        str(runs),
+        "--profile",
+        "brief",
+        "--local",
+        "--no-networks",
+    ]
     return [*MANSARD, "bench", *options, "--mode", modes, str(network)]
 
 

@@ -72,3 +72,28 @@ def test_wrong_usage_is_2(tmp_path: Path) -> None:
         assert words in result.stderr
         assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(
+        '[ { "startEnqMs" : 1, "h2dMs" : 0, "computeMs" : 2, "d2hMs" : 0, "latencyMs" : 2 } ]'
+    )
+    (tmp_path / "p.json").write_text(
+        '[ { "count" : 9 }\n, { "name" : "Conv_0 + Relu_1", "averageMs" : 2, "percentage" : 100 } ]'
+    )
+    files = ("t.json", "p.json", "--citation", "A", "--device", "B", "--fixed", "network=resnet18")
+    missing = mansard(tmp_path, *files)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    (line,) = missing.stderr.splitlines()
+    assert line == ("mansard: t.json: the file does not say the mode; say --fixed mode=VALUE")
+    assert not (tmp_path / "runs").exists()
+    result = mansard(tmp_path, *files, "--fixed", "mode=fast")
+    assert (result.returncode, result.stderr) == (0, "")
+    first, second = result.stdout.splitlines()
+    assert first.startswith("1 network's run of 1 mode, written: runs/published/runs-")
+    assert second.startswith("1 layer of 1 mode, written: runs/published/layers-")
+    again = json.loads(mansard(tmp_path, *files, "--fixed", "mode=fast", "--json").stdout)
+    assert [(row["runs"], row["layers"], row["was_there"]) for row in again] == [
+        (1, 0, True),
+        (0, 1, True),
+    ]

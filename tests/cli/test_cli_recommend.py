@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.jsonl import write_rows
-from mansard.core.records import Measurement
-from tests.analytics.factory import write_two_modes
+from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
 
 
@@ -118,25 +116,23 @@ def test_many_networks_are_one_table(measured: Path, capsys: pytest.CaptureFixtu
     assert "name a network, or fewer" in err
 
 
-def test_predictions_are_scaled_to_measured_networks_only_when_asked(
+def test_what_was_measured_counts_and_predictions_are_scaled_to_it_only_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = write_two_modes(tmp_path / "runs")
     question = ("recommend", "alexnet", "--runs", runs, "--minimise", "latency")
     (plain,) = document(capsys, *question)["recommendations"]
     seconds = 1.5 * plain["choice"]["latency_s"]
-    row = Measurement(
-        run_id="run-2c", model="alexnet", model_hash="a" * 64, source="measured", engine="any",
-        phase="inference", batch=1, precision="fp32", seconds_s=(seconds,) * 9, energy=None,
-        unknown={"energy": "no meter was read"},
-    )  # fmt: skip
-    write_rows(runs / "measurements.jsonl", Measurement, [row])
+    row = measurement("nets-2c", (seconds,) * 9, model="alexnet", model_hash="a" * 64)
+    write_networks(runs, [row])
     (unscaled,) = document(capsys, *question)["recommendations"]
-    assert unscaled["choice"]["latency_s"] == plain["choice"]["latency_s"]
-    assert unscaled["choice"]["is_calibrated"] is False
+    assert (plain["choice"]["source"], plain["n_measured"]) == ("modelled", 0)
+    assert unscaled["choice"]["latency_s"] == pytest.approx(seconds)
+    assert (unscaled["choice"]["source"], unscaled["n_measured"]) == ("measured", 1)
+    assert "measured in 1 of 2 modes; the chosen one is one of them" in unscaled["why"]
     (scaled,) = document(capsys, *question, "--calibrate")["recommendations"]
     assert scaled["choice"]["latency_s"] == pytest.approx(seconds)
-    assert scaled["choice"]["is_calibrated"] is True
+    assert "calibrated" not in answer(capsys, *question)[2]
     # |1 / 1.5 − 1| is a third
     said = answer(capsys, *question, "--calibrate")[2]
     assert "calibrated by 1 measured time: median error 33.3% before" in said

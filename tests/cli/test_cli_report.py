@@ -11,7 +11,16 @@ import msgspec
 import pytest
 
 from mansard.cli.__main__ import run
-from tests.analytics.factory import fma_trials, machine, manifest, write_run
+from tests.analytics.factory import (
+    fma_trials,
+    machine,
+    manifest,
+    measurement,
+    program,
+    write_networks,
+    write_programs,
+    write_run,
+)
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 
@@ -81,3 +90,18 @@ def test_an_interrupted_merge_says_what_is_kept(
     assert run(["merge", str(folders / "a"), "--into", str(folders / "all")]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("the runs that are there are whole, the same command brings the rest")
+
+
+def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
+    failed = measurement("nets", (), model="large", failure="it needs more memory than there is")
+    write_networks(tmp_path / "runs", [measurement("nets", (0.08,) * 9), failed])
+    write_programs(tmp_path / "runs", [program("programs", (2.0, 2.1), power_w=10.0)])
+    done = mansard("report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    networks, _, programs = done.stdout.partition("Programs that were run (measured)")
+    assert networks.startswith("Networks that were run (measured)")
+    assert "it needs more memory than there is" in " ".join(networks.split())
+    assert "onnxruntime cpu 2" in networks
+    assert "llm" in programs
+    assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
+    assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr

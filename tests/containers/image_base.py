@@ -19,7 +19,7 @@ from typing import Any
 
 BASE = "mansard-test/python:local"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-PACKAGES = ("numpy", "numba", "llvmlite", "msgspec")
+PACKAGES = ("numpy", "numba", "llvmlite", "msgspec", "onnxruntime")
 # Of the standard library: what nothing here needs, and what config-3.x-… holds for compiling.
 _NEEDLESS = frozenset(
     {"test", "idlelib", "lib2to3", "tkinter", "ensurepip", "__pycache__", "site-packages"}

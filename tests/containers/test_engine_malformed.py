@@ -48,6 +48,7 @@ EVENT = {"Action": "die", "Actor": {"Attributes": {"exitCode": "0"}}}
 PAGES: dict[str, Any] = {
     **{page: content for page, (_, content) in DOCKER_28.items()},
     "/containers/json": [CONTAINER],
+    "/volumes": {"Volumes": [{"Name": "v0", "Labels": {"mansard.owner": "x/1/2"}}]},
     "/containers/create": {"Id": "c0", "Warnings": []},
     "/containers/c0/json": {**CONTAINER, "State": {"Status": "running"}},
     "/containers/c0/attach": b"",  # its streams have ended
@@ -64,7 +65,7 @@ LAUNCH = ContainerLaunch(image="x", command=("python3",), user=User(uid=1, gid=1
 
 def start(engine: Engine) -> None:
     with launched(engine, LAUNCH) as container:
-        list(container.lines(5))
+        list(container.lines(lambda: 5))
 
 
 def control(engine: Engine) -> None:

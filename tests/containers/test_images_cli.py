@@ -43,7 +43,7 @@ def test_fit_says_which_image_and_why(tmp_path: Path) -> None:
     assert "simulated" in found["why"]
     told = mansard("image", "fit", "--board", str(board), cwd=tmp_path).stdout
     assert told.startswith("cpu: the board is simulated")
-    assert "(about 80 MB)" in told
+    assert "(about 104 MB)" in told
 
 
 def test_an_image_for_another_machine_is_one_line(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_base_is_pulled_and_known_by_its_digest(engine: Engine, served: Regist
     assert wanted.base is not None
     assert wanted.base.n_bytes == served.layers_bytes()
     assert wanted.told.startswith("0 MB of ")  # 49 kB, in MB
-    assert "about 80 MB of libraries" in wanted.told
+    assert "about 104 MB of libraries" in wanted.told
     lines: list[str] = []
     pull(engine, name, lines.append)
     image = find(engine.client, name)

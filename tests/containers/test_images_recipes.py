@@ -93,7 +93,8 @@ def test_every_argument_is_given_and_every_file_is_there() -> None:
 
 def test_the_context_holds_the_on_device_rooms_whole() -> None:
     there = {path for path in ROOMS.files if path.startswith("rooms/")}
-    for room in ("core", "device", "measuring", "microbench"):
+    rooms = {"core", "device", "measuring", "microbench", "inference"}
+    for room in rooms:
         source = ROOT / room / "src/mansard" / room
         wanted = {
             f"rooms/mansard/{room}/{path.relative_to(source).as_posix()}"
@@ -102,7 +103,7 @@ def test_the_context_holds_the_on_device_rooms_whole() -> None:
         }
         assert wanted
         assert wanted <= there
-    assert {path.split("/")[2] for path in there} == {"core", "device", "measuring", "microbench"}
+    assert {path.split("/")[2] for path in there} == rooms
     assert not [path for path in there if path.endswith(".pyc")]
 
 

@@ -67,7 +67,7 @@ def test_the_libraries_are_those_that_the_project_is_tested_with() -> None:
     tested = pins((ROOT / "constraints.txt").read_text())
     for path in sorted((RECIPES / "lists").iterdir()):
         listed = pins(path.read_text())
-        assert {"numpy", "numba", "llvmlite", "msgspec"} <= listed.keys()
+        assert {"numpy", "numba", "llvmlite", "msgspec", "onnxruntime"} <= listed.keys()
         for name in listed.keys() & tested.keys():
             assert listed[name] == tested[name], f"{path.name}: {name}"
 

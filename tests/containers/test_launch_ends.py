@@ -94,7 +94,7 @@ filled = [bytearray(b"x" * (1 << 20)) for _ in range(400)]
 
 def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) -> None:
     with launched(engine, launch(bare_image, "-c", WAIT)) as container:
-        lines = container.lines(silence_s=0.5)
+        lines = container.lines(lambda: 0.5)
         assert next(lines) == b"up"
         with pytest.raises(ContainerError, match=r"said nothing for 0\.5 s"):
             next(lines)
@@ -105,7 +105,7 @@ def test_errors_without_end_are_silence_too(engine: Engine, bare_image: str) -> 
     program = "import sys\nwhile True: sys.stderr.write('x' * 4096)"
     with launched(engine, launch(bare_image, "-c", program)) as container:
         with pytest.raises(ContainerError, match=r"has said nothing for 0\.5 s"):
-            next(container.lines(silence_s=0.5))
+            next(container.lines(lambda: 0.5))
         assert len(container.last_words) <= 8192
 
 

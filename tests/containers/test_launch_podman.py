@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mansard.containers.engine import NO_GPU, Access, choose_access, connect
+from mansard.containers.files_volume import files_volume
 from mansard.containers.images.loading import load_image
 from mansard.containers.images.store import image_identity, save_image
 from mansard.containers.images.table import read_table
@@ -81,6 +83,45 @@ def test_a_container_of_podman_may_do_nothing_but_compute(podman: Podman, here: 
     assert seen["ids"] == [SOMEBODY.uid, SOMEBODY.uid, SOMEBODY.gid, SOMEBODY.gid]
     assert seen["network"] == ["lo"]
     assert seen["writes"]["/x"] == "Read-only file system"
+
+
+READ = """
+import json
+from pathlib import Path
+found = {str(p): p.read_text() for p in sorted(Path("/files").rglob("*")) if p.is_file()}
+for path in ("/files/new", "/files/below/b"):
+    try:
+        Path(path).write_text("x")
+    except OSError as error:
+        found[path + " written"] = error.strerror
+print(json.dumps(found))
+"""
+
+
+def test_files_are_sent_to_podman_once_and_only_read(
+    podman: Podman, here: Here, tmp_path: Path
+) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a").write_text("1")
+    (tmp_path / "below/b").write_text("2")
+    sent: list[tuple[int, int]] = []
+    with connect(podman.address) as engine:
+        with files_volume(engine) as volume:
+            for more in ("", "3"):
+                (tmp_path / "a").write_text(f"1{more}")
+                name = volume.fill(here.built.digest, tmp_path, lambda *now: sent.append(now))
+            reading = msgspec.structs.replace(launch(here, "-c", READ), files=name)
+            with launched(engine, reading) as container:
+                seen = json.loads(next(container.lines()))
+        assert engine.client.api.volumes()["Volumes"] == []
+        assert engine.client.api.containers(all=True) == []
+    assert seen == {
+        "/files/a": "13",
+        "/files/below/b": "2",
+        "/files/new written": "Read-only file system",
+        "/files/below/b written": "Read-only file system",
+    }
+    assert sent == [(1, 2), (2, 2), (2, 2)]  # of the second time the changed one alone
 
 
 def test_podman_leaves_the_gpu_out_and_the_probe_says_so(podman: Podman, here: Here) -> None:

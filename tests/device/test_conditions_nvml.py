@@ -1,4 +1,4 @@
-"""Processes that NVML names, through NVIDIA's own nvidia-ml-py over a stand-in library."""
+"""What NVML tells of others, through NVIDIA's own nvidia-ml-py over a stand-in library."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ from mansard.device.system import SYSTEM_ROOT
 processes = GpuProcesses(SYSTEM_ROOT)
 print(processes.find() == processes.find(), processes.find())
 """
+SHOW_MEMORY = """
+from mansard.device.conditions.memory_use import find_memory_monitor
+from mansard.device.system import SYSTEM_ROOT
+found = find_memory_monitor(SYSTEM_ROOT, uses_gpu=True)
+print(found.source, found.read_share(None), found.why_not)
+print(find_memory_monitor(SYSTEM_ROOT, uses_gpu=False).read_share(None))
+"""
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
@@ -30,12 +37,12 @@ pytestmark = [
 ]
 
 
-def look(folder: Path, board: int) -> str:
+def look(folder: Path, board: int, show: str = SHOW) -> str:
     library = folder / "libnvidia-ml.so.1"
     build = ["gcc", "-shared", "-fPIC", f"-DBOARD={board}", "-o", str(library), str(SOURCE)]
     subprocess.run(build, check=True)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
-    command = [sys.executable, "-c", SHOW]
+    command = [sys.executable, "-c", show]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -58,3 +65,12 @@ def test_a_board_that_does_not_tell(tmp_path: Path) -> None:
     said = look(tmp_path, ORIN)
     assert said.startswith("True GpuProcessesFound(names=None, ")
     assert "NVML: not supported" in said
+
+
+def test_a_card_tells_the_share_of_time_its_memory_is_busy_where_the_gpu_is_used(
+    tmp_path: Path,
+) -> None:
+    said = look(tmp_path, BUSY, SHOW_MEMORY).splitlines()
+    assert [line.strip() for line in said] == ["NVML, share of time 0.35", "None"]
+    told = look(tmp_path, ORIN, SHOW_MEMORY)
+    assert "NVML: not supported" in told

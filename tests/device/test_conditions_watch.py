@@ -53,8 +53,8 @@ def test_a_calm_board_is_known_in_every_field(board: Path) -> None:
     assert found.temperature_c.high == 50.25
     assert (found.n_throttle_events, found.n_overcurrent_events) == (0, 0)
     assert found.gpu_processes == ()
-    # two readings say nothing of a slope
-    assert set(found.unknown) == {"temperature_slope_c_per_s"}
+    # two readings say nothing of a slope, and neither was taken between them
+    assert set(found.unknown) == {"temperature_slope_c_per_s", "memory_use"}
     locked = mode(cpu_hz=2.2016e9, gpu_hz=1.3005e9, memory_hz=3.199e9)
     assert disturbances(found, locked, uses_gpu=True) == ()
 

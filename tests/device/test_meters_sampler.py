@@ -72,6 +72,40 @@ def test_one_meter_that_fails_does_not_stop_the_other() -> None:
     assert [sample.power_w for sample in sampler.samples if sample.rail == "VDD_IN"] == [1.0, None]
 
 
+@pytest.mark.parametrize("n_readings", [9, 10, 11, 12])
+def test_what_is_sampled_for_long_is_thinned(n_readings: int) -> None:
+    """Of one rail, at most 8 samples: after the ninth 0, 2, 4, 6 and 8 are left, and 9 is next."""
+    recorded = [(power(float(i), 10.0 + i),) for i in range(20)]
+    sampler = Sampler(meters(ReplayMeter(recorded)), period_s=1.0, most_samples=8)
+    for _ in range(n_readings):
+        sampler.read()
+    assert sampler.period_s == 2.0
+    times_s = [sample.monotonic_s for sample in sampler.samples]
+    assert times_s == [0, 2, 4, 6, 8, *range(9, n_readings)]
+    # A straight line has the same energy: 10 + t over [0, 8] is 8 · 14 J.
+    assert sampler.window(0.0, 8.0, n_changed_min=1).total_j == pytest.approx(112)
+
+
+def test_the_first_and_the_last_reading_stay() -> None:
+    recorded = [(power(float(i), 10.0),) for i in range(20)]
+    sampler = Sampler(meters(ReplayMeter(recorded)), period_s=1.0, most_samples=9)
+    for _ in range(10):
+        sampler.read()
+    assert [sample.monotonic_s for sample in sampler.samples] == [0, 1, 3, 5, 7, 9]
+
+
+def test_readings_that_are_not_needed_can_be_forgotten() -> None:
+    recorded = [(power(float(i), 10.0 + i),) for i in range(20)]
+    sampler = Sampler(meters(ReplayMeter(recorded)), period_s=1.0)
+    for _ in range(20):
+        sampler.read()
+    before = sampler.window(12.5, 15.5, n_changed_min=1)
+    sampler.forget(12.5)
+    assert sampler.window(12.5, 15.5, n_changed_min=1) == before
+    assert [one.monotonic_s for one in sampler.between(12.5, 15.0)] == [13, 14, 15]
+    assert sampler.samples[0].monotonic_s >= 10
+
+
 def test_without_meters_nothing_is_sampled() -> None:
     with Sampler(NO_METERS) as sampler:
         pass

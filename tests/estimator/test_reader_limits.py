@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import ModelError
+from mansard.core.protobuf import encode
 from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.reading.limits import (
     MAX_FIELDS,
@@ -21,7 +22,6 @@ from mansard.estimator.reading.limits import (
     MAX_STORED,
     MAX_TEXT_BYTES,
 )
-from mansard.estimator.reading.protobuf import encode
 from mansard.estimator.reading.skeleton import SHORT_BYTES
 
 NODE, STORED, INPUT = 1, 5, 11  # fields of a graph

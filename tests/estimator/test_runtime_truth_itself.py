@@ -10,10 +10,11 @@ from runtime_truth.asking import Given
 from runtime_truth.comparing import Figures, compare
 from runtime_truth.feeds import make_feeds, open_places
 from runtime_truth.foreknown import foreknown
-from runtime_truth.labelling import label
 from runtime_truth.profiling import Kernel, RealTensor, run
 from runtime_truth.truth import find_truth
 from runtime_truth.work import multiply_add_flop
+
+from mansard.inference.preparing.labelling import label_copy
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: there is no truth")
 
@@ -41,7 +42,7 @@ def _tensor(*shape: int) -> RealTensor:
 
 
 def test_labels_survive_the_branch_that_is_moved_out() -> None:
-    labelled = label(parser.parse_model(BRANCHES))
+    labelled = label_copy(parser.parse_model(BRANCHES))
     feeds = make_feeds(labelled.model, {}, {"flag": 1})
     kernels = run(labelled.model, feeds).kernels
     # Shape, Cast, Add, ReduceMax, If, then in the branches Add, Mul and Add.
@@ -53,7 +54,7 @@ def test_labels_survive_the_branch_that_is_moved_out() -> None:
 
 
 def test_known_beforehand_is_what_needs_no_data() -> None:
-    labelled = label(parser.parse_model(BRANCHES))
+    labelled = label_copy(parser.parse_model(BRANCHES))
     # All of the shape arithmetic and, in the branch, 1 + 1; neither the product nor the If.
     assert foreknown(labelled) == {0, 1, 2, 3, 5}
     # A value that was told counts as known: then both branches are.
@@ -63,12 +64,12 @@ def test_known_beforehand_is_what_needs_no_data() -> None:
 def test_real_shapes_are_those_of_the_feeds() -> None:
     model = parser.parse_model(PRODUCT)
     assert open_places(model) == [("x[0]", "batch", 0, 2)]
-    kernels = run(label(model).model, make_feeds(model, {"batch": 5}, {})).kernels
+    kernels = run(label_copy(model).model, make_feeds(model, {"batch": 5}, {})).kernels
     assert kernels[-1] == Kernel(1, "MatMul", (_tensor(5, 3), _tensor(3, 4)), (_tensor(5, 4),))
 
 
 def test_a_wrong_figure_is_seen() -> None:
-    labelled = label(parser.parse_model(PRODUCT))
+    labelled = label_copy(parser.parse_model(PRODUCT))
     truth = find_truth(labelled, make_feeds(labelled.model, {"batch": 5}, {}))
     right = compare(labelled, truth, Given({"batch": 5}))
     wrong = compare(labelled, truth, Given({"batch": 6}))
@@ -81,7 +82,7 @@ def test_a_wrong_figure_is_seen() -> None:
 
 
 def test_an_operator_that_never_ran_is_seen() -> None:
-    labelled = label(parser.parse_model(PRODUCT))
+    labelled = label_copy(parser.parse_model(PRODUCT))
     truth = find_truth(labelled, make_feeds(labelled.model, {"batch": 5}, {}))
     fewer = type(truth)({0: truth.nodes[0]}, truth.kernels, truth.added)
     (missing,) = compare(labelled, fewer, Given({"batch": 5})).differences
@@ -99,7 +100,7 @@ def _casts() -> ModelProto:
 
 
 def test_chains_of_casts_run_as_they_are_written() -> None:
-    labelled = label(_casts())
+    labelled = label_copy(_casts())
     kernels = run(labelled.model, make_feeds(labelled.model, {}, {})).kernels
     assert [kernel.op_type for kernel in kernels] == ["Cast", "Cast", "Cast", "Relu"]
 
@@ -113,13 +114,13 @@ def test_a_dequantisation_with_two_readers_runs_once() -> None:
         b = Exp(d)
         y = Add(a, b)
     }""")
-    kernels = run(label(model).model, make_feeds(model, {}, {})).kernels
+    kernels = run(label_copy(model).model, make_feeds(model, {}, {})).kernels
     assert [kernel.op_type for kernel in kernels].count("DequantizeLinear") == 1
 
 
 def test_an_operator_without_a_kernel_has_the_tensors_of_its_neighbours() -> None:
     # ONNX Runtime runs HardSigmoid and Mul instead, with an inner tensor of their own.
-    labelled = label(
+    labelled = label_copy(
         parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
     g (float[2, 8] x) => (float[2, 8] y) { h = HardSwish(x) r = Relu(h) y = HardSwish(r) }""")
     )
@@ -134,7 +135,7 @@ def test_functions_are_inlined_before_they_are_labelled() -> None:
     twice = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
     g (float[2, 3] x) => (float[2, 3] y) { a = local.Twice(x) y = local.Twice(a) }
     <domain: "local", opset_import: ["" : 17]> Twice (v) => (w) { w = Add(v, v) }""")
-    labelled = label(twice)
+    labelled = label_copy(twice)
     assert [node.op_type for node in labelled.nodes] == ["Add", "Add"]
     truth = find_truth(labelled, make_feeds(labelled.model, {}, {}))
     # An operand that is given twice is read once: 2 x 3 floats in and out, twice.

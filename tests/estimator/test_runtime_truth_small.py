@@ -6,9 +6,9 @@ import pytest
 from runtime_truth.asking import Given
 from runtime_truth.comparing import compare
 from runtime_truth.feeds import make_feeds
-from runtime_truth.labelling import label
 from runtime_truth.truth import find_truth
 
+from mansard.inference.preparing.labelling import label_copy
 from tests.estimator.runtime_cases import NETWORKS
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: there is no truth")
@@ -17,7 +17,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: there i
 @pytest.mark.parametrize("name", NETWORKS)
 def test_work_and_bytes_are_those_of_the_real_shapes(name: str) -> None:
     network = NETWORKS[name]
-    labelled = label(network.model())
+    labelled = label_copy(network.model())
     feeds = make_feeds(labelled.model, network.dims, network.values)
     found = compare(
         labelled,

@@ -7,10 +7,10 @@ import pytest
 from runtime_truth.asking import Given
 from runtime_truth.comparing import compare
 from runtime_truth.feeds import make_feeds, open_places
-from runtime_truth.labelling import label
 from runtime_truth.truth import find_truth
 
 from mansard.estimator import zoo
+from mansard.inference.preparing.labelling import label_copy
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: there is no truth")
 
@@ -26,7 +26,7 @@ _BATCH, _LENGTH = 2, 7
 def test_every_node_does_what_it_is_said_to(name: str) -> None:
     model = onnx.load_from_string(zoo.read(name))
     sizes = {place: _BATCH if axis == 0 else _LENGTH for place, _, axis, _ in open_places(model)}
-    labelled = label(model)
+    labelled = label_copy(model)
     truth = find_truth(labelled, make_feeds(labelled.model, sizes, {}))
     found = compare(labelled, truth, Given(sizes))
 

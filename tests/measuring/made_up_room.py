@@ -20,6 +20,8 @@ class Nap(PlannedTrial, frozen=True, kw_only=True):
     """How long one repetition sleeps."""
 
     nap_s: float
+    rest_s: float = 0.0  # before the first
+    announced_s: float = 0.0  # how long it says that it may rest; 0: it says nothing
 
     @property
     def title(self) -> str:
@@ -61,6 +63,9 @@ class Sleeper:
 @contextmanager
 def _open(plan: NapPlan) -> Iterator[Opened[NapRow]]:
     def measure(nap: Nap, instruments: Instruments) -> NapRow:
+        if nap.announced_s:
+            instruments.announce("a long rest", nap.announced_s)
+        time.sleep(nap.rest_s)
         with Observation(instruments, plan) as seen:
             samples = collect(Sleeper(nap.nap_s), plan.protocol, plan.protocol.stream_interval)
         return NapRow(

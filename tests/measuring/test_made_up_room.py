@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from mansard.containers.hosts import Host
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.documents import read_document
-from mansard.core.errors import SchemaError
+from mansard.core.errors import ContainerError, SchemaError
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest
@@ -21,6 +22,7 @@ from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, decode_job, encode_job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import count_missing, run_plan
 from tests.containers.launching import launch
 from tests.containers.ssh_board import ssh_board, why_no_sshd
@@ -28,8 +30,10 @@ from tests.containers.throwaway import REPOSITORY, Daemon
 from tests.measuring.made_up_room import Nap, NapPlan, NapRow
 from tests.measuring.test_pipe import through_a_pipe
 
+NAPS = (Nap(nap_s=0.001), Nap(nap_s=0.002))
 
-def nap_plan() -> NapPlan:
+
+def nap_plan(*naps: Nap) -> NapPlan:
     machine = identify()
     return NapPlan(
         profile="brief",
@@ -40,7 +44,7 @@ def nap_plan() -> NapPlan:
         mode=core_count_mode(1),
         cpus=machine.cpus[:1],
         versions={"mansard": "0.1.0"},
-        trials=(Nap(nap_s=0.001), Nap(nap_s=0.002)),
+        trials=naps or NAPS,
         protocol=msgspec.structs.replace(PROTOCOLS["brief"], time_cap_s=0.1),
         unknown={"gpu": "a sleep needs none"},
     )
@@ -63,9 +67,33 @@ def test_in_this_process_and_in_another(measurer: Measurer, tmp_path: Path) -> N
     check(measurer, tmp_path)
 
 
-def in_container(engine: Engine, image: str) -> ContainerMeasurer:
+def test_what_a_trial_announces_is_shown_before_it_is_over(tmp_path: Path) -> None:
+    shown: list[SweepState] = []
+    plan = nap_plan(Nap(nap_s=0.001, announced_s=60.0), Nap(nap_s=0.002))
+    run_plan(plan, tmp_path, measurer=through_a_pipe, on_progress=shown.append)
+    assert [(each.n_done, each.now) for each in shown] == [
+        (0, "sleep 0.001 s"),
+        (0, "a long rest"),
+        (1, "sleep 0.002 s"),
+        (2, "done"),
+    ]
+
+
+def in_container(engine: Engine, image: str, **options: Any) -> ContainerMeasurer:
     environment = {"PYTHONPATH": str(REPOSITORY)}
-    return ContainerMeasurer(engine, launch(image, environment=environment))
+    return ContainerMeasurer(engine, launch(image, environment=environment), **options)
+
+
+@pytest.mark.docker
+def test_a_silence_that_is_announced_is_no_hang_and_no_other_is_excused(
+    engine: Engine, bare_image: str, tmp_path: Path
+) -> None:
+    """The first trial rests 4 s of 60 announced, the second for minutes without a word."""
+    plan = nap_plan(Nap(nap_s=0.001, rest_s=4.0, announced_s=60.0), Nap(nap_s=0.001, rest_s=600.0))
+    measurer = in_container(engine, bare_image, silence_s=3.0)
+    with pytest.raises(ContainerError, match="has said nothing for 3 s"):
+        run_plan(plan, tmp_path, measurer=measurer)
+    assert count_missing(plan, tmp_path) == 1
 
 
 @pytest.mark.docker

@@ -44,18 +44,22 @@ class Fake:
     flags: list[int] = field(default_factory=list)
     settings: dict[str, int] = field(default_factory=dict)
     n_records: int = 0
+    n_captured: int = 0  # launches of the graph that is captured now
+    started: list[tuple[str, int]] = field(default_factory=list)  # graphs, launches by the driver
 
     def modules(self) -> dict[str, ModuleType]:
         """By their names, for sys.modules."""
         cupy, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
         compiler, device = ModuleType("cupy.cuda.compiler"), ModuleType("cupy.cuda.device")
+        api = ModuleType("cupy_backends.cuda.api")
+        api.driver = SimpleNamespace(launchKernel=self._launch)  # type: ignore[attr-defined]
         backends, libs = ModuleType("cupy_backends"), ModuleType("cupy_backends.cuda.libs")
         compiler.CompileException = CompileException  # type: ignore[attr-defined]
         device.get_cublas_handle = lambda: 7  # type: ignore[attr-defined]
         libs.cublas = SimpleNamespace(gemmEx=self._gemm)  # type: ignore[attr-defined]
         values: dict[str, Any] = {
             "Device": self._device,
-            "Stream": lambda non_blocking: _Stream(),
+            "Stream": lambda non_blocking: _Stream(self),
             "Event": lambda block: self._event(),
             "get_elapsed_time": lambda first, second: float(second.number - first.number),
             "Memory": self._memory,
@@ -76,6 +80,7 @@ class Fake:
             "cupy_backends": backends,
             "cupy_backends.cuda": ModuleType("cupy_backends.cuda"),
             "cupy_backends.cuda.libs": libs,
+            "cupy_backends.cuda.api": api,
         }
 
     def _device(self, number: int) -> Any:
@@ -123,6 +128,15 @@ class Fake:
             raise CompileException("kern.cu(3): error: identifier is undefined\n1 error")
         return SimpleNamespace(get_function=lambda name: _Function(self, name))
 
+    def _launch(self, function: int, *arguments: int) -> None:
+        assert function == _Function.POINTER
+        *shape, shared, stream, parameters, extra = arguments
+        assert (shape, shared, parameters, extra) == ([1, 1, 1, 32, 1, 1], 0, 0, 0)
+        if stream:
+            self.n_captured += 1
+        else:
+            self.started.append(("launch", 1))
+
     def _gemm(self, handle: int, *arguments: Any) -> None:
         ta, tb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc = arguments[
             :16
@@ -141,7 +155,25 @@ class Fake:
 
 
 class _Stream:
-    ptr = 0
+    """Its address says whether launches on it are captured."""
+
+    def __init__(self, fake: Fake) -> None:
+        self._fake = fake
+        self.ptr = 0
+
+    def begin_capture(self) -> None:
+        assert self.ptr == 0
+        self.ptr = 1
+        self._fake.n_captured = 0
+
+    def end_capture(self) -> Any:
+        self.ptr = 0
+        n_nodes = self._fake.n_captured
+
+        def launch(stream: Any) -> None:
+            self._fake.started.append(("graph", n_nodes))
+
+        return SimpleNamespace(launch=launch)
 
     def __enter__(self) -> _Stream:
         return self
@@ -154,8 +186,13 @@ class _Stream:
 
 
 class _Function:
+    POINTER = 0xF0
     _fake: Fake
     _name: str
+
+    @property
+    def kernel(self) -> Any:
+        return SimpleNamespace(ptr=self.POINTER)
 
     def __init__(self, fake: Fake, name: str) -> None:
         self.__dict__["_fake"] = fake

@@ -69,6 +69,7 @@ class Physics:
     latency_s: float = 400e-9  # of every access
     launch_s: float = 4e-6
     enqueue_s: float = 5e-6  # of the host
+    node_s: float = 1.5e-6  # of a graph
     free_bytes: int = 24 * 1024 * MIB
     factor: Callable[[int], float] = lambda _launch: 1.0  # on the n-th launch's time
     counts_clock: bool = True
@@ -77,6 +78,8 @@ class Physics:
         """One repetition."""
         if kernel.family == "stalled":
             return 100e-6
+        if kernel.family == "launch":
+            return self.node_s if kernel.is_graph else max(self.launch_s, self.enqueue_s)
         if kernel.family == "latency":
             return kernel.traffic_bytes(case, launch) / 4 * self.latency_s
         n_sms = self.n_sms or self.gpu.n_sms

@@ -89,8 +89,9 @@ def test_a_chase_counts_the_words_it_loads_and_a_stalled_gpu_nothing() -> None:
     kernel, case, launch = launch_of("latency", MIB)
     assert kernel.traffic_bytes(case, launch) == 1024 * 4
     assert kernel.work_flop(case, launch) == 0
-    kernel, case, launch = launch_of("stalled", 0)
-    assert kernel.work_flop(case, launch) == kernel.traffic_bytes(case, launch) == 0
+    for name in ("stalled", "launch", "graph"):
+        kernel, case, launch = launch_of(name, 0)
+        assert kernel.work_flop(case, launch) == kernel.traffic_bytes(case, launch) == 0
 
 
 SWEEPS = [
@@ -212,7 +213,7 @@ def test_hashes_differ_where_sources_do() -> None:
     for kernel in cuda_kernels():
         by_hash.setdefault(kernel.source_hash, set()).add(kernel.source)
     assert all(len(sources) == 1 for sources in by_hash.values())
-    assert len(by_hash) == 7  # fma, streams, mma, latency, stalled, gemm, all of Numba
+    assert len(by_hash) == 8  # fma, streams, mma, latency, stalled, launch, gemm, all of Numba
 
 
 def test_launches_fit_every_gpu() -> None:

@@ -221,8 +221,21 @@ def test_a_stalled_gpu_sleeps(compiler: Compiler, sm: int) -> None:
 
 @needs_nvdisasm
 @every_pair
+def test_an_empty_kernel_ends_at_once(compiler: Compiler, sm: int) -> None:
+    code = read_kernel(compiler, sm, "launch")
+    assert any(one.is_a("EXIT") for one in code)
+    assert innermost_loops(code) == []
+    touched = ("LDG", "STG", "LDL", "STL", "LDS", "STS", "ATOM", "RED")
+    assert not any(one.opcode.startswith(touched) for one in code)
+
+
+@needs_nvdisasm
+@every_pair
 def test_every_kernel_reads_both_clocks_twice(compiler: Compiler, sm: int) -> None:
     for entry, text in read_sass(compiler, sm).items():
+        if entry == "launch":  # it does nothing at all
+            assert "SR_CLOCKLO" not in text
+            continue
         assert text.count("SR_CLOCKLO") == 2, entry
         if entry != "stalled":  # it waits by that clock
             assert text.count("SR_GLOBALTIMERLO") == 2, entry

@@ -92,6 +92,30 @@ def test_slices_of_sms_get_all_of_l1(fake: Fake) -> None:
         assert fake.settings == {"preferred_shared_memory_carveout": 0}
 
 
+def test_launches_go_one_by_one_through_the_driver(fake: Fake) -> None:
+    with CudaSource(
+        find_kernel("launch", "cupy"), gpu_case("launch", "fp32", 0), GPU, CupyRuntime()
+    ) as source:
+        fake.started.clear()
+        source.take(2, 50)
+    assert fake.started == [("launch", 1)] * 100
+    assert [name for name, *_ in fake.launches[-2:]] == ["stamp_before", "stamp_after"]
+
+
+def test_a_graph_has_so_many_nodes_and_is_captured_once(fake: Fake) -> None:
+    with CudaSource(
+        find_kernel("graph", "cupy"), gpu_case("graph", "fp32", 0), GPU, CupyRuntime()
+    ) as source:
+        fake.started.clear()
+        source.take(2, 50)
+        fake.n_captured = -1
+        source.take(1, 50)
+        assert fake.n_captured == -1
+        # 10 000 = 2 · 4096 + 1808
+        source.take(1, 10_000)
+    assert fake.started == [("graph", 50)] * 3 + [("graph", n) for n in (4096, 4096, 1808)]
+
+
 def test_marks_become_seconds(fake: Fake) -> None:
     runtime = CupyRuntime()
     first, second = runtime.record(spin=True), runtime.record()

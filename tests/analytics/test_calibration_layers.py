@@ -1,0 +1,193 @@
+"""Times of layers beside groups, and the classes that are fitted to them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import polars as pl
+import pytest
+
+from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
+from mansard.analytics.predict.class_calibration import TIMED_SCHEMA
+from mansard.analytics.predict.groups import halves
+from mansard.analytics.predict.layer_groups import ROOF_SCHEMA, TimedNetworks, join_layers
+from mansard.analytics.predict.totals_calibration import calibrate_totals
+from mansard.core.records import LayerTime
+
+ENGINE = "onnxruntime cpu 2 threads"
+DEVICE, MODE = "Board", "fast"
+# Of the made-up machine: a convolution's work takes twice its time at the roof, what it moves half.
+WORK, TRAFFIC, LAUNCH_S = 2.0, 0.5, 5e-6
+
+
+def layer(index: int, nodes: tuple[int, ...] | None, *seconds_s: float) -> LayerTime:
+    return LayerTime(
+        index=index,
+        name=f"layer {index}",
+        op_type="Conv",
+        provider="cpu",
+        nodes=nodes,
+        runs=1,
+        seconds_s=seconds_s,
+        unknown={} if nodes else {"nodes": "made up"},
+    )
+
+
+def test_what_shares_a_layer_or_a_group_is_one_row() -> None:
+    group_of = {0: 0, 1: 0, 2: 2, 3: 3, 4: 4, 5: 4}
+    layers = [
+        layer(0, (0,), 1.0),
+        layer(1, (1,), 2.0),  # the other half of group 0
+        layer(2, (2, 3), 4.0),  # two groups in one
+        layer(3, (4,), 8.0),
+        layer(4, (9,), 16.0),  # of a node that does not work: a view that the engine copies
+        layer(5, None, 32.0),  # a reformat
+    ]
+    found = join_layers(layers, group_of)
+    assert found.parts == ((3.0, (0,)), (4.0, (2, 3)), (8.0, (4,)))
+    assert found.other_s == 48.0
+
+
+def test_layers_that_overlap_are_one_row_through_each_other() -> None:
+    # {0, 1} and {1, 2} share group 1, and so the three groups and both layers are one.
+    found = join_layers([layer(0, (0, 1), 1.0), layer(1, (1, 2), 2.0)], {0: 0, 1: 1, 2: 2})
+    assert found.parts == ((3.0, (0, 1, 2)),)
+
+
+def test_of_the_calls_the_lower_quartile_counts() -> None:
+    # Of 1, 2, 3, 4 and 100 the quartile is at place 1: 2.
+    found = join_layers([layer(0, (0,), 100.0, 4.0, 1.0, 3.0, 2.0)], {0: 0})
+    assert found.parts == ((2.0, (0,)),)
+
+
+def test_halves_add_where_the_longer_counts_in_whole_groups() -> None:
+    row = {
+        "score_id": "net",
+        "group": 3,
+        "name": "conv",
+        "op_class": "conv",
+        "tensor_flop": 0.0,
+        "cuda_precision": "fp32",
+        "cuda_flop": 10.0,
+        "traffic_bytes": 4.0,
+        "n_launches": 1,
+    }
+    moved = row | {"group": 4, "op_class": "movement", "cuda_precision": None, "cuda_flop": 0.0}
+    found = halves(pl.DataFrame([row, moved], schema=GROUP_SCHEMA))
+    shown = found.select("group", "op_class", "cuda_flop", "traffic_bytes", "n_launches").rows()
+    assert shown == [
+        (3, "conv work", 10.0, 0.0, 1),
+        (3, "conv traffic", 0.0, 4.0, 0),
+        (4, "movement work", 0.0, 0.0, 0),
+        (4, "movement traffic", 0.0, 4.0, 1),
+    ]
+
+
+# Work and traffic at the roof of five networks of two convolutions each, µs: no two alike.
+NETWORKS = {
+    name: ((10.0 * at, 7.0 + at), (40.0 / at, 5.0 * at * at)) for at, name in enumerate("abcde", 1)
+}
+
+
+def took_s(name: str) -> float:
+    """Of a whole network on the made-up machine."""
+    return sum(WORK * w * 1e-6 + TRAFFIC * q * 1e-6 + LAUNCH_S for w, q in NETWORKS[name])
+
+
+def made_up() -> tuple[pl.DataFrame, pl.DataFrame, TimedNetworks]:
+    """Predictions by the roofs, what was observed, and the layers of it."""
+    predictions, observations, rows, roofs = [], [], [], []
+    for name, groups in NETWORKS.items():
+        work_s, traffic_s = (sum(each) * 1e-6 for each in zip(*groups, strict=True))
+        same = {"device": DEVICE, "mode": MODE, "network": name, "batch": 1, "precision": "fp32"}
+        same |= {"phase": "inference"}
+        predictions.append(
+            same
+            | {
+                "score_id": name,
+                "latency_s": sum(max(pair) for pair in groups) * 1e-6,
+                "compute_s": sum(w for w, q in groups if w >= q) * 1e-6,
+                "memory_s": sum(q for w, q in groups if q > w) * 1e-6,
+                "launch_s": 0.0,
+                "n_launches": 2,
+            }
+        )
+        observations.append(
+            same | {"engine": ENGINE, "latency_s": took_s(name), "source": "measured"}
+        )
+        for at, ((w, q), half) in enumerate(product(groups, ("work", "traffic"))):
+            pair_s = WORK * w * 1e-6 + TRAFFIC * q * 1e-6 + LAUNCH_S
+            rows.append(
+                same
+                | {
+                    "layer": at // 2,
+                    "op_class": f"conv {half}",
+                    "roof_s": (w if half == "work" else q) * 1e-6,
+                    "n_launches": 1 if half == "work" else 0,
+                    "measured_s": pair_s,
+                    "engine": ENGINE,
+                }
+            )
+        for half, roof_s in (("work", work_s), ("traffic", traffic_s)):
+            roofs.append(same | {"score_id": name, "op_class": f"conv {half}", "roof_s": roof_s})
+    schema = {**TIMED_SCHEMA, "phase": pl.String, "engine": pl.String}
+    timed = TimedNetworks(
+        pl.DataFrame(rows, schema=schema),
+        pl.DataFrame(roofs).select(list(ROOF_SCHEMA)),
+        {DEVICE: 0.02},
+    )
+    return pl.DataFrame(predictions), pl.DataFrame(observations, schema=OBSERVATION_SCHEMA), timed
+
+
+def test_layers_give_the_classes_and_these_the_networks_that_were_left_out() -> None:
+    predictions, observations, timed = made_up()
+    found = calibrate_totals(predictions, observations, None, timed)
+    assert found is not None
+    own = found.devices[DEVICE, "inference"]
+    assert own.classes is not None
+    assert own.engine == ENGINE
+    factors = own.classes.fit.all_networks
+    assert factors.factor("conv work", "fp32") == pytest.approx(WORK, rel=0.02)
+    assert factors.factor("conv traffic", "fp32") == pytest.approx(TRAFFIC, rel=0.05)
+    assert factors.launch_s == pytest.approx(LAUNCH_S, rel=0.1)
+    assert found.unseen_networks is not None
+    assert found.unseen_networks.median < 0.02
+    # The same without layers: the roofs of whole groups, of which the longer part counts.
+    plain = calibrate_totals(predictions, observations, None, None)
+    assert plain is not None
+    assert plain.unseen_networks is not None
+    assert plain.devices[DEVICE, "inference"].classes is None
+    assert plain.unseen_networks.median > 2 * found.unseen_networks.median
+
+
+def test_the_factors_of_a_network_left_out_do_not_know_its_layers() -> None:
+    predictions, observations, timed = made_up()
+    is_odd = pl.col("network") == "e"
+    slow = TimedNetworks(
+        timed.rows.with_columns(
+            measured_s=pl.when(is_odd).then(10 * pl.col("measured_s")).otherwise("measured_s")
+        ),
+        timed.roofs,
+        timed.other_share,
+    )
+    found = calibrate_totals(predictions, observations, None, slow)
+    assert found is not None
+    classes = found.devices[DEVICE, "inference"].classes
+    assert classes is not None
+    without = classes.factors("e")
+    assert without is not None
+    assert without.factor("conv work", "fp32") == pytest.approx(WORK, rel=0.02)
+
+
+def test_a_calibration_is_of_one_engine() -> None:
+    predictions, observations, timed = made_up()
+    is_other = pl.col("network") == "a"
+    mixed = observations.with_columns(
+        engine=pl.when(is_other).then(pl.lit("another")).otherwise("engine"),
+        latency_s=pl.when(is_other).then(1.0).otherwise("latency_s"),
+    )
+    found = calibrate_totals(predictions, mixed, None, timed)
+    assert found is not None
+    own = found.devices[DEVICE, "inference"]
+    assert own.engine == ENGINE
+    assert sorted(own.lines.pairs["network"]) == ["b", "c", "d", "e"]

@@ -1,0 +1,210 @@
+"""Networks that were run, beside what is predicted: tables, curves, and under the roofs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import vl_convert
+
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.figures.accuracy import accuracy_figure
+from mansard.analytics.figures.batches import batch_chart, batch_points, measured_batches
+from mansard.analytics.figures.figure import Missing
+from mansard.analytics.figures.network_points import roof_points
+from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
+from mansard.analytics.predict.measured import NetworkTimes
+from mansard.analytics.report.networks import measured_table, network_table, program_table
+from mansard.analytics.report.summary import summary
+from mansard.analytics.report.write import render
+from mansard.analytics.results import Results, compute
+from mansard.core.records import Measurement, NamedWindow
+from tests.analytics.factory import (
+    measurement,
+    program,
+    window,
+    write_networks,
+    write_programs,
+    write_two_modes,
+)
+from tests.analytics.page_reader import Page, chart_rows, specs
+from tests.analytics.score_factory import layer, score, write_scores
+
+# With two cores 128 GFLOP/s: 1.28 GFLOP take 10 ms at best, four times as many 40 ms.
+WORK = 1_280_000_000
+SECONDS = 0.0125  # measured: the roof allows 80 % of it
+HASH = score("net", [layer(0, WORK, 1)]).model_hash
+
+
+def measured(seconds_s: float = SECONDS, **known: Any) -> Measurement:
+    times_s = [seconds_s * factor for factor in (0.99, 1.0, 1.01)]
+    return measurement("nets", times_s, model_hash=HASH, **known)
+
+
+def write_all(runs: Path) -> Path:
+    write_two_modes(runs)
+    write_scores(
+        runs,
+        [score("net", [layer(0, batch * WORK, 1000)], batch=batch) for batch in (1, 4)],
+    )
+    return runs
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    runs = write_all(tmp_path_factory.mktemp("runs"))
+    # 12 W in the loop: 150 mJ a call, of which 5 W are drawn by an idle machine: 62.5 mJ.
+    loop = window({"VDD_IN": 12.0}, ("VDD_IN",), window_s=2.5, repetitions=200)
+    idle = window({"VDD_IN": 5.0}, ("VDD_IN",))
+    calls = tuple(0.012 + 0.0001 * at for at in range(100))
+    rows = [
+        measured(call_seconds_s=calls, energy=(loop,), memory_bytes=64 * 2**20),
+        measured(batch=4, seconds_s=0.050, call_seconds_s=calls[:20]),
+        measured(threads=1, seconds_s=0.025),
+    ]
+    failed = measurement(
+        "nets", (), model_hash=HASH, batch=4096, failure="it needs more memory than there is"
+    )
+    write_networks(runs, [*rows, failed], idle=(idle,), total=("VDD_IN",))
+    prompt = NamedWindow(
+        name="prompt",
+        start_s=100.0,
+        window_s=0.5,
+        energy=window({"VDD_IN": 9.0}, ("VDD_IN",), window_s=0.5),
+    )
+    llm = program("llm", (2.0, 2.2, 1.8), power_w=10.0, windows=(prompt,), metric=31.5)
+    write_programs(runs, [llm])
+    return compute(open_runs([runs]))
+
+
+def found(results: Results, batch: int, threads: str) -> NetworkTimes:
+    (row,) = (each for each in results.measured if each.batch == batch and threads in each.engine)
+    return row
+
+
+def test_a_measured_network_stands_beside_its_prediction(results: Results) -> None:
+    row = found(results, 1, "2 threads")
+    assert row.engine == "onnxruntime cpu 2 threads"
+    assert row.time_s == pytest.approx(SECONDS)
+    assert row.predicted_s == pytest.approx(0.010, rel=1e-3)
+    assert row.error == pytest.approx(0.010 / SECONDS - 1, rel=1e-2)  # 20 % too short
+    # 12 W × 2.5 s / 200, and 5 W × 12.5 ms less
+    assert row.energy_j == pytest.approx(0.150)
+    assert row.above_idle_j == pytest.approx(0.150 - 0.0625)
+    assert row.power_w == pytest.approx(12.0)
+    # of 12.0, 12.1, … 21.9 ms: the middle, the 90th, the 99th and the 100th
+    calls_s = [row.p50_s, row.p90_s, row.p99_s, row.worst_s]
+    assert calls_s == pytest.approx([0.01695, 0.0209, 0.0218, 0.0219])
+    assert row.memory_bytes == 64 * 2**20
+
+
+def test_few_calls_have_no_high_quantile(results: Results) -> None:
+    row = found(results, 4, "2 threads")
+    assert row.p90_s is not None
+    assert row.p99_s is None
+    assert "too few" in row.unknown["p99_s"]
+
+
+def test_what_failed_is_there_with_its_reason_and_in_no_model(results: Results) -> None:
+    row = found(results, 4096, "2 threads")
+    assert (row.time_s, row.error) == (None, None)
+    assert row.remark == "it needs more memory than there is"
+    assert 4096 not in results.observations["batch"].to_list()
+    assert any("it needs more memory" in line for line in results.workload_notes)
+
+
+def test_models_use_one_engine_and_say_so(results: Results) -> None:
+    nets = results.observations.filter(pl.col("network") == "net")
+    assert set(nets["engine"]) == {"onnxruntime cpu 2 threads"}
+    assert sorted(nets["batch"]) == [1, 4]
+    assert any("onnxruntime cpu 1 thread" in line for line in results.workload_notes)
+
+
+def test_the_tables_have_both(results: Results) -> None:
+    table = network_table(results)
+    at = table.columns.index("Measured")
+    texts = {(row[1], row[6]): row[at] for row in table.rows}
+    assert "12.5" in texts["1", "2c"]
+    assert "onnxruntime cpu 2 threads" in texts["1", "2c"]
+    assert texts["1", "1c"] == ""
+    ran = measured_table(results)
+    assert len(ran.rows) == 4
+    first = dict(zip(ran.columns, ran.rows[1], strict=True))
+    assert first["Engine"] == "onnxruntime cpu 2 threads"
+    assert "-20" in first["Predicted"]
+    programs = program_table(results)
+    assert [row[0] for row in programs.rows] == ["llm", "llm [prompt]"]
+    whole = dict(zip(programs.columns, programs.rows[0], strict=True))
+    assert whole["Metric"] == "31.50"
+    assert "20.0" in whole["Energy"]  # 10 W for 2 s
+
+
+def test_under_the_roof_it_stands_at_its_work_over_the_measured_time(results: Results) -> None:
+    points = roof_points(results).measured
+    row = points.filter(pl.col("batch") == "1", pl.col("engine").str.contains("2 threads"))
+    # 1.28 GFLOP in 12.5 ms
+    assert row["rate"].to_list() == [102.4]
+    assert row["power"].to_list() == [12.0]
+    assert len(points) == 3
+
+
+def test_batches_that_were_run_are_on_the_curve(results: Results) -> None:
+    labels = mode_labels(results)
+    drawn = batch_points(results.predictions, labels, ["1c", "2c"]).frame
+    rows = measured_batches(results.measured, labels, drawn)
+    two = rows.filter(pl.col("engine").str.contains("2 threads"))
+    # 1 / 12.5 ms, 4 / 50 ms
+    assert two.select("batch", "rate").rows() == [(1, 80.0), (4, 80.0)]
+    assert two["energy"].to_list() == [150.0, None]
+
+
+def test_a_curve_beside_measured_marks_is_of_the_chosen_network_alone(results: Results) -> None:
+    labels = mode_labels(results)
+    drawn = batch_points(results.predictions, labels, ["1c", "2c"]).frame
+    rows = measured_batches(results.measured, labels, drawn)
+    chosen = Chosen(mode="2c", network=rows["network"][0])
+    other = [frame.with_columns(network=pl.lit("another")) for frame in (drawn, rows)]
+
+    def drawing(*, with_other: bool) -> str:
+        points, marks = (
+            pl.concat([frame, more]) if with_other else frame
+            for frame, more in zip((drawn, rows), other, strict=True)
+        )
+        return str(vl_convert.vegalite_to_svg(batch_chart(points, chosen, marks).to_dict()))
+
+    assert drawing(with_other=True) == drawing(with_other=False)
+
+
+def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: Results) -> None:
+    text = render(results)
+    page = Page(text)
+    assert "Networks that were run" in page.text
+    assert "it needs more memory than there is" in page.text
+    assert "llm [prompt]" in page.text
+    assert "Solid marks are networks that were run" in page.text
+    roofs = str(specs(page)["roofline"])
+    assert "'filled': False" in roofs
+    assert chart_rows(page, "accuracy")
+
+
+def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path: Path) -> None:
+    results = compute(open_runs([write_all(tmp_path)]))
+    assert roof_points(results).measured.is_empty()
+    assert roof_points(results).drawn.equals(roof_points(results).networks)
+    assert "Measured" not in network_table(results).columns
+    assert measured_table(results).rows == []
+    assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
+
+
+def test_the_summary_holds_what_was_run(results: Results) -> None:
+    said = summary(results.dataset, results)
+    assert said.measured == results.measured
+    assert [each.workload for each in said.programs] == ["llm", "llm [prompt]"]
+
+
+def test_a_folder_of_networks_alone_has_a_page(tmp_path: Path) -> None:
+    write_networks(tmp_path, [measured()])
+    text = render(compute(open_runs([tmp_path])))
+    assert "Networks that were run" in Page(text).text

@@ -1,0 +1,60 @@
+"""``mansard measure MODEL``: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.decide_runs import answer
+
+BRIEF = ("--profile", "brief", "--local")
+
+
+def test_each_network_is_a_row_with_loop_and_single_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = str(tmp_path / "runs")
+    code, out, _ = answer(capsys, "measure", "squeezenet1_1", "--runs", runs, *BRIEF, "--layers")
+    assert code == 0
+    assert "squeezenet1_1" in out
+    assert "worst" in out
+    assert "Layers of squeezenet1_1" in out
+    # Measured before: nothing is measured again, and the rows are the same.
+    code, out, err = answer(capsys, "measure", "squeezenet1_1", "--runs", runs, *BRIEF, "--json")
+    assert code == 0
+    assert "already measured, nothing to do" in err
+    found = json.loads(out)
+    (times,) = found["times"]
+    row = found["rows"][0]["row"]
+    assert times["network"] == row["model"] == "squeezenet1_1"
+    assert times["worst_s"] == max(row["call_seconds_s"])
+    assert row["layers"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["alexnet", "--metric", "x"], "--metric is of programs"),
+        (["--engine", "ort", "--", "true"], "--engine is of networks"),
+        (["--threads", "2", "--", "true"], "--threads is of networks"),
+        ([], "name networks or a command, and not both"),
+        (["alexnet", "--", "true"], "name networks or a command, and not both"),
+        (["alexnet", "--engine", "caffe"], "caffe"),
+        (["alexnet", "--batch", "0"], "--batch '0' holds no size"),
+        (["nosuch"], "the zoo has no network 'nosuch'"),
+        (["alexnet", "--mode", "MAXN"], "MAXN"),
+        (["alexnet", "--dim", "nosuch=3"], "nosuch"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    runs = tmp_path / "runs"
+    code, _, err = answer(capsys, "measure", "--runs", runs, *words)
+    assert code == 2
+    last = err.splitlines()[-1]
+    assert last.startswith("mansard: ")
+    assert said in last
+    assert not runs.exists()

@@ -1,0 +1,92 @@
+"""The command that ``mansard recommend`` proposes: for a network, a file and a program."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.analytics.factory import (
+    ONE_CORE,
+    TWO_CORES,
+    fma_trials,
+    machine,
+    manifest,
+    measurement,
+    program,
+    stream_trials,
+    write_networks,
+    write_programs,
+    write_run,
+    write_two_modes,
+)
+from tests.cli.decide_runs import document
+from tests.cli.recommendation_questions import NANO_MODES, nano, tables
+
+ASKED = ("--minimise", "latency")
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    (found,) = document(capsys, "recommend", *arguments, *ASKED)["recommendations"]
+    return shlex.split(found["measure_next"]["command"])
+
+
+def test_a_network_that_is_only_modelled_is_to_be_measured_where_it_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_two_modes(tmp_path / "my runs")
+    words = ["mansard", "measure", "alexnet", "--mode", "2c", "--batch", "1"]
+    assert command(capsys, "alexnet", "--runs", runs) == [*words, "--runs", str(runs)]
+    found = command(capsys, "alexnet", "--runs", runs, "--precision", "fp32,fp16", "--batch", "4")
+    assert found[3:9] == ["--mode", "2c", "--batch", "4", "--precision", "fp32"]
+
+
+def test_the_cpu_of_a_board_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    board = replace(machine(), kind="jetson")
+    for run_id, ceilings, cpus in (("run-1c", ONE_CORE, (0,)), ("run-2c", TWO_CORES, (0, 1))):
+        trials = [*fma_trials(run_id, ceilings, cpus), *stream_trials(run_id, ceilings, cpus)]
+        run = manifest(run_id, len(cpus), len(trials), on=board)
+        write_run(runs / run_id, run, trials)
+    assert command(capsys, "alexnet", "--runs", runs)[7:9] == ["--processor", "cpu"]
+
+
+def test_after_one_mode_the_other_one_is_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    row = measurement("nets-1c", (0.06,) * 9, model="alexnet", model_hash="a" * 64)
+    write_networks(runs, [row], 1)
+    assert command(capsys, "alexnet", "--runs", runs)[2:5] == ["alexnet", "--mode", "2c"]
+
+
+def test_a_program_is_run_again_by_its_own_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    row = program(
+        "programs",
+        (2.0, 2.01, 2.02),
+        workload="my LLM",
+        command=("python3", "decode.py", "--n", "3"),
+        metric_pattern="tokens/s: ([0-9.]+)",
+    )
+    write_programs(runs, [row], 1)
+    assert command(capsys, "my LLM", "--runs", runs) == [
+        *("mansard", "measure", "--mode", "2c", "--runs", str(runs), "--name", "my LLM"),
+        *("--metric", "tokens/s: ([0-9.]+)", "--", "python3", "decode.py", "--n", "3"),
+    ]
+
+
+def test_what_others_published_has_no_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables(nano=nano(), modes=NANO_MODES)(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    asked = ("llama", "--runs", "runs", "--modes", "modes.csv")
+    (found,) = document(capsys, "recommend", *asked)["recommendations"]
+    assert found["measure_next"]["command"] is None
+    how = "time it there and add the row to the table that is imported"
+    assert found["measure_next"]["unknown"]["command"] == how

@@ -1,0 +1,225 @@
+"""``mansard measure -- COMMAND`` as a command: streams, exit codes, signals, a simulated board."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard.core.jsonl import read_rows
+from mansard.core.records import ProgramRun
+from mansard.simulator import create_board, running, snapshot
+from tests.waiting import awaited
+
+MANSARD = [sys.executable, "-m", "mansard.cli"]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with running(create_board("agx-orin", tmp_path_factory.mktemp("board"))) as root:
+        yield root
+
+
+def measure(tmp_path: Path, *words: str) -> list[str]:
+    return [*MANSARD, "measure", "--runs", str(tmp_path / "runs"), "--profile", "brief", *words]
+
+
+def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+    done: subprocess.CompletedProcess[str] = subprocess.run(  # type: ignore[call-overload]
+        command, capture_output=True, text=True, check=False, timeout=300, **options
+    )
+    return done
+
+
+def finished(tmp_path: Path) -> int:
+    """How many programs have been measured: rows in all runs."""
+    return sum(
+        len(read_rows(one, ProgramRun).rows) for one in tmp_path.glob("runs/*/programs.jsonl")
+    )
+
+
+def test_output_and_input_pass_through(tmp_path: Path) -> None:
+    command = measure(tmp_path, "--repeat", "1", "--", "sh", "-c", "cat; echo told >&2")
+    given = tmp_path / "given"
+    given.write_text("hello\n")
+    with given.open() as file:
+        done = run(command, stdin=file)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "hello\n"
+    # Another test's sweep may hold the machine: a line about it may come first.
+    assert "1 mode to measure\ntold\n" in done.stderr
+    assert "CPU time" in done.stderr
+
+
+def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
+    words = ("--json", "--repeat", "2", "--name", "chat", "--metric", r"rate: (\d+)")
+    command = measure(tmp_path, *words, "--", "sh", "-c", "echo rate: 12")
+    first = run(command)
+    assert first.returncode == 0, first.stderr
+    (found,) = json.loads(first.stdout)
+    assert found["run"]["workload"] == "chat"
+    assert found["summary"]["metric"]["value"] == 12
+    assert first.stderr.count("rate: 12\n") == 2
+    # Again it is not run, unless that is asked for.
+    assert json.loads(run(command).stdout) == [found]
+    again = json.loads(run([*command[:-4], "--again", *command[-4:]]).stdout)
+    assert again[0]["run"]["run_id"] != found["run"]["run_id"]
+    assert json.loads(run(command).stdout) == again
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ((), 2, "name networks or a command, and not both; "),
+        (("--",), 2, "name networks or a command, and not both; "),
+        (("resnet18", "--", "true"), 2, "name networks or a command, and not both; "),
+        (("--metric", "(", "--", "true"), 2, "--metric '(' is no regular expression: "),
+        (("--host", "orin", "--", "true"), 2, "a program is measured on the machine that it runs"),
+        (("--", "no-such-program"), 127, "no-such-program: cannot be run: no such file or dir"),
+        (("--", "./a-text"), 126, "./a-text: cannot be run: permission denied; "),
+        (("--repeat", "1", "--metric", "(x)", "--", "true"), 1, "--metric '(x)' matches nothing "),
+        (("--", "sh", "-c", "exit 3"), 3, "sh -c 'exit 3': ended with exit code 3; "),
+        (("--", "sh", "-c", "kill -9 $$"), 137, "sh -c 'kill -9 $$': ended with exit code 137; "),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(
+    words: tuple[str, ...], code: int, line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a-text").touch(mode=0o600)
+    done = run(measure(tmp_path, *words), cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"mansard: {line}")
+    assert "Traceback" not in done.stderr
+    # What failed is measured anew by the next command.
+    assert finished(tmp_path) == 0
+
+
+def test_a_program_has_the_terminal(tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    program = (
+        "import sys, termios; settings = termios.tcgetattr(0); "
+        "termios.tcsetattr(0, termios.TCSANOW, settings); "
+        "sys.exit(not all(map(lambda one: one.isatty(), (sys.stdin, sys.stdout))))"
+    )
+    command = measure(tmp_path, "--repeat", "1", "--", sys.executable, "-S", "-c", program)
+    process = subprocess.Popen(
+        command,
+        stdin=follower,
+        stdout=follower,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(follower)
+    _, said = process.communicate(timeout=60)
+    os.close(leader)
+    assert process.returncode == 0, said
+
+
+def test_modes_are_set_and_put_back_also_after_a_failure(board: Path, tmp_path: Path) -> None:
+    found = snapshot(board)
+    # It fails in the second mode, the first time.
+    program = (
+        f"cd {tmp_path}; test -e second && ! test -e third && touch third && exit 9; "
+        "touch second; sleep 0.7"
+    )
+    words = ("--board", str(board), "--mode", "15W,30W", "--json", "--repeat", "1", "--")
+    command = measure(tmp_path, *words, "sh", "-c", program)
+    failed = run(command)
+    assert failed.returncode == 9, failed.stderr
+    assert snapshot(board) == found
+    assert finished(tmp_path) == 1
+    # The mode before is kept, and not measured again.
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    assert "Measuring 15W" not in done.stderr
+    assert snapshot(board) == found
+    in_modes = {one["mode"]["name"]: one for one in json.loads(done.stdout)}
+    assert in_modes.keys() == {"15W", "30W"}
+    for one in in_modes.values():
+        (once,) = one["run"]["repetitions"]
+        assert once["wall_s"] >= 0.7
+        # The rails of the module that are its total.
+        assert {rail["rail"] for rail in once["energy"]["rails"]} >= {"VDD_GPU_SOC", "VDD_CPU_CV"}
+        assert 2 < once["energy"]["total_j"] / once["wall_s"] <= once["peak_w"] < 80
+        assert one["run"]["conditions"]["cpu_clock_hz"]["high"] <= one["mode"]["cpu_hz"]
+
+
+# Runs a command in a terminal of its own; what is written to its input is typed there.
+IN_TERMINAL = [
+    *(sys.executable, "-c"),
+    "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))",
+]
+
+
+def start_sleeping(
+    board: Path, tmp_path: Path, start: Start, *, in_terminal: bool = False
+) -> subprocess.Popen[str]:
+    """A command whose program sleeps for long, in a mode that was set, once it does."""
+    ready = tmp_path / "ready"
+    program = f"trap 'echo asked; sleep 0.2; exit 0' INT; touch {ready}; sleep 1000 & wait"
+    words = ("--board", str(board), "--mode", "15W", "--", "sh", "-c", program)
+    command = [*(IN_TERMINAL if in_terminal else []), *measure(tmp_path, *words)]
+    process = start(command, start_new_session=True, stdin=subprocess.PIPE)
+    assert awaited(ready.exists), process.communicate()
+    return process
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+@pytest.mark.usefixtures("as_in_a_terminal")
+def test_an_interrupt_ends_the_program_first_and_the_board_is_put_back(
+    number: signal.Signals | None, board: Path, tmp_path: Path, start: Start
+) -> None:
+    found = snapshot(board)
+    process = start_sleeping(board, tmp_path, start, in_terminal=number is None)
+    assert snapshot(board) != found
+    if number is None:
+        assert process.stdin is not None
+        process.stdin.write("\x03")  # Ctrl-C
+        process.stdin.flush()
+    else:
+        process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    # It gets one signal, not that of the terminal and ours.
+    assert stdout.count("asked") == 1
+    assert "mansard: interrupted; " in stdout + stderr
+    assert snapshot(board) == found
+    assert finished(tmp_path) == 0
+
+
+def test_after_sigkill_the_program_ends_and_the_next_command_puts_the_board_back(
+    board: Path, tmp_path: Path, start: Start
+) -> None:
+    found = snapshot(board)
+    process = start_sleeping(board, tmp_path, start)
+    process.kill()
+    process.communicate(timeout=60)
+    assert snapshot(board) != found
+
+    def is_alone() -> bool:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    assert awaited(is_alone)
+    done = run(measure(tmp_path, "--board", str(board), "--repeat", "1", "--", "true"))
+    assert done.returncode == 0, done.stderr
+    assert snapshot(board) == found
+
+
+def test_a_measurement_in_a_measurement_is_refused(tmp_path: Path) -> None:
+    inner = measure(tmp_path, "--", "true")
+    done = run(measure(tmp_path, "--repeat", "1", "--", *inner))
+    assert done.returncode == 2
+    assert "this runs inside a program that is being measured" in done.stderr

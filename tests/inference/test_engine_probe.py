@@ -1,0 +1,28 @@
+"""What there is of an engine: as a line, for whoever starts a container."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mansard.core.errors import UsageError
+from mansard.inference.__main__ import main
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import EngineProbe
+
+pytest.importorskip("onnxruntime")
+
+
+def test_a_probe_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--probe", "ort"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = msgspec.json.decode(line, type=EngineProbe)
+    assert found.providers is not None
+    assert "cpu" in found.providers
+    assert found.versions["onnxruntime"] == found.version
+    assert found.absent.keys() == {"cuda", "tensorrt"} - set(found.providers)
+
+
+def test_an_unknown_engine_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="unknown engine 'abacus'; use ort"):
+        find_engine("abacus")

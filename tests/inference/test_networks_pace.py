@@ -1,0 +1,121 @@
+"""How long a network is run for, and which of its samples count."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard.inference.cpu_waits import CpuWaits
+from mansard.inference.networks import (
+    CallSource,
+    paced_protocol,
+    single_calls,
+    undisturbed,
+    warm_up,
+)
+from mansard.measuring.protocol import PROTOCOLS
+from mansard.measuring.raw_samples import Clock, RawSample, rejection
+from mansard.measuring.sampling import collect
+
+QUICK = PROTOCOLS["quick"]  # 80 samples in 8 blocks, 1.5 s
+
+
+@pytest.mark.parametrize(
+    ("sample_s", "n_accepted"),
+    [
+        (0.002, 80),  # 10 a block, as the protocol has it: 8 · 10 · 2 ms = 0.16 s
+        (0.02, 32),  # half of 1.5 s holds 37 samples of 20 ms, which are 4 for each of 8 blocks
+        (3.0, 8),  # one for each block, though not even one fits
+    ],
+)
+def test_long_calls_are_taken_less_often(sample_s: float, n_accepted: int) -> None:
+    assert paced_protocol(QUICK, sample_s).n_accepted_min == n_accepted
+
+
+class SlowNetwork:
+    """A network whose calls take three seconds of a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now_s, self.n_calls = 0.0, 0
+
+    def call(self) -> None:
+        self.n_calls += 1
+        self.now_s += 3.0
+
+
+def test_a_call_of_seconds_is_made_a_few_times() -> None:
+    network = SlowNetwork()
+    clock = Clock(lambda: network.now_s)
+    assert warm_up(network.call, QUICK, clock) == 3.0
+    assert network.n_calls == 1
+    assert single_calls(network.call, QUICK, clock) == (3.0,)
+
+
+def schedstat(folder: Path, thread: str, on_cpu_ns: int, waited_ns: int) -> None:
+    (folder / thread).mkdir(exist_ok=True)
+    (folder / thread / "schedstat").write_text(f"{on_cpu_ns} {waited_ns} 7\n")
+
+
+def test_waiting_for_a_cpu_is_added_over_threads(tmp_path: Path) -> None:
+    schedstat(tmp_path, "1", 1000, 500_000_000)
+    schedstat(tmp_path, "2", 1000, 250_000_000)
+    with CpuWaits(tmp_path) as waits:
+        assert waits.seconds() == pytest.approx(0.75)
+        schedstat(tmp_path, "2", 1000, 300_000_000)
+        assert waits.seconds() == pytest.approx(0.8)
+        schedstat(tmp_path, "3", 1000, 100_000_000)  # a new thread, once it is looked for
+        waits.find_threads()
+        assert waits.seconds() == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("threads", [(), ("1",)])
+def test_where_waiting_is_not_counted_a_switch_is_a_time_slice(
+    tmp_path: Path, threads: tuple[str, ...]
+) -> None:
+    for thread in threads:
+        schedstat(tmp_path, thread, 0, 0)
+    with CpuWaits(tmp_path) as waits:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        seconds = waits.seconds()
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    assert before * 0.004 <= seconds <= after * 0.004 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "reason"),
+    [
+        (10e-6, None),  # 10 µs of 2 ms are 0.5 %
+        (100e-6, "threads waited for a CPU for 0.050 of the time"),
+    ],
+)
+def test_a_sample_counts_by_its_share_of_waiting(waited_s: float, reason: str | None) -> None:
+    assert rejection(RawSample(0.002, 0.0, waited_s=waited_s), 0.98) == reason
+
+
+def test_ten_microseconds_do_not_cost_a_long_sample() -> None:
+    assert rejection(RawSample(0.2, 0.0, waited_s=10e-6), 0.98) is None
+
+
+def test_a_sample_is_so_many_calls(tmp_path: Path) -> None:
+    calls = []
+    schedstat(tmp_path, "1", 1000, 0)
+    with CpuWaits(tmp_path) as waits:
+        source = CallSource(lambda: calls.append(1), waits)
+        brief = msgspec.structs.replace(QUICK, time_cap_s=0.001, n_accepted_min=8)
+        samples = collect(source, brief, 0.03, repetitions=7)
+    assert samples.repetitions_per_sample == 7
+    # One sample a block: none is dropped, none is taken to warm up.
+    assert len(calls) == 7 * (len(samples.seconds_s) + len(samples.rejected_s))
+
+
+def test_profiled_calls_that_were_disturbed_do_not_count() -> None:
+    def calls(*waited_s: float) -> list[RawSample]:
+        return [RawSample(0.01, 0.0, waited_s=seconds) for seconds in waited_s]
+
+    # 2 % of 10 ms are 0.2 ms.
+    assert undisturbed(calls(0, 0, 0.005, 0.0001), 0.98) == [False, True, False, True]
+    # All disturbed: the one that waited least.
+    assert undisturbed(calls(0, 0.004, 0.003, 0.005), 0.98) == [False, False, True, False]

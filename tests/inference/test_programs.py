@@ -1,0 +1,343 @@
+"""Programs that are measured: real processes, and traces of power in place of a board's rails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mansard.core.errors import MeasurementError, UsageError
+from mansard.core.records import PowerSample, ProgramRun
+from mansard.device.conditions import find_sources
+from mansard.device.identity import identify
+from mansard.device.meters.meter import NO_METERS, Meters
+from mansard.device.power_modes.selection import choose_modes
+from mansard.device.system import SYSTEM_ROOT
+from mansard.device.totals import Total
+from mansard.inference.programs.execution import Execution, ProgramFailed, execute
+from mansard.inference.programs.metric import MetricReader, compile_metric
+from mansard.inference.programs.plan import ProgramPlan, ProgramTrial, program_protocol
+from mansard.inference.programs.trial import Passing, measure_program
+from mansard.inference.programs.windows import encode_window, read_windows
+from mansard.measuring.instruments import Instruments
+from tests.device.replay_meters import TraceMeter
+
+PYTHON = sys.executable
+
+
+def run_once(command: Sequence[str], folder: Path, **options: object) -> Execution:
+    windows = folder / "windows"
+    windows.touch()
+    return execute(command, str(folder), windows, **options)  # type: ignore[arg-type]
+
+
+def measure(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    meters: Meters = NO_METERS,
+    n_runs: int = 1,
+    metric: str | None = None,
+    notes: list[str] | None = None,
+) -> tuple[ProgramRun, list[PowerSample]]:
+    """A program measured on this machine as it is, with the meters given."""
+    machine = identify(SYSTEM_ROOT)
+    (mode,) = choose_modes(None, SYSTEM_ROOT, machine)
+    trial = ProgramTrial(
+        workload="test",
+        command=tuple(command),
+        folder=str(folder),
+        program_hash="0",
+        metric_pattern=metric,
+        unknown={} if metric else {"metric_pattern": "none was asked for"},
+    )
+    plan = ProgramPlan(
+        profile="brief",
+        machine=machine,
+        processor="cpu",
+        gpu=None,
+        mode=mode,
+        cpus=machine.cpus,
+        trials=(trial,),
+        protocol=program_protocol("brief", n_runs),
+        seed=0,
+        versions={},
+        unknown={"gpu": "not looked for"},
+    )
+    kept: list[PowerSample] = []
+    instruments = Instruments(
+        root=SYSTEM_ROOT,
+        mode=mode,
+        sources=find_sources(SYSTEM_ROOT, plan.cpus),
+        meters=meters,
+        keep=kept.append,
+        gpu=None,
+    )
+    say = Passing() if notes is None else Passing(notes.append)
+    return measure_program(trial, plan, instruments, say), kept
+
+
+def trace(*points: tuple[float, float]) -> tuple[Meters, TraceMeter]:
+    """Meters of one rail that plays a trace from now on."""
+    meter = TraceMeter({"VDD_IN": points})
+    total = Total(("VDD_IN",), "VDD_IN alone", "the module")
+    return Meters((meter,), {}, total), meter
+
+
+def test_time_and_cpu_time_are_the_programs(tmp_path: Path) -> None:
+    # It is busy for 0.2 s of CPU time, its child for as much, and both sleep for 0.2 s.
+    busy = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n"
+    program = tmp_path / "busy.py"
+    program.write_text(f"{busy}time.sleep(0.2)\n")
+    both = f"{PYTHON} -S {program}; {PYTHON} -S {program}"
+    found = run_once(["sh", "-c", both], tmp_path)
+    assert found.exit_code == 0
+    assert found.end_s - found.start_s >= 0.8
+    assert 0.4 <= found.user_s + found.system_s < 0.4 + 0.5 * (found.end_s - found.start_s)
+
+
+@pytest.mark.parametrize("size_bytes", [20 << 20, 200 << 20])
+def test_the_largest_process_is_the_peak_memory(size_bytes: int, tmp_path: Path) -> None:
+    # The process that measures has more memory than the smaller of the two.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > 20 << 20
+    program = f"held = bytearray([1]) * {size_bytes}"
+    found = run_once(["sh", "-c", f"{PYTHON} -S -c '{program}'; exit 0"], tmp_path)
+    assert found.peak_memory_bytes is not None
+    assert size_bytes <= found.peak_memory_bytes < size_bytes + (50 << 20)
+
+
+def test_a_small_program_hides_behind_what_starts_it(tmp_path: Path) -> None:
+    assert run_once(["true"], tmp_path).peak_memory_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["true"], 0)],
+)
+def test_exit_codes_are_as_a_shell_has_them(command: list[str], code: int, tmp_path: Path) -> None:
+    assert run_once(command, tmp_path).exit_code == code
+
+
+@pytest.mark.parametrize(("name", "code"), [("no-such-program", 127), ("/", 126)])
+def test_what_cannot_be_started_says_so(name: str, code: int, tmp_path: Path) -> None:
+    with pytest.raises(ProgramFailed, match="cannot be run") as caught:
+        run_once([name], tmp_path)
+    assert caught.value.exit_code == code
+
+
+def test_a_program_that_forks_and_leaves_is_waited_for(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    work = f"setsid sh -c 'sleep 0.5; touch {done}' >/dev/null 2>&1 &"
+    found = run_once(["sh", "-c", work], tmp_path)
+    assert done.exists()
+    assert found.n_ended == 0
+    assert found.end_s - found.start_s >= 0.5
+
+
+def test_what_stays_is_ended_and_told(tmp_path: Path) -> None:
+    mark = f"9{os.getpid()}.25"  # no other program sleeps so long
+    daemons = f"for i in 1 2 3; do setsid sh -c 'sleep {mark} & exec sleep {mark}' & done"
+    notes: list[str] = []
+    row, _ = measure(["sh", "-c", f"({daemons}) >/dev/null 2>&1"], tmp_path, notes=notes)
+    (note,) = notes
+    assert note.startswith("6 processes that the program left behind were ended: ")
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert mark.encode() not in entry.read_bytes()
+    # The wait for them is not the program's time.
+    assert row.repetitions[0].wall_s < 2
+
+
+def without_glibc(line: str) -> str:
+    """Without glibc's own signals, 32 and 33, which its posix_spawn may leave ignored."""
+    name, _, mask = line.partition(":\t")
+    return f"{name}:{int(mask, 16) & ~(0b11 << 31):x}" if name == "SigIgn" else line
+
+
+def test_its_environment_and_signals_are_ours(tmp_path: Path) -> None:
+    show = "grep -E 'Sig(Blk|Ign)' /proc/self/status; env | sort"
+    direct = subprocess.run(
+        ["sh", "-c", show], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    run_once(["sh", "-c", f"({show}) > out"], tmp_path)
+
+    def told(text: str) -> list[str]:
+        return [without_glibc(line) for line in text.splitlines()]
+
+    differing = set(told((tmp_path / "out").read_text())) ^ set(told(direct.stdout))
+    assert {line.partition("=")[0] for line in differing} <= {"MANSARD_WINDOWS", "PWD", "OLDPWD"}
+
+
+def test_output_passes_byte_by_byte_and_the_metric_is_the_last(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = "import os\nos.write(1, bytes(range(256)) + b'\\nrate: 1.5\\nrate: 2.25')"
+    with out.open("wb") as file:
+        found = run_once(
+            [PYTHON, "-S", "-c", program],
+            tmp_path,
+            pattern=compile_metric("rate: ([0-9.]+)"),
+            stdout=file.fileno(),
+        )
+    assert out.read_bytes() == bytes(range(256)) + b"\nrate: 1.5\nrate: 2.25"
+    assert found.metric == 2.25
+
+
+def test_a_program_that_prints_without_end_fills_no_memory() -> None:
+    reader = MetricReader(compile_metric("n=([0-9]+)"))
+    for number in range(200):
+        reader.feed(1, b"x" * 100_000 + b" n=%d " % number)
+        assert len(reader._rest[1]) <= 1 << 16
+    assert reader.value() == 199
+
+
+def test_a_metric_is_looked_for_line_by_line() -> None:
+    reader = MetricReader(compile_metric("^rate: (.*)$"))
+    for data in (b"my rate: 1\nra", b"te: 1,234.5\r", b"rate: 7 \nra", b"te:\n"):
+        reader.feed(1, data)
+    reader.feed(2, b"rate: 8")
+    # The last is on the other stream, which has not ended its line.
+    assert reader.value() == 8
+
+
+@pytest.mark.parametrize("pattern", ["(", "no group", "(a)(b)", "(?P<"])
+def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
+    with pytest.raises(UsageError, match="--metric"):
+        compile_metric(pattern)
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (b"nothing\n", "matches nothing"),
+        (b"rate: fast\n", "is no number"),
+        (b"rate: nan\n", "is no number"),
+        (b"rate: 1e999\n", "is no number"),
+    ],
+)
+def test_a_metric_that_is_not_there_is_one_line(printed: bytes, words: str) -> None:
+    reader = MetricReader(compile_metric("rate: (.*)"))
+    reader.feed(1, printed)
+    with pytest.raises(MeasurementError, match=words):
+        reader.value()
+
+
+def test_input_that_is_a_file_is_read_by_every_run(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("hello\n")
+    out = tmp_path / "out"
+    script = (
+        "from pathlib import Path\n"
+        "from mansard.inference.programs.execution import execute, find_input\n"
+        "at = find_input()\n"
+        f"for _ in range(2): execute(['sh', '-c', 'cat >> {out}'], '.', Path('w'), input_at=at)\n"
+    )
+    with (tmp_path / "in").open() as given:
+        subprocess.run([PYTHON, "-c", script], cwd=tmp_path, stdin=given, check=True)
+    assert out.read_text() == "hello\nhello\n"
+
+
+def test_windows_of_any_name_cross_as_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "windows"
+    names = ["decode", "two words", "line\nbreak", "", "é" * 300]
+    lines = [encode_window(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)]
+    path.write_bytes(b"".join(lines) + b"junk\n1 2\n9 3 backwards\n-1 2 x\n7 8 half")
+    found, _ = read_windows(str(path))
+    assert [one.name for one in found] == ["decode", "two words", "line break", "", "é" * 200]
+    assert all(one.end_ns - one.start_ns == 5 for one in found)
+
+
+PHASES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static long long now(void) {
+  struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+static void until(long long at) {
+  struct timespec t = {at / 1000000000LL, at % 1000000000LL};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+int main(void) {
+  long long start = now(), ms = 1000000LL;
+  FILE *file = fopen(getenv("MANSARD_WINDOWS"), "a");
+  until(start + 1000 * ms);
+  /* Nested: phase 1 lies in phase 0, and so on; phases 5 to 9 each overlap with the next one. */
+  for (int i = 0; i < 10; i++) {
+    long long a = i < 5 ? start + i * 50 * ms : start + (i - 5) * 120 * ms;
+    long long b = i < 5 ? start + (1000 - i * 50) * ms : a + 400 * ms;
+    fprintf(file, "%lld %lld phase %d\n", a, b, i);
+  }
+  return fclose(file);
+}
+"""
+
+
+def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "phases.c").write_text(PHASES)
+    subprocess.run([compiler, "-o", "phases", "phases.c"], cwd=tmp_path, check=True)
+    # A ramp: 2 W at the start of the trace, and 1 W more in every second.
+    meters, meter = trace((0.0, 2.0), (60.0, 62.0))
+    row, kept = measure([str(tmp_path / "phases")], tmp_path, meters=meters)
+    (once,) = row.repetitions
+    assert once.energy is not None
+    assert kept
+
+    def expected_j(start_s: float, length_s: float) -> float:
+        # Of 2 + t over [a, a + d]: d · (2 + a + d / 2).
+        return length_s * (2 + start_s - meter.start_s + length_s / 2)
+
+    assert once.energy.total_j == pytest.approx(expected_j(once.start_s, once.wall_s), rel=0.005)
+    assert once.peak_w == pytest.approx(2 + once.start_s + once.wall_s - meter.start_s, rel=0.05)
+    # Nested: 1000, 900, … 600 ms; overlapping: 400 ms each.
+    lengths_s = {window.name: window.window_s for window in once.windows}
+    nested = {f"phase {i}": 1 - i / 10 for i in range(5)}
+    assert lengths_s == pytest.approx(nested | {f"phase {i}": 0.4 for i in range(5, 10)})
+    for window in once.windows:
+        assert window.energy is not None, window.unknown
+        assert window.energy.total_j == pytest.approx(
+            expected_j(window.start_s, window.window_s), rel=0.005
+        )
+
+
+def test_a_sleep_of_two_seconds_takes_two_seconds(tmp_path: Path) -> None:
+    meters, meter = trace((0.0, 5.0), (1.0, 15.0), (60.0, 15.0))
+    # A busy machine wakes it late: what the sleep itself took is what it is compared with.
+    program = (
+        "import time\nt = time.monotonic()\ntime.sleep(2)\nprint('slept', time.monotonic() - t)"
+    )
+    row, _ = measure(
+        [PYTHON, "-S", "-c", program], tmp_path, meters=meters, metric="slept ([0-9.]+)"
+    )
+    (once,) = row.repetitions
+    assert once.metric is not None
+    assert once.energy is not None
+    assert once.wall_s >= once.metric >= 2
+    start_s = once.start_s - meter.start_s
+    # 5 + 10 t until 1 s, 15 W after it; both starts lie before that.
+    ramp_s = 1 - start_s
+    expected_j = ramp_s * (5 + 10 * (start_s + ramp_s / 2)) + 15 * (once.wall_s - ramp_s)
+    assert once.energy.total_j == pytest.approx(expected_j, rel=0.005)
+
+
+def test_a_failure_keeps_nothing(tmp_path: Path) -> None:
+    # It fails in its second run.
+    program = f"test -e {tmp_path}/again && exit 5; touch {tmp_path}/again"
+    with pytest.raises(ProgramFailed, match="exit code 5 in its run 2") as caught:
+        measure(["sh", "-c", program], tmp_path, n_runs=3)
+    assert caught.value.exit_code == 5
+
+
+def test_it_runs_as_often_as_asked(tmp_path: Path) -> None:
+    row, _ = measure(["true"], tmp_path, n_runs=7)
+    assert len(row.repetitions) == 7
+    assert all(one.metric is None and not one.rejected_reason for one in row.repetitions)
