@@ -21,7 +21,7 @@ $(foreach text,$(TEXTS),$(eval override $(text) := $$(value $(text))))
 export $(TEXTS)
 
 BIN := .venv/bin
-ROOMS := core device simulator measuring microbench estimator analytics containers api cli
+ROOMS := core device simulator measuring microbench inference estimator analytics containers api cli
 
 .PHONY: help bench demo report test test-random test-gpu engine podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
@@ -30,7 +30,7 @@ help: ## print this help
 	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
 	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
-bench: setup ## measure this machine, score the networks, write the report
+bench: setup ## measure this machine, score and run networks, write the report
 	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} \
 	  $${BOARD:+--board "$$BOARD"} $${HOST:+--host "$$HOST"} $${HOSTS:+--host "$$HOSTS"} \
 	  $${IMAGE:+--image "$$IMAGE"} $${IMAGES:+--images "$$IMAGES"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
