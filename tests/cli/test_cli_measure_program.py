@@ -66,7 +66,8 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     (found,) = json.loads(first.stdout)
     assert found["run"]["workload"] == "chat"
-    assert found["summary"]["metric"]["value"] == 12
+    (whole,) = found["summary"]
+    assert (whole["workload"], whole["metric"], whole["n_runs"]) == ("chat", 12, 2)
     assert first.stderr.count("rate: 12\n") == 2
     # Again it is not run, unless that is asked for.
     assert json.loads(run(command).stdout) == [found]

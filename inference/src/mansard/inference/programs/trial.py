@@ -151,7 +151,7 @@ def _missing(walls_s: Sequence[float], interval: float | None, protocol: Protoco
     if len(walls_s) < protocol.n_blocks_min:
         return f"only {len(walls_s)} runs of {protocol.n_blocks_min}"
     if len(walls_s) < protocol.n_accepted_min or interval is None:
-        return f"{len(walls_s)} runs are too few for an interval"
+        return f"{len(walls_s)} of the {protocol.n_accepted_min} runs that an interval takes"
     if interval > protocol.stream_interval:
         return f"the runs differ: ±{interval:.1%} (limit ±{protocol.stream_interval:.1%})"
     return ""
