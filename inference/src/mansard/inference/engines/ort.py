@@ -45,6 +45,9 @@ _IDENTITY = bytes.fromhex(
     "12040a020801620f0a0179120a0a08080112040a02080142040a00100d"
 )
 Options: TypeAlias = dict[str, str]
+# Newer versions (1.31 for one) report their use to their makers, with a thread and files in the
+# home folder, unless this is set when they are imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 class OnnxRuntime:
