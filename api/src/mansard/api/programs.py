@@ -24,7 +24,7 @@ from mansard.core.errors import MansardError, UsageError
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, ProgramRun
-from mansard.core.text import printable
+from mansard.core.text import is_utf8, printable
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 
@@ -118,7 +118,7 @@ def plan_trial(request: ProgramRequest) -> ProgramTrial:
         raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
     folder = _present_folder()
     for word in (*request.command, folder):
-        if "\0" in word or not _is_text(word):
+        if "\0" in word or not is_utf8(word):
             raise UsageError(
                 f"{word!r} is no text in UTF-8, and could not be kept",
                 fix="rename it, or call it from a script",
@@ -166,14 +166,6 @@ def _present_folder() -> str:
         return str(Path.cwd())
     except OSError as error:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
-
-
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them on
-        return False
-    return True
 
 
 def _hash_files(files: Sequence[Path]) -> str:
