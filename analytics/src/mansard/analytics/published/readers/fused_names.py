@@ -48,8 +48,8 @@ def take_apart(name: str, metadata: str = "") -> FusedName:
     name = _PROFILE.sub("", name.strip())
     if _OWN.search(name):
         return FusedName((), "engine")
-    ends = (piece.rpartition("]")[0].partition(_LISTED)[1:] for piece in metadata.split("\x1e"))
-    listed = tuple(dict.fromkeys(node for mark, node in ends if mark))
+    named = (piece.rpartition("]")[0].partition(_LISTED)[1:] for piece in metadata.split("\x1e"))
+    listed = tuple(dict.fromkeys(node for mark, node in named if mark))
     if listed:
         return FusedName(listed, "layer")
     parts: list[str] = []
