@@ -11,9 +11,9 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Measurement
 from mansard.estimator import load, zoo
 from mansard.estimator.model import all_nodes
-from mansard.inference.preparing import prepare
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
+from tests.inference.preparing_models import prepared
 from tests.inference.small_networks import plan
 
 pytest.importorskip("onnxruntime")
@@ -21,7 +21,7 @@ pytest.importorskip("onnxruntime")
 
 def test_the_layers_of_squeezenet_hold_each_of_its_nodes_once(tmp_path: Path) -> None:
     files = tmp_path / "files"
-    network = prepare("squeezenet1_1", folder=files, seed=7)
+    network = prepared("squeezenet1_1", files)
     planned = plan(network.trial(engine="ort", provider="cpu", n_threads=1))
     outcome = run_plan(planned, tmp_path / "runs", measurer=LocalMeasurer(files=files))
     (row,) = read_rows(outcome.folder / "measurements.jsonl", Measurement).rows
