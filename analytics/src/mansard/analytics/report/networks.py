@@ -144,6 +144,7 @@ def program_table(results: Results) -> Table:
         Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
         Column("Metric", lambda row: scaled(row.metric, 1.0), is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
+        Column("In each run", _per_run_text, is_numeric=True),
         Column("Source", lambda row: row.source),
         Column("Remark", lambda row: row.remark),
     ]
@@ -172,6 +173,10 @@ def _predicted_text(row: NetworkTimes) -> str:
     """The predicted time itself, with its error."""
     text = seconds(row.predicted_s)
     return text if row.error is None else f"{text} ({100 * row.error:+.0f}{NBSP}%)"
+
+
+def _per_run_text(row: ProgramTimes) -> str:
+    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
 
 
 def _memory_text(memory_bytes: int | None) -> str:

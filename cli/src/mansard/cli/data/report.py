@@ -52,11 +52,16 @@ def print_report(found: api.Report, *, as_json: bool) -> None:
     if as_json:
         print_json({"report": found.path, "summary": found.summary})
         return
-    for title, columns, rows in summary_tables(found.summary, found.run_ids):
+    print_shortened(summary_tables(found.summary, found.run_ids))
+    typer.echo(f"report: {found.path}")
+
+
+def print_shortened(tables: Sequence[Table]) -> None:
+    """Print tables; of a long one the first rows, and how many there are."""
+    for title, columns, rows in tables:
         print_tables([(title, columns, rows[:MOST_ROWS])])
         if len(rows) > MOST_ROWS:
             note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
-    typer.echo(f"report: {found.path}")
 
 
 def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
@@ -205,24 +210,33 @@ def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
             program.mode,
             program.workload,
             api.seconds(program.time_s, program.low_s, program.high_s),
-            api.seconds(program.cpu_s),
+            _of_whole(program, api.seconds(program.cpu_s)),
             api.joules(program.energy_j),
             api.watts(program.power_w),
-            api.watts(program.peak_w),
-            "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
-            "unknown" if program.metric is None else api.digits(program.metric),
+            _of_whole(program, api.watts(program.peak_w)),
+            _of_whole(
+                program,
+                "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
+            ),
+            _of_whole(program, "unknown" if program.metric is None else api.digits(program.metric)),
             str(program.n_runs),
+            "" if program.n_per_run is None else f"{program.n_per_run:.4g}",
             program.remark,
         )
         for program in programs
     ]
     columns = (
         *("mode", "program", "time", "CPU time", "energy", "power", "peak power", "memory"),
-        *("metric", "runs", "remark"),
+        *("metric", "runs", "in each run", "remark"),
     )
-    title = f"Programs that were run ({_sources(programs)})"
-    emptied = ("energy", "power", "peak power", "metric", "remark")
+    title = f"Programs that were run ({_sources(programs)}); ±: the next measurement's time, 95 %"
+    emptied = ("energy", "power", "peak power", "memory", "metric", "in each run", "remark")
     return [_without_unknown(title, columns, rows, emptied)]
+
+
+def _of_whole(program: api.ProgramTimes, text: str) -> str:
+    """A cell that no window has."""
+    return text if program.window is None else "–"
 
 
 def _predicted(network: api.NetworkTimes) -> str:
@@ -241,6 +255,6 @@ def _without_unknown(
     kept = [
         at
         for at, name in enumerate(columns)
-        if name not in droppable or any(row[at] not in {"", "unknown"} for row in rows)
+        if name not in droppable or any(row[at] not in {"", "–", "unknown"} for row in rows)
     ]
     return (title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
