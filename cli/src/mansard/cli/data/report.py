@@ -70,7 +70,11 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         tables.append(standings)
     if summary.networks:
         tables.append(_networks(summary, run_ids))
-    measured = [each for each in summary.measured if run_ids is None or each.run_id in run_ids]
+    measured = [
+        each
+        for each in summary.measured
+        if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
+    ]
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
     return [*tables, *measured_tables(measured), *program_tables(programs)]
 
@@ -182,7 +186,7 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
             api.seconds(network.time_s, network.low_s, network.high_s),
             _predicted(network),
             *(api.seconds(each) for each in (network.p50_s, network.p99_s, network.worst_s)),
-            api.joules(network.energy_j),
+            *(api.joules(each) for each in (network.energy_j, network.above_idle_j)),
             "unknown" if network.memory_bytes is None else api.capacity(network.memory_bytes),
             network.remark,
         )
@@ -190,10 +194,14 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     ]
     columns = (
         *("mode", "network", "batch", "precision", "engine", "measured time", "predicted"),
-        *("p50", "p99", "worst", "energy", "memory", "remark"),
+        *("p50", "p99", "worst", "energy", "above idle", "memory", "remark"),
     )
-    title = f"Networks that were run ({_sources(networks)}); p50, p99 and worst of single calls"
-    return [_without_unknown(title, columns, rows, ("p99", "energy", "memory", "remark"))]
+    title = f"Networks that were run ({_sources(networks)})"
+    droppable = ("predicted", "p99", "energy", "above idle", "memory", "remark")
+    shared = ("mode", "precision", "engine")
+    whole = _without_shared(_without_unknown(title, columns, rows, droppable), shared)
+    what = "measured: median of a loop and where the next run will be (95 %); p50 to worst: single"
+    return [(f"{whole[0]}; {what} calls", *whole[1:])]
 
 
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
@@ -226,7 +234,8 @@ def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
 
 
 def _predicted(network: api.NetworkTimes) -> str:
-    text = api.seconds(network.predicted_s)
+    ends = (network.predicted_low_s, network.predicted_high_s)
+    text = api.seconds(network.predicted_s, *ends, network.predicted_interval)
     return text if network.error is None else f"{text} ({network.error:+.0%})"
 
 
@@ -244,3 +253,21 @@ def _without_unknown(
         if name not in droppable or any(row[at] not in {"", "unknown"} for row in rows)
     ]
     return (title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
+
+def _without_shared(table: Table, shared: Sequence[str]) -> Table:
+    """The table without those columns of ``shared`` that say the same in every row: they are told
+    in its title."""
+    title, columns, rows = table
+    alike = [
+        at
+        for at, name in enumerate(columns)
+        if name in shared and len({row[at] for row in rows}) == 1
+    ]
+    told = f": {', '.join(rows[0][at] for at in alike)}" if alike else ""
+    kept = [at for at in range(len(columns)) if at not in alike]
+    return (
+        f"{title}{told}",
+        [columns[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+    )
