@@ -16,7 +16,7 @@ from mansard.analytics.figures.figure import Missing
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
 from mansard.analytics.predict.measured import NetworkTimes
-from mansard.analytics.report.networks import measured_table, network_table, program_table
+from mansard.analytics.report.networks import measured_tables, network_table, program_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
@@ -108,6 +108,16 @@ def test_few_calls_have_no_high_quantile(results: Results) -> None:
     assert "too few" in row.unknown["p99_s"]
 
 
+def test_a_repeated_run_names_every_run_that_measured_the_same(tmp_path: Path) -> None:
+    write_networks(tmp_path, [measured()])
+    again = measurement("again", (), model_hash=HASH, failure="it needs more memory than there is")
+    write_networks(tmp_path, [again])
+    (row,) = compute(open_runs([tmp_path])).measured
+    # The good one counts; who asks for the other run finds it by its id.
+    assert (row.run_id, row.run_ids) == ("nets", ("again", "nets"))
+    assert row.time_s == pytest.approx(SECONDS)
+
+
 def test_what_failed_is_there_with_its_reason_and_in_no_model(results: Results) -> None:
     row = found(results, 4096)
     assert (row.time_s, row.error) == (None, None)
@@ -130,8 +140,8 @@ def test_the_tables_have_both(results: Results) -> None:
     assert "12.5" in texts["1", "2c"]
     assert ENGINE in texts["1", "2c"]
     assert texts["1", "1c"] == ""
-    ran = measured_table(results)
-    assert len(ran.rows) == 4
+    ran, calls = measured_tables(results)
+    assert (len(ran.rows), len(calls.rows)) == (4, 3)  # one of them failed
     (first,) = (
         row
         for row in (dict(zip(ran.columns, cells, strict=True)) for cells in ran.rows)
@@ -142,6 +152,8 @@ def test_the_tables_have_both(results: Results) -> None:
     # fp32 in every row, and no engine but this processor's was there: told once
     assert ran.caption == "Networks that were run: fp32, measured"
     assert {"Precision", "Source"}.isdisjoint(ran.columns)
+    single = dict(zip(calls.columns, calls.rows[0], strict=True))
+    assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")
     programs = program_table(results)
     assert [row[0] for row in programs.rows] == ["llm", "llm [prompt]"]
     whole = dict(zip(programs.columns, programs.rows[0], strict=True))
@@ -149,7 +161,7 @@ def test_the_tables_have_both(results: Results) -> None:
     assert "20.0" in whole["Energy"]  # 10 W for 2 s
     assert whole["Memory"] == "1\u00a0MiB"
     named = dict(zip(programs.columns, programs.rows[1], strict=True))
-    assert (named["Memory"], named["Metric"]) == ("", "")  # of the program as a whole
+    assert (named["Memory"], named["Metric"]) == ("–", "–")  # of the program as a whole
     assert "Remark" not in programs.columns  # nothing is to be said of any
 
 
@@ -186,7 +198,7 @@ def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: P
     figure = accuracy_figure(results, first_choice(results))
     assert isinstance(figure, Missing)
     assert "`mansard bench` measures the roofs" in figure.reason
-    assert {"Predicted", "Error"}.isdisjoint(measured_table(results).columns)
+    assert {"Predicted", "Error"}.isdisjoint(measured_tables(results)[0].columns)
 
 
 def test_programs_are_no_observations_without_a_prediction(results: Results) -> None:
@@ -248,7 +260,7 @@ def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path:
     assert roof_points(results).measured.is_empty()
     assert roof_points(results).drawn.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
-    assert measured_table(results).rows == []
+    assert measured_tables(results) == []
     assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
 
 

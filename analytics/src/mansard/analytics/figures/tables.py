@@ -83,9 +83,9 @@ def condensed(table: Table, shared: Sequence[str], kept: Sequence[str] = ()) -> 
     Columns of ``shared`` that say the same in every row are told in the caption instead.
     """
     cells = {title: [row[at] for row in table.rows] for at, title in enumerate(table.columns)}
-    several = len(table.rows) > 1
-    alike = [title for title in shared if several and len(set(cells[title])) == 1]
-    silent = [title for title, column in cells.items() if set(column) <= {"", UNKNOWN}]
+    several = [title for title in shared if title in cells and len(table.rows) > 1]
+    alike = [title for title in several if len(set(cells[title])) == 1]
+    silent = [title for title, column in cells.items() if set(column) <= {"", "–", UNKNOWN}]
     left_out = {*alike, *silent} - {*kept, *table.columns[:1]}
     at = [at for at, title in enumerate(table.columns) if title not in left_out]
     told = ", ".join(cells[title][0] for title in alike if title in left_out)

@@ -112,31 +112,48 @@ def _bound_or_reason(row: Cells) -> str:
     return bound_text(row["bound"], row["bound_share"])
 
 
-def measured_table(results: Results) -> Table:
-    """Networks that were run, beside what is predicted of each; failed ones with their reason."""
+def measured_tables(results: Results) -> list[Table]:
+    """Networks that were run beside what is predicted of each, failed ones with their reason; then
+    single calls, energies and memory of those that ran. None where none was run."""
+    if not results.measured:
+        return []
     labels = mode_labels(results)
-    columns = [
+    what = [
         Column("Network", lambda row: row.network),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
         Column("Precision", lambda row: display_name(row.precision)),
         Column("Engine", lambda row: row.engine),
         Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
+    ]
+    times = [
+        *what,
         Column("Measured", measured_text, is_numeric=True),
-        Column("Remark", lambda row: row.remark),
         Column("Predicted", predicted_text, is_numeric=True),
         Column("Error", _error_text, is_numeric=True),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    others = [
+        *what,
         Column("p50", lambda row: seconds(row.p50_s), is_numeric=True),
         Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
         Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
         Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
         Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
-        Column("above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
+        Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
-        Column("Source", lambda row: row.source),
     ]
-    table = shortened(tabulate("Networks that were run", columns, results.measured))
-    return condensed(table, ("Precision", "Engine", "Source"), kept=("Measured",))
+    ran = tuple(row for row in results.measured if row.n_calls)
+    found = [("Networks that were run", times, results.measured)]
+    found += [("Single calls, energy and memory", others, ran)] if ran else []
+    return [
+        condensed(shortened(tabulate(caption, columns, rows)), _SHARED, kept=("Mode", "Measured"))
+        for caption, columns, rows in found
+    ]
+
+
+_SHARED = ("Precision", "Engine", "Source")
 
 
 def program_table(results: Results) -> Table:
@@ -144,7 +161,7 @@ def program_table(results: Results) -> Table:
     labels = mode_labels(results)
 
     def of_whole(text: Callable[[ProgramTimes], str]) -> Callable[[ProgramTimes], str]:
-        return lambda row: text(row) if row.window is None else ""
+        return lambda row: text(row) if row.window is None else "–"
 
     columns = [
         Column("Program", lambda row: row.workload),
@@ -158,6 +175,7 @@ def program_table(results: Results) -> Table:
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
         Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
+        Column("In each run", _per_run_text, is_numeric=True),
         Column("Source", lambda row: row.source),
     ]
     table = shortened(tabulate("Programs that were run", columns, results.programs))
@@ -177,6 +195,10 @@ def predicted_text(row: NetworkTimes) -> str:
 
 def _error_text(row: NetworkTimes) -> str:
     return UNKNOWN if row.error is None else f"{100 * row.error:+.0f}{NBSP}%".replace("-", "−")
+
+
+def _per_run_text(row: ProgramTimes) -> str:
+    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
 
 
 def _memory_text(memory_bytes: int | None) -> str:

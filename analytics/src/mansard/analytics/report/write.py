@@ -98,7 +98,7 @@ def _context(every: Results) -> dict[str, Any]:
         "launches": ceilings.launch_table(results),
         "backends": ceilings.backend_table(results),
         "networks": networks.network_table(results),
-        "measured": networks.measured_table(results),
+        "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
         "measured_sources": ran,
         "program_sources": ran_programs,
