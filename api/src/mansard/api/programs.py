@@ -24,7 +24,7 @@ from mansard.core.errors import MansardError, UsageError
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, ProgramRun
-from mansard.core.text import printable
+from mansard.core.text import is_utf8, printable
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 
@@ -118,7 +118,7 @@ def plan_trial(request: ProgramRequest) -> ProgramTrial:
         raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
     folder = _present_folder()
     for word in (*request.command, folder):
-        if "\0" in word or not _is_text(word):
+        if "\0" in word or not is_utf8(word):
             raise UsageError(
                 f"{word!r} is no text in UTF-8, and could not be kept",
                 fix="rename it, or call it from a script",
@@ -168,14 +168,6 @@ def _present_folder() -> str:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
 
 
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them on
-        return False
-    return True
-
-
 def _hash_files(files: Sequence[Path]) -> str:
     found = hashlib.sha256()
     for path in files:
@@ -210,7 +202,7 @@ def _plan(
     from mansard.inference.programs.plan import ProgramPlan, program_protocol
     from mansard.measuring.plan import cpus_of
     from mansard.measuring.protocol import find_protocol
-    from mansard.measuring.runner import count_missing
+    from mansard.measuring.runner import missing_trials
 
     find_protocol(request.profile)  # an unknown one is an error
     plan = ProgramPlan(
@@ -226,13 +218,14 @@ def _plan(
         versions={"mansard": VERSION},
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    is_there = count_missing(plan, request.runs) == 0
+    is_there = not missing_trials(plan, request.runs)
     while is_there:
         later = msgspec.structs.replace(plan, seed=plan.seed + 1)
-        is_there = count_missing(later, request.runs) == 0
+        is_there = not missing_trials(later, request.runs)
         if is_there or request.is_again:
             plan = later
-    return ModePlan(plan, count_missing(plan, request.runs), of=trial.workload, is_bounded=False)
+    n_missing = len(missing_trials(plan, request.runs))
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False)
 
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
