@@ -50,7 +50,7 @@ def test_no_word_is_broken_where_the_table_fits_without(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table("", ["network", *["time"] * 13], [("mobilenet_v2", *["24.36 ± 0.85 ms"] * 13)])
-    # 160 - 3 · 14 - 1 = 117 for the cells: 12 for the name and 8 for each time, with its two blanks.
+    # 160 - 3 · 14 - 1 = 117 for the cells: 12 for the name and 8 for each time.
     lines = capsys.readouterr().out.splitlines()
     assert lines[4] == f"│ mobilenet_v2 {'│ 24.36 ±  ' * 13}│"
     assert lines[5] == f"│ {'':12} {'│  0.85 ms ' * 13}│"
