@@ -296,7 +296,7 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return ()
-    return tuple(each for each in found if each.run_id in run_ids)
+    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
 
 
 def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
