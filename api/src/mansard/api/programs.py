@@ -126,7 +126,7 @@ def _plan(
     from mansard.inference.programs.plan import ProgramPlan, program_protocol
     from mansard.measuring.plan import cpus_of
     from mansard.measuring.protocol import find_protocol
-    from mansard.measuring.runner import count_missing
+    from mansard.measuring.runner import missing_trials
 
     find_protocol(request.profile)  # an unknown one is an error
     plan = ProgramPlan(
@@ -142,13 +142,14 @@ def _plan(
         versions={"mansard": VERSION},
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    is_there = count_missing(plan, request.runs) == 0
+    is_there = not missing_trials(plan, request.runs)
     while is_there:
         later = msgspec.structs.replace(plan, seed=plan.seed + 1)
-        is_there = count_missing(later, request.runs) == 0
+        is_there = not missing_trials(later, request.runs)
         if is_there or request.is_again:
             plan = later
-    return ModePlan(plan, count_missing(plan, request.runs), of=trial.workload, is_bounded=False)
+    n_missing = len(missing_trials(plan, request.runs))
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False)
 
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mansard.core.errors import UsageError
 from mansard.core.hashing import ID_CHARACTERS
-from mansard.core.text import printable
+from mansard.core.text import is_utf8, printable
 from mansard.inference.programs.execution import NOT_FOUND, NOT_RUNNABLE, ProgramFailed
 from mansard.inference.programs.plan import ProgramTrial
 
@@ -33,7 +33,7 @@ def make_program_trial(
         raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
     folder = _present_folder()
     for word in (*command, folder):
-        if "\0" in word or not _is_text(word):
+        if "\0" in word or not is_utf8(word):
             raise UsageError(
                 f"{word!r} is no text in UTF-8, and could not be kept",
                 fix="rename it, or call it from a script",
@@ -86,14 +86,6 @@ def _present_folder() -> str:
         return str(Path.cwd())
     except OSError as error:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
-
-
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them on
-        return False
-    return True
 
 
 def _digest(path: Path) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from mansard.core.errors import MeasurementError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.records import (
     EnergyWindow,
     NamedWindow,
@@ -73,11 +73,11 @@ def measure_program(
     repetitions: list[ProgramRepetition] = []
     start_s, problem = time.monotonic(), "not begun"
     with (
-        tempfile.TemporaryDirectory(prefix="mansard-windows-") as folder,
+        temporary_folder() as folder,
         Observation(instruments, plan) as seen,
         Sampler(instruments.meters) as sampler,
     ):
-        lines = Path(folder) / "windows"
+        lines = folder / "windows"
         while problem:
             lines.parent.mkdir(exist_ok=True)  # a run before may have emptied /tmp
             lines.write_bytes(b"")
