@@ -51,7 +51,12 @@ def _note_doubts(one: api.MeasuredNetwork) -> None:
         return
     for why in row.disturbances:
         note(f"{name}: disturbed: {why}")
-    if row.stability == "unstable":
+    if not row.seconds_s:
+        note(
+            f"{name}: no time is known: other programs had the CPUs in every sample; "
+            "the same command measures it again, best on a quiet machine"
+        )
+    elif row.stability == "unstable":
         interval = row.stability_interval
         known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
         note(f"{name}: the time is not known well: {known}")
