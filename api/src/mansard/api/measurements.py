@@ -234,9 +234,11 @@ def _note_outcome(title: str, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        reporter.note(f"{title}: already measured, nothing to do ({outcome.folder})")
+        again = f"to measure it again, move {outcome.folder} away"
+        reporter.note(f"{title}: already measured, nothing to do; {again}")
     elif outcome.n_resumed:
-        reporter.note(f"{title}: resumed, {outcome.n_resumed} trials were already there")
+        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
+        reporter.note(f"{title}: resumed, {there} already there")
 
 
 def _without_reboots(

@@ -39,6 +39,7 @@ from mansard.core.records import (
     Source,
 )
 
+_PREDICTED_ENDS = ("predicted_low_s", "predicted_high_s", "predicted_interval")
 _CALLS = {"p90_s": (0.90, 10), "p99_s": (0.99, 100)}  # quantile, and the calls that it needs
 
 
@@ -49,6 +50,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     """
 
     run_id: str
+    run_ids: tuple[str, ...]  # all runs that measured the same
     device: str
     mode: str
     network: str  # as it is shown
@@ -72,6 +74,9 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     memory_bytes: int | None
     load_s: float | None
     predicted_s: float | None
+    predicted_low_s: float | None
+    predicted_high_s: float | None
+    predicted_interval: str | None  # what its ends mean: a key of data.model_frames.INTERVALS
     predicted_energy_j: float | None
     error: float | None  # predicted over measured time, less 1
     remark: str  # why it has no times, or is in no model; empty: it counts
@@ -114,14 +119,22 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
         tuple(row[name] for name in (*PREDICTION_KEY, "mode")): row
         for row in scored.iter_rows(named=True)
     }
+
+    def where(row: Measurement) -> tuple[object, ...]:
+        name, mode = names[network_key(row.model, row.model_hash)], runs[row.run_id].mode_read_back
+        return (devices[row.run_id], name, row.batch, row.precision, row.phase, mode.name)
+
+    same: dict[tuple[object, ...], list[str]] = {}
+    for row in dataset.measurements:
+        same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
     found = []
+    fields = ("device", "network", "batch", "precision", "phase", "mode")
     for row in shown_measurements(dataset):
-        run, name = runs[row.run_id], names[network_key(row.model, row.model_hash)]
-        mode = run.mode_read_back.name
-        key = (devices[row.run_id], name, row.batch, row.precision, row.phase, mode)
-        found.append(
-            _network(row, devices[row.run_id], mode, name, idle_power_w(run), known.get(key, {}))
-        )
+        at = where(row)
+        own: dict[str, Any] = dict(zip(fields, at, strict=True))
+        key = (engine_name(row), *at)
+        own["run_ids"] = tuple(dict.fromkeys(same[key]))
+        found.append(_network(row, own, idle_power_w(runs[row.run_id]), known.get(at, {})))
     return tuple(sorted(found, key=_order))
 
 
@@ -130,12 +143,7 @@ def _order(row: NetworkTimes) -> tuple[object, ...]:
 
 
 def _network(
-    row: Measurement,
-    device: str,
-    mode: str,
-    name: str,
-    idle_w: float | None,
-    predicted: Mapping[str, Any],
+    row: Measurement, own: Mapping[str, Any], idle_w: float | None, predicted: Mapping[str, Any]
 ) -> NetworkTimes:
     why = _remark(row)
     ran = why or ("no call was timed" if not row.seconds_s else _SINGLE)
@@ -145,11 +153,15 @@ def _network(
     time_s, modelled_s = values["time_s"], predicted.get("latency_s")
     values |= {
         "predicted_s": modelled_s,
+        "predicted_low_s": predicted.get("latency_low_s"),
+        "predicted_high_s": predicted.get("latency_high_s"),
+        "predicted_interval": predicted.get("interval"),
         "predicted_energy_j": predicted.get("energy_j"),
         "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
     }
     no_meter = row.unknown.get("energy", "no window has a total energy")
     not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
+    no_interval = not_scored if modelled_s is None else "a coefficient it needs has no interval"
     few = "too few calls were timed singly"
     reasons = {
         **dict.fromkeys(("time_s", "low_s", "high_s"), ran),
@@ -157,18 +169,14 @@ def _network(
         **dict.fromkeys(("energy_j", "power_w"), no_meter),
         "above_idle_j": no_meter if idle_w is not None else "the idle power is not known",
         **dict.fromkeys(("predicted_s", "predicted_energy_j", "error"), not_scored),
+        **dict.fromkeys(_PREDICTED_ENDS, no_interval),
         "batch": "the model does not say which dimension is the batch",
         **row.unknown,
     }
-    values |= {"batch": row.batch}
+    values |= own
     return NetworkTimes(
         run_id=row.run_id,
-        device=device,
-        mode=mode,
-        network=name,
         model_hash=row.model_hash,
-        precision=row.precision,
-        phase=row.phase,
         engine=engine_name(row),
         source=row.source,
         n_calls=len(row.call_seconds_s),
