@@ -72,7 +72,11 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         tables.append(_networks(summary, run_ids))
     measured = [each for each in summary.measured if run_ids is None or each.run_id in run_ids]
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
-    return [*tables, *measured_tables(measured), *program_tables(programs)]
+    tables += [*measured_tables(measured), *program_tables(programs)]
+    if not measured:
+        return tables
+    calibrated = api.calibration_tables(summary.calibrations)
+    return [*tables, *((each.caption, each.columns, each.rows) for each in calibrated)]
 
 
 def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
